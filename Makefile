@@ -1,0 +1,19 @@
+# `make` alone lists what there is. Everything installs what it lacks; root only where the kernel demands it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.PHONY: help demo test lint bench
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: ## the main job on this box: volumes carved, mounted on three computes, read on the rabbit, torn down (root)
+	@tests/demo
+
+test: ## every suite this machine can run, from a clean clone; says loudly what it skips and why
+	@tests/run
+
+lint: ## formatting, clippy, licences and advisories, shell scripts, units
+	@tests/lint
+
+bench: ## our share of the work, as ratios to the bare system calls in the same run (root)
+	@tests/bench

@@ -1,0 +1,214 @@
+//! Read-modify-write that loses nothing.
+//!
+//! Decoding an object drops what the types do not model, so writing the decoded object back would erase it. Agents
+//! clone the object they read, change the clone, and send only the difference:
+//!
+//! ```
+//! # use api::ClientMountStatus;
+//! # let read = ClientMountStatus { mounts: vec![], all_ready: false, error: None };
+//! let mut wanted = read.clone();
+//! wanted.all_ready = true;
+//! match api::change(&read, &wanted) {
+//!     Some(patch) => println!("send {patch}"),
+//!     None => println!("nothing changed: send nothing"),
+//! }
+//! ```
+//!
+//! Members are written by `add`, which replaces: a member may be on the server although decoding saw only its default.
+//! Elements of an array that keeps its length are matched by position, as `status` lists are parallel to `spec` lists; when
+//! the length changes, equal elements are matched first, so that removing one does not shift the unknown members of the
+//! others. Change an element and remove another in two writes: in one, nothing tells which is which.
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{
+    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Above this many pairs of elements, only what arrays begin and end with in common is matched.
+const MAX_PAIRS: usize = 1 << 20;
+
+/// The JSON patch (RFC 6902) that turns `before` into `after` and leaves alone what `T` does not model; `None` if they
+/// are equal.
+///
+/// Paths into arrays hold for the object that was read; use [`guarded_change`] where others write the same array.
+#[must_use]
+pub fn change<T: Serialize>(before: &T, after: &T) -> Option<Patch> {
+    let mut patch = Patch::default();
+    diff(&to_json(before), &to_json(after), &mut PointerBuf::new(), &mut patch.0);
+    (!patch.0.is_empty()).then_some(patch)
+}
+
+/// Like [`change`], but refused by the server (422) if the object has moved on since `before` was read.
+///
+/// An object that was not read from a server has no resourceVersion; its patch is not guarded.
+#[must_use]
+pub fn guarded_change<T: Serialize + Resource>(before: &T, after: &T) -> Option<Patch> {
+    let mut patch = change(before, after)?;
+    if let Some(version) = before.resource_version() {
+        let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
+        patch
+            .0
+            .insert(0, PatchOperation::Test(TestOperation { path, value: Value::String(version) }));
+    }
+    Some(patch)
+}
+
+/// The merge patch (RFC 7396) that turns `before` into `after`; `None` if they are equal.
+///
+/// Arrays that differ are replaced whole, and with them the unknown members of their elements.
+#[must_use]
+pub fn merge_change<T: Serialize>(before: &T, after: &T) -> Option<Value> {
+    merge_diff(&to_json(before), &to_json(after))
+}
+
+fn to_json<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value)
+        .expect("our types have string keys and no serializer of their own that fails")
+}
+
+fn diff(before: &Value, after: &Value, path: &mut PointerBuf, patch: &mut Vec<PatchOperation>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => diff_members(before, after, path, patch),
+        (Value::Array(before), Value::Array(after)) => diff_elements(before, after, path, patch),
+        _ if before == after => {}
+        _ => patch.push(PatchOperation::Replace(ReplaceOperation {
+            path: path.clone(),
+            value: after.clone(),
+        })),
+    }
+}
+
+fn diff_members(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    path: &mut PointerBuf,
+    patch: &mut Vec<PatchOperation>,
+) {
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        path.push_back(key);
+        patch.push(remove(path));
+        path.pop_back();
+    }
+    for (key, value) in after {
+        path.push_back(key);
+        match (before.get(key), value) {
+            (Some(old @ Value::Object(_)), Value::Object(_))
+            | (Some(old @ Value::Array(_)), Value::Array(_)) => {
+                diff(old, value, path, patch);
+            }
+            (Some(old), _) if old == value => {}
+            _ => patch.push(add(path, value)),
+        }
+        path.pop_back();
+    }
+}
+
+/// Walks both arrays from one element common to both to the next; what lies between is paired, then removed or added.
+fn diff_elements(
+    before: &[Value],
+    after: &[Value],
+    path: &mut PointerBuf,
+    patch: &mut Vec<PatchOperation>,
+) {
+    let (mut from, mut to, mut at) = (0, 0, 0);
+    let mut anchors = if before.len() == after.len() { Vec::new() } else { common(before, after) };
+    anchors.push((before.len(), after.len()));
+    for (next_from, next_to) in anchors {
+        let old = before.get(from..next_from).unwrap_or_default();
+        let new = after.get(to..next_to).unwrap_or_default();
+        let paired = old.len().min(new.len());
+        for (old, new) in old.iter().zip(new) {
+            path.push_back(at);
+            diff(old, new, path, patch);
+            path.pop_back();
+            at += 1;
+        }
+        for _ in old.iter().skip(paired) {
+            path.push_back(at);
+            patch.push(remove(path));
+            path.pop_back();
+        }
+        for value in new.iter().skip(paired) {
+            path.push_back(at);
+            patch.push(add(path, value));
+            path.pop_back();
+            at += 1;
+        }
+        (from, to, at) = (next_from + 1, next_to + 1, at + 1);
+    }
+}
+
+/// Positions of a longest common subsequence, in order.
+fn common(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
+    let prefix = before.iter().zip(after).take_while(|(old, new)| old == new).count();
+    let (old, new) =
+        (before.get(prefix..).unwrap_or_default(), after.get(prefix..).unwrap_or_default());
+    let suffix = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (old, new) = (&old[..old.len() - suffix], &new[..new.len() - suffix]);
+
+    let mut pairs: Vec<_> = (0..prefix).map(|at| (at, at)).collect();
+    pairs.extend(
+        longest_common(old, new).into_iter().map(|(from, to)| (prefix + from, prefix + to)),
+    );
+    pairs.extend((0..suffix).map(|at| (before.len() - suffix + at, after.len() - suffix + at)));
+    pairs
+}
+
+fn longest_common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
+        return Vec::new();
+    }
+    // lengths[i][j]: how much old[i..] and new[j..] have in common
+    let mut lengths = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            lengths[i][j] = if old[i] == new[j] {
+                lengths[i + 1][j + 1] + 1
+            } else {
+                lengths[i + 1][j].max(lengths[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
+    while i < old.len() && j < new.len() {
+        if old[i] == new[j] {
+            pairs.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if lengths[i + 1][j] >= lengths[i][j + 1] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    pairs
+}
+
+fn add(path: &PointerBuf, value: &Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path: path.clone(), value: value.clone() })
+}
+
+fn remove(path: &PointerBuf) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path: path.clone() })
+}
+
+fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(before), Value::Object(after)) = (before, after) else {
+        return (before != after).then(|| after.clone());
+    };
+    let mut patch = Map::new();
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in after {
+        let changed =
+            before.get(key).map_or_else(|| Some(value.clone()), |old| merge_diff(old, value));
+        patch.extend(changed.map(|value| (key.clone(), value)));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests;

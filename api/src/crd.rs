@@ -1,0 +1,87 @@
+//! The CRDs of our kinds, generated from the types.
+//!
+//! The schema generator speaks JSON Schema; a Kubernetes API server wants a structural schema: every node has a type,
+//! and an optional field is one that is not required, not one that may be null.
+//!
+//! Stricter than upstream in one point: an object without `spec` is refused, since a typed watch could not read it.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+use crate::{
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    Storage, SystemConfiguration,
+};
+
+/// The CRDs of all kinds in this crate, in the order of their names.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    crd_values()
+        .into_iter()
+        .map(|crd| serde_json::from_value(crd).expect("a CRD that was serialized reads back"))
+        .collect()
+}
+
+/// The same as [`crds`], as JSON.
+#[must_use]
+pub fn crd_values() -> Vec<Value> {
+    let mut crds = [
+        ClientMount::crd(),
+        Storage::crd(),
+        SystemConfiguration::crd(),
+        NnfLustreMgt::crd(),
+        NnfNode::crd(),
+        NnfNodeBlockStorage::crd(),
+        NnfNodeStorage::crd(),
+        NnfStorageProfile::crd(),
+    ];
+    crds.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
+    crds.iter().map(structural).collect()
+}
+
+fn structural(crd: &CustomResourceDefinition) -> Value {
+    let mut crd = serde_json::to_value(crd).expect("a CRD has string keys only");
+    let list_kind = crd["spec"]["names"]["kind"].as_str().map(|kind| format!("{kind}List"));
+    crd["spec"]["names"]["listKind"] = json!(list_kind);
+    for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        let root = &mut version["schema"]["openAPIV3Schema"];
+        clean(root);
+        root["properties"]["apiVersion"] = json!({ "type": "string" });
+        root["properties"]["kind"] = json!({ "type": "string" });
+        root["properties"]["metadata"] = json!({ "type": "object" });
+    }
+    crd
+}
+
+/// Takes out of `schema` what a server refuses or what would let a null in.
+fn clean(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else { return };
+    for unwanted in ["nullable", "title"] {
+        members.remove(unwanted);
+    }
+    if let Some(values) = members.get_mut("enum").and_then(Value::as_array_mut) {
+        values.retain(|value| !value.is_null());
+    }
+    for bound in ["minimum", "maximum"] {
+        members.get_mut(bound).into_iter().for_each(whole);
+    }
+    if let Some(required) = members.get_mut("required").and_then(Value::as_array_mut) {
+        required.sort_by(|left, right| left.as_str().cmp(&right.as_str()));
+    }
+    for nested in ["items", "additionalProperties"] {
+        members.get_mut(nested).into_iter().for_each(clean);
+    }
+    if let Some(properties) = members.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(clean);
+    }
+}
+
+/// The CRD types hold bounds as floating point; ours are whole and read better so.
+fn whole(bound: &mut Value) {
+    if let Some(number) =
+        bound.as_f64().and_then(|number| format!("{number:.0}").parse::<i64>().ok())
+    {
+        *bound = json!(number);
+    }
+}

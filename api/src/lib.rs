@@ -1,0 +1,53 @@
+//! Kubernetes types of the Rabbit storage, one kind per file.
+//!
+//! Objects come from the API server as JSON, are decoded here, validated once by the agents, and go back as patches
+//! made by [`change()`]. The same types generate the CRDs ([`crds`]).
+//!
+//! Guarantees:
+//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7 and NNF v1alpha11.
+//! * What these types do not model survives a read-modify-write through [`change()`].
+//! * A value an enumeration does not know is kept (`Other`), so one newer object does not make a list unreadable.
+//! * Empty optional fields are left out, as the Go controllers leave them out.
+//!
+//! Assumption: objects have passed the server's schema. Nothing else about them is checked here.
+
+#![warn(missing_docs)]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "every printcolumn of kube's attribute has the same keys"
+)]
+
+pub mod change;
+pub mod client_mount;
+pub mod crd;
+pub mod names;
+pub mod nested;
+pub mod nnf_lustre_mgt;
+pub mod nnf_node;
+pub mod nnf_node_block_storage;
+pub mod nnf_node_storage;
+pub mod nnf_storage_profile;
+mod omit;
+pub mod resource_error;
+mod schema;
+pub mod storage;
+mod string_enum;
+pub mod system_configuration;
+
+pub use change::{change, guarded_change, merge_change};
+pub use client_mount::{ClientMount, ClientMountSpec, ClientMountStatus};
+pub use crd::{crd_values, crds};
+pub use names::RabbitLabels;
+pub use nested::Nested;
+pub use nnf_lustre_mgt::{NnfLustreMgt, NnfLustreMgtSpec, NnfLustreMgtStatus};
+pub use nnf_node::{NnfNode, NnfNodeSpec, NnfNodeStatus};
+pub use nnf_node_block_storage::{
+    NnfNodeBlockStorage, NnfNodeBlockStorageSpec, NnfNodeBlockStorageStatus,
+};
+pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageStatus};
+pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
+pub use resource_error::{ErrorType, ResourceError, Severity};
+pub use storage::{Storage, StorageSpec, StorageStatus};
+pub use system_configuration::{
+    SystemConfiguration, SystemConfigurationSpec, SystemConfigurationStatus,
+};

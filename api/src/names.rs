@@ -1,0 +1,177 @@
+//! Labels, finalizers and fixed object names that Rabbit software agrees on.
+
+use kube::{Resource, ResourceExt};
+
+/// API group of Data Workflow Services.
+pub const DWS_GROUP: &str = "dataworkflowservices.github.io";
+/// API group of near-node flash.
+pub const NNF_GROUP: &str = "nnf.cray.hpe.com";
+
+/// Name of the one `NnfNode` in each rabbit's namespace.
+pub const NNF_NODE: &str = "nnf-nlc";
+/// Name and namespace of the one `SystemConfiguration`.
+pub const SYSTEM_CONFIGURATION: &str = "default";
+/// Namespace of the `Storage` objects.
+pub const STORAGE_NAMESPACE: &str = "default";
+/// Namespace of the profile templates, from which workflows pin their copies.
+pub const PROFILE_TEMPLATE_NAMESPACE: &str = "nnf-system";
+
+/// Finalizers, each put on by the agent that cleans up before the object goes.
+pub mod finalizer {
+    /// On a `ClientMount`: until everything is unmounted.
+    pub const CLIENT_MOUNT: &str = "nnf.cray.hpe.com/nnf_clientmount";
+    /// On a `NnfNodeStorage` and on the `NnfNodeBlockStorage` of the same name: until the file systems are gone.
+    pub const NNF_NODE_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_storage";
+    /// On a `NnfNodeBlockStorage`: until its namespaces are deleted.
+    pub const NNF_NODE_BLOCK_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_block_storage";
+    /// On a `NnfLustreMGT`: until its file system names are erased.
+    pub const NNF_LUSTRE_MGT: &str = "nnf.cray.hpe.com/nnf_lustre_mgt";
+}
+
+/// Label keys.
+pub mod label {
+    /// Name of the workflow an object serves.
+    pub const WORKFLOW_NAME: &str = "dataworkflowservices.github.io/workflow.name";
+    /// Namespace of the workflow an object serves.
+    pub const WORKFLOW_NAMESPACE: &str = "dataworkflowservices.github.io/workflow.namespace";
+    /// UID of the workflow an object serves.
+    pub const WORKFLOW_UID: &str = "dataworkflowservices.github.io/workflow.uid";
+    /// Kind of the object that made this one.
+    pub const OWNER_KIND: &str = "dataworkflowservices.github.io/owner.kind";
+    /// Name of the object that made this one.
+    pub const OWNER_NAME: &str = "dataworkflowservices.github.io/owner.name";
+    /// Namespace of the object that made this one.
+    pub const OWNER_NAMESPACE: &str = "dataworkflowservices.github.io/owner.namespace";
+    /// UID of the object that made this one; volume groups are named after it.
+    pub const OWNER_UID: &str = "dataworkflowservices.github.io/owner.uid";
+    /// On a `Storage`: what kind of storage it is.
+    pub const STORAGE: &str = "dataworkflowservices.github.io/storage";
+    /// Index of the `#DW` directive within the workflow, decimal.
+    pub const DIRECTIVE_INDEX: &str = "nnf.cray.hpe.com/directive_index";
+    /// The workload manager's job.
+    pub const JOB_ID: &str = "nnf.cray.hpe.com/job_id";
+    /// Name of the pinned profile whose command lines apply.
+    pub const PINNED_PROFILE_NAME: &str = "nnf.cray.hpe.com/pinned_storage_profile_name";
+    /// Namespace of the pinned profile whose command lines apply.
+    pub const PINNED_PROFILE_NAMESPACE: &str = "nnf.cray.hpe.com/pinned_storage_profile_namespace";
+    /// On a `ClientMount`: directive index of the storage it mounts.
+    pub const TARGET_DIRECTIVE_INDEX: &str = "nnf.cray.hpe.com/target_directive_index";
+    /// On a `ClientMount`: UID of the `NnfStorage` it mounts.
+    pub const TARGET_OWNER_UID: &str = "nnf.cray.hpe.com/target_owner_uid";
+    /// On a rabbit's `ClientMount`: the workflow state in which it goes away.
+    pub const TEARDOWN_STATE: &str = "nnf.cray.hpe.com/teardown_state";
+    /// Which allocation set of the `NnfStorage` an object belongs to.
+    pub const ALLOCATION_SET: &str = "nnf.cray.hpe.com/allocationset";
+    /// `"true"` on the `NnfNodeStorage` that holds OST 0.
+    pub const ALLOCATION_SET_OST0: &str = "nnf.cray.hpe.com/allocationset_ost0";
+}
+
+/// The value of [`label::STORAGE`] on a rabbit's `Storage`.
+pub const STORAGE_LABEL_RABBIT: &str = "Rabbit";
+
+/// A workflow as the labels name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowRef<'a> {
+    /// Name of the workflow.
+    pub name: &'a str,
+    /// Namespace of the workflow.
+    pub namespace: &'a str,
+    /// UID of the workflow.
+    pub uid: &'a str,
+}
+
+/// The object that made another one, as the labels name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerRef<'a> {
+    /// Kind of the owner.
+    pub kind: &'a str,
+    /// Name of the owner.
+    pub name: &'a str,
+    /// Namespace of the owner.
+    pub namespace: &'a str,
+    /// UID of the owner.
+    pub uid: &'a str,
+}
+
+/// A pinned `NnfStorageProfile` as the labels name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileRef<'a> {
+    /// Name of the profile.
+    pub name: &'a str,
+    /// Namespace of the profile.
+    pub namespace: &'a str,
+}
+
+/// Reads the labels that central controllers put on objects; an absent or incomplete group of labels reads as `None`.
+pub trait RabbitLabels {
+    /// The value of one label; an empty value counts as absent.
+    fn label(&self, key: &str) -> Option<&str>;
+
+    /// The workflow this object serves.
+    fn workflow(&self) -> Option<WorkflowRef<'_>> {
+        Some(WorkflowRef {
+            name: self.label(label::WORKFLOW_NAME)?,
+            namespace: self.label(label::WORKFLOW_NAMESPACE)?,
+            uid: self.label(label::WORKFLOW_UID)?,
+        })
+    }
+
+    /// The object that made this one.
+    fn owner(&self) -> Option<OwnerRef<'_>> {
+        Some(OwnerRef {
+            kind: self.label(label::OWNER_KIND)?,
+            name: self.label(label::OWNER_NAME)?,
+            namespace: self.label(label::OWNER_NAMESPACE)?,
+            uid: self.label(label::OWNER_UID)?,
+        })
+    }
+
+    /// The profile whose command lines apply.
+    fn pinned_profile(&self) -> Option<ProfileRef<'_>> {
+        Some(ProfileRef {
+            name: self.label(label::PINNED_PROFILE_NAME)?,
+            namespace: self.label(label::PINNED_PROFILE_NAMESPACE)?,
+        })
+    }
+
+    /// The workload manager's job.
+    fn job_id(&self) -> Option<&str> {
+        self.label(label::JOB_ID)
+    }
+
+    /// Index of the directive, as text: it only ever becomes part of names.
+    fn directive_index(&self) -> Option<&str> {
+        self.label(label::DIRECTIVE_INDEX)
+    }
+}
+
+impl<K: Resource> RabbitLabels for K {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels().get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    fn labelled(labels: &[(&str, &str)]) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object
+            .labels_mut()
+            .extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        object
+    }
+
+    #[test]
+    fn profile_needs_both_labels() {
+        let name = (label::PINNED_PROFILE_NAME, "fluxjob-7-0");
+        assert_eq!(labelled(&[name]).pinned_profile(), None);
+        assert_eq!(labelled(&[name, (label::PINNED_PROFILE_NAMESPACE, "")]).pinned_profile(), None);
+        assert_eq!(
+            labelled(&[name, (label::PINNED_PROFILE_NAMESPACE, "default")]).pinned_profile(),
+            Some(ProfileRef { name: "fluxjob-7-0", namespace: "default" })
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! A nested object that reads as its zero value when it is absent, as Go structs do, yet is written back as it came.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A nested object that may be absent; reading it then gives `T::default()`.
+///
+/// It is written when it was present in the source (even as `{}`) or when it differs from `T::default()`. Two are equal
+/// when they read the same, present or not.
+#[derive(Clone, Debug, Default)]
+pub struct Nested<T> {
+    present: bool,
+    value: T,
+}
+
+impl<T: Default + PartialEq> Nested<T> {
+    /// True when the object is neither present in the source nor filled in since.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        !self.present && self.value == T::default()
+    }
+}
+
+impl<T> From<T> for Nested<T> {
+    fn from(value: T) -> Self {
+        Self { present: true, value }
+    }
+}
+
+impl<T> Deref for Nested<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Nested<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: PartialEq> PartialEq for Nested<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Serialize> Serialize for Nested<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Nested<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Nested<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Serialize, Deserialize)]
+    struct Outer {
+        #[serde(default, skip_serializing_if = "Nested::is_absent")]
+        inner: Nested<Vec<u8>>,
+    }
+
+    #[test]
+    fn written_back_as_it_came() {
+        for source in [json!({}), json!({ "inner": [] }), json!({ "inner": [1] })] {
+            let outer: Outer = serde_json::from_value(source.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&outer).unwrap(), source);
+        }
+    }
+
+    #[test]
+    fn absent_and_filled_in_is_written() {
+        let mut outer: Outer = serde_json::from_value(json!({})).unwrap();
+        outer.inner.push(7);
+        assert_eq!(serde_json::to_value(&outer).unwrap(), json!({ "inner": [7] }));
+    }
+}

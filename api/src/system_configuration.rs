@@ -1,0 +1,105 @@
+//! `SystemConfiguration`: which rabbit serves which computes, filled in by administrators.
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ResourceError;
+use crate::schema;
+
+/// The nodes of the system.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "dataworkflowservices.github.io",
+    version = "v1alpha7",
+    kind = "SystemConfiguration",
+    namespaced,
+    status = "SystemConfigurationStatus",
+    derive = "PartialEq",
+    doc = "The rabbits and computes of the system, and how they are wired",
+    printcolumn(
+        name = "READY",
+        type_ = "boolean",
+        json_path = ".status.ready",
+        description = "True if SystemConfiguration is reconciled"
+    ),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = require_cooldown)]
+pub struct SystemConfigurationSpec {
+    /// Computes that no rabbit serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external_compute_nodes: Vec<ExternalComputeNode>,
+    /// The rabbits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage_nodes: Vec<StorageNode>,
+    /// Ports for jobs' use: single numbers, or `START-END` with both ends included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<IntOrString>,
+    /// Seconds before a port is used again; the kernel keeps a closed one in TIME_WAIT that long.
+    #[serde(default = "default_cooldown")]
+    #[schemars(schema_with = "schema::int")]
+    pub ports_cooldown_in_seconds: i64,
+}
+
+fn default_cooldown() -> i64 {
+    60
+}
+
+fn require_cooldown(spec: &mut schemars::Schema) {
+    schema::require(spec, &["portsCooldownInSeconds"]);
+}
+
+impl Default for SystemConfigurationSpec {
+    fn default() -> Self {
+        Self {
+            external_compute_nodes: Vec::new(),
+            storage_nodes: Vec::new(),
+            ports: Vec::new(),
+            ports_cooldown_in_seconds: default_cooldown(),
+        }
+    }
+}
+
+/// A compute that no rabbit serves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExternalComputeNode {
+    /// The node's name.
+    pub name: String,
+}
+
+/// A rabbit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageNode {
+    /// What kind of storage node it is: `Rabbit`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The node's name.
+    pub name: String,
+    /// The computes it serves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computes_access: Vec<ComputeAccess>,
+}
+
+/// A compute and where it is plugged in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComputeAccess {
+    /// The node's name.
+    pub name: String,
+    /// Port of the PCIe switch, 0 to 15: `Compute <index>` there, endpoint `index + 1`. Gaps are normal.
+    #[schemars(schema_with = "schema::int")]
+    pub index: i64,
+}
+
+/// Whether the configuration has been taken over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SystemConfigurationStatus {
+    /// Whether the configuration has been taken over.
+    pub ready: bool,
+    /// What went wrong, if anything did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ResourceError>,
+}

@@ -1,0 +1,342 @@
+//! The CRDs in `crds/` are those of the types, and a Kubernetes API server accepts their shape.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")
+}
+
+fn file_name(crd: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    format!("{}_{}.yaml", text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]))
+}
+
+/// `UPDATE_CRDS=1 cargo test -p api --test crds` writes them anew.
+#[test]
+fn files_are_up_to_date() {
+    let mut expected = BTreeSet::new();
+    for crd in api::crd::crd_values() {
+        let path = folder().join(file_name(&crd));
+        let text = serde_saphyr::to_string(&crd).unwrap();
+        if std::env::var_os("UPDATE_CRDS").is_some() {
+            std::fs::create_dir_all(folder()).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            stored == text,
+            "{} is stale: run UPDATE_CRDS=1 cargo test -p api --test crds",
+            path.display()
+        );
+        let read: Value = serde_saphyr::from_str(&stored).unwrap();
+        assert_eq!(read, crd, "{} reads back as something else", path.display());
+        expected.insert(file_name(&crd));
+    }
+    let stored: BTreeSet<_> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(stored, expected, "crds/ holds a file that no kind makes");
+}
+
+fn root(kind: &str) -> Value {
+    let crd = api::crd::crd_values()
+        .into_iter()
+        .find(|crd| crd["spec"]["names"]["kind"] == kind)
+        .unwrap();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+}
+
+fn node<'a>(root: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(root, |schema, name| match name {
+        "[]" => &schema["items"],
+        "{}" => &schema["additionalProperties"],
+        name => &schema["properties"][name],
+    })
+}
+
+#[test]
+fn schemas_are_structural() {
+    fn check(schema: &Value, at: &str) {
+        let known = [
+            "additionalProperties",
+            "default",
+            "description",
+            "enum",
+            "format",
+            "items",
+            "maxLength",
+            "maximum",
+            "minItems",
+            "minLength",
+            "minimum",
+            "pattern",
+            "properties",
+            "required",
+            "type",
+            "x-kubernetes-int-or-string",
+            "x-kubernetes-map-type",
+        ];
+        let members =
+            schema.as_object().unwrap_or_else(|| panic!("{at} is not a schema: {schema}"));
+        for member in members.keys() {
+            assert!(known.contains(&member.as_str()), "{at} has {member}");
+        }
+        let kind = schema["type"].as_str();
+        assert!(
+            kind.is_some() != members.contains_key("x-kubernetes-int-or-string"),
+            "{at} has no single type"
+        );
+        assert_eq!(kind == Some("array"), members.contains_key("items"), "{at}: items");
+        assert!(
+            !schema["enum"].as_array().is_some_and(|values| values.contains(&Value::Null)),
+            "{at} admits null"
+        );
+        assert_ne!(members.get("default"), Some(&Value::Null), "{at} defaults to null");
+        for required in schema["required"].as_array().into_iter().flatten() {
+            assert!(
+                !schema["properties"][required.as_str().unwrap()].is_null(),
+                "{at} requires unknown {required}"
+            );
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            check(property, &format!("{at}.{name}"));
+        }
+        for nested in ["items", "additionalProperties"] {
+            members.get(nested).into_iter().for_each(|nested| check(nested, &format!("{at}[]")));
+        }
+    }
+    for crd in api::crd::crd_values() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        check(&root(kind), kind);
+    }
+}
+
+#[test]
+fn every_status_but_the_profiles_is_a_subresource() {
+    for crd in api::crd::crd_values() {
+        let version = &crd["spec"]["versions"][0];
+        let expected = if crd["spec"]["names"]["kind"] == "NnfStorageProfile" {
+            Value::Null
+        } else {
+            json!({})
+        };
+        assert_eq!(version["subresources"]["status"], expected);
+        assert_eq!(crd["spec"]["scope"], "Namespaced");
+    }
+}
+
+#[test]
+fn names_and_versions_are_upstreams() {
+    let names: Vec<_> = api::crd::crds()
+        .into_iter()
+        .map(|crd| {
+            format!(
+                "{}/{} {}",
+                crd.metadata.name.unwrap(),
+                crd.spec.versions[0].name,
+                crd.spec.names.kind
+            )
+        })
+        .collect();
+    let expected = [
+        "clientmounts.dataworkflowservices.github.io/v1alpha7 ClientMount",
+        "nnflustremgts.nnf.cray.hpe.com/v1alpha11 NnfLustreMGT",
+        "nnfnodeblockstorages.nnf.cray.hpe.com/v1alpha11 NnfNodeBlockStorage",
+        "nnfnodes.nnf.cray.hpe.com/v1alpha11 NnfNode",
+        "nnfnodestorages.nnf.cray.hpe.com/v1alpha11 NnfNodeStorage",
+        "nnfstorageprofiles.nnf.cray.hpe.com/v1alpha11 NnfStorageProfile",
+        "storages.dataworkflowservices.github.io/v1alpha7 Storage",
+        "systemconfigurations.dataworkflowservices.github.io/v1alpha7 SystemConfiguration",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn required_fields_are_upstreams() {
+    let cases = [
+        ("ClientMount", "spec", json!(["desiredState", "mounts", "node"])),
+        (
+            "ClientMount",
+            "spec.mounts.[]",
+            json!(["device", "mountPath", "options", "setPermissions", "targetType", "type"]),
+        ),
+        ("ClientMount", "spec.mounts.[].device", json!(["type"])),
+        ("ClientMount", "spec.mounts.[].device.lustre", json!(["fileSystemName", "mgsAddresses"])),
+        ("ClientMount", "spec.mounts.[].device.lvm", json!(["deviceType"])),
+        (
+            "ClientMount",
+            "spec.mounts.[].device.lvm.nvmeInfo.[]",
+            json!(["deviceSerial", "namespaceGUID", "namespaceID"]),
+        ),
+        ("ClientMount", "spec.mounts.[].device.deviceReference", json!(["objectReference"])),
+        ("ClientMount", "status", json!(["allReady", "mounts"])),
+        ("ClientMount", "status.mounts.[]", json!(["ready", "state"])),
+        ("ClientMount", "status.error", json!(["debugMessage", "severity", "type"])),
+        ("Storage", "spec", Value::Null),
+        ("Storage", "status", json!(["capacity"])),
+        ("SystemConfiguration", "spec", json!(["portsCooldownInSeconds"])),
+        ("SystemConfiguration", "spec.storageNodes.[]", json!(["name", "type"])),
+        ("SystemConfiguration", "spec.storageNodes.[].computesAccess.[]", json!(["index", "name"])),
+        ("SystemConfiguration", "status", json!(["ready"])),
+        ("NnfNode", "spec", json!(["state"])),
+        ("NnfNode", "status", Value::Null),
+        ("NnfNodeStorage", "spec", json!(["count", "groupID", "sharedAllocation", "userID"])),
+        ("NnfNodeStorage", "status", Value::Null),
+        ("NnfNodeBlockStorage", "spec", json!(["sharedAllocation"])),
+        ("NnfNodeBlockStorage", "status", json!(["ready"])),
+        ("NnfNodeBlockStorage", "status.allocations.[].devices.[]", json!(["NQN", "namespaceId"])),
+        ("NnfLustreMGT", "spec", json!(["addresses"])),
+        ("NnfLustreMGT", "status.commandList.[]", json!(["ready"])),
+        ("NnfStorageProfile", "data", Value::Null),
+        ("NnfStorageProfile", "data.lustreStorage.ostOptions", json!(["colocateComputes"])),
+    ];
+    for (kind, path, expected) in cases {
+        let root = root(kind);
+        assert_eq!(node(&root, path)["required"], expected, "{kind} {path}");
+    }
+}
+
+#[test]
+fn formats_bounds_and_defaults_are_upstreams() {
+    let text = |default: &str| json!({ "type": "string", "default": default });
+    let cases = [
+        ("ClientMount", "spec.mounts", json!({ "type": "array", "minItems": 1 })),
+        ("ClientMount", "spec.mounts.[].userID", json!({ "type": "integer", "format": "int32" })),
+        ("ClientMount", "spec.mounts.[].device.deviceReference.data", json!({ "type": "integer" })),
+        (
+            "ClientMount",
+            "spec.mounts.[].type",
+            json!({ "type": "string", "enum": ["lustre", "xfs", "gfs2", "none"] }),
+        ),
+        (
+            "Storage",
+            "spec.state",
+            json!({ "type": "string", "default": "Enabled", "enum": ["Enabled", "Disabled"] }),
+        ),
+        (
+            "Storage",
+            "spec.mode",
+            json!({ "type": "string", "default": "Live", "enum": ["Live", "Testing"] }),
+        ),
+        (
+            "Storage",
+            "status.capacity",
+            json!({ "type": "integer", "format": "int64", "default": 0 }),
+        ),
+        ("Storage", "status.devices.[].wearLevel", json!({ "type": "integer", "format": "int64" })),
+        (
+            "SystemConfiguration",
+            "spec.portsCooldownInSeconds",
+            json!({ "type": "integer", "default": 60 }),
+        ),
+        ("SystemConfiguration", "spec.ports.[]", json!({ "x-kubernetes-int-or-string": true })),
+        ("NnfNode", "status.health", json!({ "type": "string" })),
+        ("NnfNodeStorage", "spec.count", json!({ "type": "integer", "minimum": 0 })),
+        ("NnfNodeStorage", "spec.capacity", json!({ "type": "integer", "format": "int64" })),
+        (
+            "NnfNodeStorage",
+            "spec.fileSystemType",
+            json!({
+                "type": "string", "default": "raw", "enum": ["raw", "lvm", "zfs", "xfs", "gfs2", "lustre"],
+            }),
+        ),
+        (
+            "NnfNodeStorage",
+            "spec.lustreStorage.fileSystemName",
+            json!({ "type": "string", "maxLength": 8 }),
+        ),
+        (
+            "NnfNodeStorage",
+            "spec.lustreStorage.startIndex",
+            json!({ "type": "integer", "minimum": 0 }),
+        ),
+        (
+            "NnfNodeStorage",
+            "status.health",
+            json!({ "type": "string", "enum": ["Healthy", "Degraded", "Faulted"] }),
+        ),
+        (
+            "NnfNodeBlockStorage",
+            "status.podStartTime",
+            json!({ "type": "string", "format": "date-time" }),
+        ),
+        (
+            "NnfLustreMGT",
+            "spec.fsNameStart",
+            json!({ "type": "string", "minLength": 8, "maxLength": 8 }),
+        ),
+        ("NnfStorageProfile", "data.pinned", json!({ "type": "boolean", "default": false })),
+        ("NnfStorageProfile", "data.xfsStorage.capacityScalingFactor", text("1.0")),
+        (
+            "NnfStorageProfile",
+            "data.lustreStorage.ostOptions.scale",
+            json!({ "type": "integer", "minimum": 1, "maximum": 10 }),
+        ),
+    ];
+    for (kind, path, expected) in cases {
+        let root = root(kind);
+        let mut found = node(&root, path).clone();
+        let members = found.as_object_mut().unwrap_or_else(|| panic!("{kind} has no {path}"));
+        members.retain(|member, _| member != "description" && member != "items");
+        assert_eq!(found, expected, "{kind} {path}");
+    }
+}
+
+#[test]
+fn columns_are_upstreams() {
+    let columns = |kind: &str| -> Vec<String> {
+        let crd = api::crd::crd_values()
+            .into_iter()
+            .find(|crd| crd["spec"]["names"]["kind"] == kind)
+            .unwrap();
+        let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        columns
+            .iter()
+            .map(|column| {
+                let text = |key: &str| column[key].as_str().unwrap_or_default().to_owned();
+                let wide = if column["priority"] == 1 { " wide" } else { "" };
+                format!("{} {} {}{wide}", text("name"), text("type"), text("jsonPath"))
+            })
+            .collect()
+    };
+    let age = "AGE date .metadata.creationTimestamp";
+    let error = "ERROR string .status.error.severity";
+    let ready = "READY string .status.ready";
+    assert_eq!(
+        columns("ClientMount"),
+        ["DESIREDSTATE string .spec.desiredState", "READY boolean .status.allReady", error, age]
+    );
+    assert_eq!(
+        columns("Storage"),
+        [
+            "State string .spec.state",
+            "Status string .status.status",
+            "Mode string .spec.mode",
+            "Age date .metadata.creationTimestamp"
+        ]
+    );
+    assert_eq!(columns("SystemConfiguration"), ["READY boolean .status.ready", age]);
+    assert_eq!(
+        columns("NnfNode"),
+        [
+            "STATE string .spec.state",
+            "HEALTH string .status.health",
+            "STATUS string .status.status",
+            age,
+            "POD string .spec.pod wide"
+        ]
+    );
+    assert_eq!(columns("NnfNodeStorage"), [ready, error, age]);
+    assert_eq!(columns("NnfNodeBlockStorage"), [ready, error, age]);
+    assert_eq!(columns("NnfStorageProfile"), ["DEFAULT boolean .data.default", age]);
+    assert!(columns("NnfLustreMGT").is_empty());
+}

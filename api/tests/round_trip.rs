@@ -1,0 +1,154 @@
+//! Objects decode and encode to what they were: nothing lost, nothing invented.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use api::{
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    Storage, SystemConfiguration,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+fn objects(folder: &Path) -> Vec<(PathBuf, Value)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(objects(&path));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let object = serde_saphyr::from_str(&text)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            found.push((path, object));
+        }
+    }
+    found
+}
+
+fn fixtures() -> Vec<(PathBuf, Value)> {
+    objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
+}
+
+fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(serde_json::from_value::<T>(object.clone())?)
+}
+
+/// The object after a round trip; `None` for a kind that is not ours.
+fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
+    Some(match object["kind"].as_str()? {
+        "ClientMount" => through::<ClientMount>(object),
+        "Storage" => through::<Storage>(object),
+        "SystemConfiguration" => through::<SystemConfiguration>(object),
+        "NnfNode" => through::<NnfNode>(object),
+        "NnfNodeStorage" => through::<NnfNodeStorage>(object),
+        "NnfNodeBlockStorage" => through::<NnfNodeBlockStorage>(object),
+        "NnfStorageProfile" => through::<NnfStorageProfile>(object),
+        "NnfLustreMGT" => through::<NnfLustreMgt>(object),
+        _ => return None,
+    })
+}
+
+/// Kinds that were checked.
+fn check(objects: &[(PathBuf, Value)]) -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    for (path, object) in objects {
+        let Some(result) = round_trip(object) else { continue };
+        let result = result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(&result, object, "{}", path.display());
+        kinds.insert(object["kind"].as_str().unwrap().to_owned());
+    }
+    kinds
+}
+
+fn our_kinds() -> BTreeSet<String> {
+    api::crds().into_iter().map(|crd| crd.spec.names.kind).collect()
+}
+
+#[test]
+fn fixtures_round_trip() {
+    let fixtures = fixtures();
+    for (path, object) in &fixtures {
+        assert!(round_trip(object).is_some(), "{} is of no kind of ours", path.display());
+    }
+    assert_eq!(check(&fixtures), our_kinds());
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a run without the samples says so")]
+fn captured_samples_round_trip() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/samples");
+    if !samples.is_dir() {
+        eprintln!("no captured samples here: only our own fixtures are checked");
+        return;
+    }
+    let mut expected = our_kinds();
+    expected.remove("NnfLustreMGT"); // none was captured
+    assert_eq!(check(&objects(&samples)), expected);
+}
+
+/// Property paths of a schema; where several properties share one type they share one path.
+fn properties(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
+    if schema["x-kubernetes-map-type"] == "atomic" {
+        return; // an ObjectReference: its fields are Kubernetes' own
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let at = path(at, name);
+        properties(property, &at, found);
+        found.insert(at);
+    }
+    for nested in ["items", "additionalProperties"] {
+        if let Some(nested) = schema.get(nested) {
+            properties(nested, at, found);
+        }
+    }
+}
+
+/// Takes the paths of the properties that `object` has out of `missing`.
+fn cross_out(schema: &Value, object: &Value, at: &str, missing: &mut BTreeSet<String>) {
+    match object {
+        Value::Object(members) => {
+            for (name, value) in members {
+                if let Some(property) = schema["properties"].get(name) {
+                    let at = path(at, name);
+                    cross_out(property, value, &at, missing);
+                    missing.remove(&at);
+                } else if let Some(property) = schema.get("additionalProperties") {
+                    cross_out(property, value, at, missing);
+                }
+            }
+        }
+        Value::Array(elements) => {
+            elements.iter().for_each(|element| cross_out(&schema["items"], element, at, missing));
+        }
+        _ => {}
+    }
+}
+
+fn path(at: &str, name: &str) -> String {
+    let name = match name {
+        "xfsStorage" | "gfs2Storage" | "rawStorage" => "storage",
+        "mgtOptions" | "mdtOptions" | "mgtMdtOptions" | "ostOptions" => "targetOptions",
+        name => name,
+    };
+    format!("{at}.{name}")
+}
+
+#[test]
+fn fixtures_use_every_field() {
+    let fixtures = fixtures();
+    for crd in api::crd_values() {
+        let kind = &crd["spec"]["names"]["kind"];
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let mut missing = BTreeSet::new();
+        properties(schema, "", &mut missing);
+        for (_, object) in fixtures.iter().filter(|(_, object)| object["kind"] == *kind) {
+            cross_out(schema, object, "", &mut missing);
+        }
+        // The same type in every kind; that some fixtures have it is enough.
+        missing.retain(|path| !path.ends_with(".error.userMessage"));
+        assert!(missing.is_empty(), "no fixture of {kind} uses {missing:#?}");
+    }
+}

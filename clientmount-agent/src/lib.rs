@@ -1,0 +1,1 @@
+//! Mounts and unmounts what ClientMounts ask for.

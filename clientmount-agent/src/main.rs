@@ -1,0 +1,3 @@
+//! Mounts and unmounts what ClientMounts ask for.
+
+fn main() {}

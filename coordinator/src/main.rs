@@ -1,0 +1,3 @@
+//! The one place that talks for thousands of computes.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! An embedded, durable Kubernetes API: a tower Service over a local store.

@@ -1,0 +1,13 @@
+//! What Warren's programs say to each other over gRPC.
+//!
+//! The sources are in `proto/warren/v1`. Conversions between these messages and the types of `api` and `storage` live in
+//! the daemons, so that this crate knows neither.
+
+/// Version 1 of the protocol.
+#[expect(clippy::all, reason = "generated code")]
+pub mod v1 {
+    tonic::include_proto!("warren.v1");
+}
+
+/// The encoded `FileDescriptorSet` of the protocol, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,0 +1,3 @@
+//! Carves, formats and mounts storage on a rabbit.
+
+fn main() {}

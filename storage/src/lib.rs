@@ -1,0 +1,1 @@
+//! Storage on one node: desired, observed, plan, step, execute.

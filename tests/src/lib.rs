@@ -1,0 +1,1 @@
+//! Harnesses, and the suites that need more than one crate.

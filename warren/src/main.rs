@@ -1,0 +1,3 @@
+//! The operators' and prolog scripts' command.
+
+fn main() {}
