@@ -1,1 +1,36 @@
-//! Mounts and unmounts what ClientMounts ask for.
+//! Mounts what ClientMounts ask for, on computes; rabbits use the same parts for theirs.
+//!
+//! # Path of data
+//! ```text
+//! coordinator ─ link ─► agent ─ desired ─► units ─ reconcile ─► outcome ─ report ─► status ─ outbox ─► coordinator
+//! ```
+//! # Guarantees
+//! * Every mistake in an object is found before anything is touched, and told with the field, the value and the remedy.
+//! * An object that is to be mounted is mounted whole or, when part of it is invalid, not at all.
+//! * Every mount's own failure is told; one failing mount does not stop the others.
+//! * Nothing is unmounted because the coordinator is away, and nothing of ours stays mounted that no object wants.
+//! * At rest there is one idle connection and no timer.
+//!
+//! # Assumptions
+//! It runs as root in the mount namespace that jobs see. The objects given to it are those of this node; it trusts
+//! nothing else in them.
+
+pub mod agent;
+pub mod claims;
+pub mod config;
+mod desire;
+pub mod desired;
+pub mod error;
+pub mod hello;
+pub mod link;
+pub mod outbox;
+mod queue;
+pub mod reconcile;
+pub mod report;
+pub mod run;
+pub mod serve;
+pub mod site;
+#[cfg(test)]
+mod testing;
+
+pub use desired::desired;

@@ -1,1 +1,147 @@
 //! An embedded, durable Kubernetes API: a tower Service over a local store.
+//!
+//! ```text
+//! request ─ routes, request ─► verb ─► writer thread ─ admit ─► batch ─ one fsync ─► memory ─► answer
+//!                               │                                                      └─► log ─► watches
+//!                               └─ reads, lists: from memory
+//! ```
+//!
+//! Guarantees
+//! * A write that was answered is on stable storage; a write that failed changed nothing that anybody can see.
+//! * Every change has its own resourceVersion. A watch that resumes from one sees each later change once, across restarts
+//!   too; when the log no longer reaches back that far it is told 410.
+//! * Owners, namespaces and CRDs take what depends on them along in the same commit.
+//! * Nothing polls: without requests and changes no thread wakes.
+//!
+//! Assumptions
+//! * One process owns the directory; whoever may reach the service may do everything.
+//! * All objects fit into memory, a few times over.
+//!
+//! What is not implemented answers a `Status` that says so: server-side apply, the scale subresource, webhooks, conversion
+//! between versions other than by name, CEL functions outside of the language's standard library and string functions.
+
+mod body;
+mod credentials;
+mod events;
+mod form;
+mod garbage;
+mod names;
+mod object;
+mod openapi;
+mod registry;
+mod request;
+mod routes;
+mod schema;
+mod selector;
+pub mod serve;
+mod service;
+mod status;
+mod store;
+mod verbs;
+
+pub use body::Body;
+pub use credentials::{Credentials, CredentialsError};
+pub use service::ApiService;
+pub use status::Status;
+
+use serde_json::{Value, json};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use store::{Job, Outcome, Store};
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+/// Namespaces that are there from the start.
+const FIRST_NAMESPACES: [&str; 2] = ["default", "kube-system"];
+
+/// What an API server is made from.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the objects live; made with mode 0700 when absent. One process at a time.
+    pub directory: PathBuf,
+    /// CustomResourceDefinitions to install, or to bring up to date.
+    pub crds: Vec<Value>,
+    /// Changes that a watch may be behind, and resume.
+    pub history: usize,
+}
+
+impl Config {
+    /// Ten thousand changes of history and no CRDs.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), crds: Vec::new(), history: 10_000 }
+    }
+}
+
+/// Who is asking, for the log. Everybody who gets this far may do everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub user: String,
+}
+
+/// Why the store does not open.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    #[error("the directory {} cannot be made", directory.display())]
+    MakeDirectory { directory: PathBuf, source: std::io::Error },
+    #[error("the store in {} cannot be opened", directory.display())]
+    OpenStore { directory: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("{what} cannot be installed")]
+    Install { what: String, source: Status },
+}
+
+/// A running API server.
+#[derive(Debug, Clone)]
+pub struct Api {
+    store: Arc<Store>,
+}
+
+impl Api {
+    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.
+    pub fn open(config: Config) -> Result<Self, OpenError> {
+        let directory = config.directory;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
+        let store = Store::open(&directory, config.history)
+            .map_err(|source| OpenError::OpenStore { directory, source: Box::new(source) })?;
+        let api = Self { store: Arc::new(store) };
+        for name in FIRST_NAMESPACES {
+            api.install(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            )?;
+        }
+        for crd in config.crds {
+            api.install(crd)?;
+        }
+        Ok(api)
+    }
+
+    /// The API as `identity` sees it: a tower Service for `kube::Client::new` or an HTTP server.
+    pub fn service(&self, identity: Identity) -> ApiService {
+        ApiService::new(self, identity)
+    }
+
+    /// Ends all watches, finishes queued writes and closes the store. Later writes answer 503.
+    pub fn close(&self) {
+        self.store.close();
+    }
+
+    fn install(&self, object: Value) -> Result<(), OpenError> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
+        let what = format!("{} {}", text("/kind"), text("/metadata/name"));
+        let failed = |source: Status| OpenError::Install { what: what.clone(), source };
+        let (reply, answer) = oneshot::channel::<Result<Outcome, Status>>();
+        let apply =
+            Box::new(move |batch: &mut store::Batch<'_>| verbs::install::install(batch, object));
+        self.store.submit(Job { apply, dry_run: false, reply }).map_err(failed)?;
+        let stopped = |_| Status::unavailable("the store's writer has stopped");
+        futures::executor::block_on(answer)
+            .map_err(stopped)
+            .and_then(|result| result)
+            .map(drop)
+            .map_err(failed)
+    }
+}

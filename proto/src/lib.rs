@@ -4,7 +4,11 @@
 //! the daemons, so that this crate knows neither.
 
 /// Version 1 of the protocol.
-#[expect(clippy::all, reason = "generated code")]
+#[expect(
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
 pub mod v1 {
     tonic::include_proto!("warren.v1");
 }

@@ -1,1 +1,12 @@
-//! Harnesses, and the suites that need more than one crate.
+//! Harnesses for the suites that need more than one crate: a whole Warren on one box, the objects that the sites'
+//! central controllers would send, and a look at what is left behind.
+
+pub mod bench;
+pub mod centre;
+pub mod cluster;
+pub mod demo;
+pub mod fixture;
+pub mod gate;
+pub mod leftovers;
+pub mod program;
+pub mod run;

@@ -1,0 +1,265 @@
+//! The one owner of what is wanted of this node: takes events, starts workers, reports what they bring back.
+//!
+//! Nothing is mounted or unmounted before the coordinator has told everything that exists. Before the first work, mounts
+//! of ours that no object wants are removed.
+
+mod objects;
+mod sweep;
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proto::v1::{Health, health};
+use storage::{Converger, Desired};
+use tokio::{sync::mpsc, task::JoinSet, time};
+
+use crate::{
+    error::{Failure, jitter},
+    link::LinkEvent,
+    outbox::Outbox,
+    queue::{Queue, Standing},
+    reconcile::{self, Outcome},
+    site::Site,
+};
+use objects::Objects;
+use sweep::Sweep;
+
+/// Why the agent stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to.
+    Stopped,
+    /// The coordinator wants another agent for this node; the text says which.
+    Refused(String),
+}
+
+/// How long running steps may take to end when the agent is stopped.
+const GRACE: Duration = Duration::from_secs(10);
+
+enum Back {
+    Mounts { uid: String, outcome: Outcome },
+    Swept(Result<(), Failure>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Agent {
+    site: Site,
+    converger: Arc<Converger>,
+    outbox: Arc<Outbox>,
+    objects: Objects,
+    queue: Queue,
+    sweep: Sweep,
+    workers: JoinSet<Back>,
+    failing: BTreeMap<String, String>,
+}
+
+impl Agent {
+    /// An agent that knows of no object yet.
+    #[must_use]
+    pub fn new(site: Site, converger: Arc<Converger>, outbox: Arc<Outbox>) -> Self {
+        let objects = Objects::new(site.clone());
+        let health = Health { state: health::State::Ok.into(), ..Health::default() };
+        outbox.set_health(health);
+        Self {
+            site,
+            converger,
+            outbox,
+            objects,
+            queue: Queue::default(),
+            sweep: Sweep::default(),
+            workers: JoinSet::new(),
+            failing: BTreeMap::new(),
+        }
+    }
+
+    /// Works until `stop` is ready, then lets running steps end and leaves everything mounted.
+    pub async fn run(
+        mut self,
+        mut events: mpsc::Receiver<LinkEvent>,
+        stop: impl Future<Output = ()>,
+    ) -> End {
+        tokio::pin!(stop);
+        let end = loop {
+            self.start(Instant::now());
+            let due = self.next_due();
+            tokio::select! {
+                () = &mut stop => break End::Stopped,
+                event = events.recv() => match event {
+                    Some(LinkEvent::Refused(why)) => break End::Refused(why),
+                    Some(event) => self.event(event),
+                    None => break End::Stopped,
+                },
+                Some(back) = self.workers.join_next() => match back {
+                    Ok(back) => self.back(back, Instant::now()),
+                    Err(error) => log::error!(error:% = error; "a worker died: {error}"),
+                },
+                () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
+            }
+        };
+        let finishing = async { while self.workers.join_next().await.is_some() {} };
+        if time::timeout(GRACE, finishing).await.is_err() {
+            log::warn!("steps still run after {} s: they go on without the agent", GRACE.as_secs());
+            self.workers.detach_all();
+        }
+        end
+    }
+
+    fn event(&mut self, event: LinkEvent) {
+        let woken = match event {
+            LinkEvent::Up => {
+                self.objects.begin();
+                Vec::new()
+            }
+            LinkEvent::Desired(desired) => self.objects.desired(*desired),
+            LinkEvent::Gone(gone) => self.objects.gone(&gone.uid),
+            LinkEvent::Synced => {
+                let woken = self.objects.synced();
+                self.sweep.synced();
+                woken
+            }
+            LinkEvent::Down => {
+                self.objects.interrupted();
+                Vec::new()
+            }
+            LinkEvent::Refused(_) => Vec::new(),
+        };
+        if !woken.is_empty() {
+            self.sweep.changed();
+        }
+        for uid in woken {
+            self.queue.wake(&uid);
+        }
+    }
+
+    /// Starts what is due. While unwanted mounts are being removed nothing new is mounted: it could be taken for one.
+    fn start(&mut self, now: Instant) {
+        if !self.sweep.started() {
+            return;
+        }
+        if self.sweep.due(now) && self.workers.is_empty() {
+            self.start_sweep();
+        }
+        if self.sweep.running() {
+            return;
+        }
+        loop {
+            let due = self.queue.take(now);
+            if due.is_empty() {
+                return;
+            }
+            for uid in due {
+                self.start_one(&uid, now);
+            }
+        }
+    }
+
+    fn start_one(&mut self, uid: &str, now: Instant) {
+        match self.objects.work(uid) {
+            Some(Ok(units)) => {
+                let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
+                self.workers.spawn_blocking(move || Back::Mounts {
+                    outcome: reconcile::converge(&converger, &units),
+                    uid,
+                });
+            }
+            Some(Err(outcome)) => self.back(Back::Mounts { uid: uid.to_owned(), outcome }, now),
+            None => self.queue.forget(uid),
+        }
+    }
+
+    fn start_sweep(&mut self) {
+        let Some(keep) = self.objects.possible_paths() else {
+            log::warn!(
+                "unwanted mounts are not looked for: an object cannot be read, so its mounts cannot be told"
+            );
+            self.sweep.put_off();
+            return;
+        };
+        self.sweep.begin();
+        let converger = Arc::clone(&self.converger);
+        self.workers.spawn_blocking(move || {
+            let swept = converger.converge(&Desired::OnlyMounts(keep));
+            Back::Swept(swept.map(drop).map_err(|error| Failure::of_convergence(&error)))
+        });
+    }
+
+    fn back(&mut self, back: Back, now: Instant) {
+        match back {
+            Back::Mounts { uid, outcome } => self.converged(&uid, &outcome, now),
+            Back::Swept(result) => self.swept(result, now),
+        }
+        self.tell_health();
+    }
+
+    fn converged(&mut self, uid: &str, outcome: &Outcome, now: Instant) {
+        if self.queue.finished(uid, outcome.retry(), now, jitter()) == Standing::Superseded {
+            return;
+        }
+        let error = crate::report::error(&self.site.node, &outcome.failures);
+        match &error {
+            Some(error) => {
+                let text = error.debug_message.clone();
+                let name = self.objects.name(uid);
+                // A retry that fails as before was told before.
+                if self.failing.insert(uid.to_owned(), text.clone()).as_ref() != Some(&text) {
+                    log::warn!(object = name.as_str(), error = text.as_str(); "ClientMount {name}: {text}");
+                }
+            }
+            None => drop(self.failing.remove(uid)),
+        }
+        if let Some(report) = self.objects.report(uid, outcome) {
+            self.outbox.put(report);
+        }
+        for other in self.objects.finished(uid, outcome) {
+            self.queue.wake(&other);
+        }
+        if !self.objects.knows(uid) {
+            self.failing.remove(uid);
+            self.queue.forget(uid);
+            self.outbox.forget(uid);
+        }
+    }
+
+    fn swept(&mut self, result: Result<(), Failure>, now: Instant) {
+        match result {
+            Ok(()) => self.sweep.done(),
+            Err(failure) => {
+                let text = failure.debug;
+                if self.sweep.failed(&text, now, jitter()) {
+                    log::warn!(error = text.as_str(); "unwanted mounts remain: {text}");
+                }
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        // Unwanted mounts are looked for between other work; the last worker to come back wakes the loop.
+        let sweep = self.sweep.next_due().filter(|_| self.workers.is_empty());
+        [self.queue.next_due(), sweep].into_iter().flatten().min()
+    }
+
+    fn tell_health(&self) {
+        let sweep = self.sweep.failure().map(|why| format!("unwanted mounts remain: {why}"));
+        let objects = self
+            .failing
+            .iter()
+            .map(|(uid, why)| format!("ClientMount {}: {why}", self.objects.name(uid)));
+        let told: Vec<_> = objects.chain(sweep).collect();
+        let (state, message) = match &*told {
+            [] => (health::State::Ok, String::new()),
+            [one] => (health::State::Warning, one.clone()),
+            [first, more @ ..] => {
+                (health::State::Warning, format!("{first} (and {} more)", more.len()))
+            }
+        };
+        self.outbox.set_health(Health { state: state.into(), message, ..Health::default() });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! The objects of this node as they were told last, whom each path belongs to, and which are gone. Pure.
+
+use std::{collections::BTreeMap, mem, sync::Arc};
+
+use proto::v1::{DesiredMount, MountReport};
+use storage::desired::MountPoint;
+
+use crate::{
+    claims::Claims,
+    desire::Desire,
+    desired::{Goal, MountUnits, ObjectError},
+    error::Failure,
+    reconcile::Outcome,
+    site::Site,
+};
+
+#[derive(Debug)]
+struct Object {
+    desire: Desire,
+    /// It exists no more; what it had is being unmounted.
+    gone: bool,
+    units: Result<Arc<MountUnits>, ObjectError>,
+}
+
+/// Objects by uid: one that is deleted and made again under its old name is another object.
+#[derive(Debug)]
+pub(super) struct Objects {
+    site: Site,
+    known: BTreeMap<String, Object>,
+    claims: Claims,
+    /// What has been told since a connection began; `None` once everything has.
+    incoming: Option<BTreeMap<String, DesiredMount>>,
+}
+
+impl Objects {
+    pub(super) fn new(site: Site) -> Self {
+        Self { site, known: BTreeMap::new(), claims: Claims::default(), incoming: None }
+    }
+
+    /// A connection begins: a complete list follows.
+    pub(super) fn begin(&mut self) {
+        self.incoming = Some(BTreeMap::new());
+    }
+
+    /// The list breaks off: what was told of it says nothing about what was not.
+    pub(super) fn interrupted(&mut self) {
+        self.incoming = None;
+    }
+
+    /// An object as it is now; the uids to be worked on.
+    pub(super) fn desired(&mut self, message: DesiredMount) -> Vec<String> {
+        if message.uid.is_empty() {
+            log::warn!(object = message.name.as_str(); "an object without uid is left alone: {}/{}", message.namespace, message.name);
+            return Vec::new();
+        }
+        match &mut self.incoming {
+            Some(incoming) => {
+                incoming.insert(message.uid.clone(), message);
+                Vec::new()
+            }
+            None => self.set(Desire::decode(message)),
+        }
+    }
+
+    /// An object is no more; the uids to be worked on.
+    pub(super) fn gone(&mut self, uid: &str) -> Vec<String> {
+        if let Some(incoming) = &mut self.incoming {
+            incoming.remove(uid);
+            return Vec::new();
+        }
+        self.set_gone(uid)
+    }
+
+    /// The list is complete: what it does not name is gone. The uids to be worked on.
+    pub(super) fn synced(&mut self) -> Vec<String> {
+        let Some(incoming) = mem::take(&mut self.incoming) else { return Vec::new() };
+        let absent: Vec<_> =
+            self.known.keys().filter(|uid| !incoming.contains_key(*uid)).cloned().collect();
+        let mut woken: Vec<_> = absent.iter().flat_map(|uid| self.set_gone(uid)).collect();
+        for message in incoming.into_values() {
+            woken.extend(self.set(Desire::decode(message)));
+        }
+        woken
+    }
+
+    fn set(&mut self, desire: Desire) -> Vec<String> {
+        let same_name = |object: &Object| {
+            object.desire.name == desire.name && object.desire.namespace == desire.namespace
+        };
+        let replaced: Vec<_> = self
+            .known
+            .iter()
+            .filter(|(uid, object)| **uid != desire.uid && !object.gone && same_name(object))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        let mut woken: Vec<_> = replaced.iter().flat_map(|uid| self.set_gone(uid)).collect();
+        let units = desire.units(false, &self.site).map(Arc::new);
+        woken.extend(self.insert(Object { desire, gone: false, units }));
+        woken
+    }
+
+    fn set_gone(&mut self, uid: &str) -> Vec<String> {
+        let Some(object) = self.known.remove(uid) else { return Vec::new() };
+        let units = object.desire.units(true, &self.site).map(Arc::new);
+        self.insert(Object { gone: true, units, ..object })
+    }
+
+    fn insert(&mut self, object: Object) -> Vec<String> {
+        let uid = object.desire.uid.clone();
+        let mut woken = match (&object.units, object.desire.claimant()) {
+            (Ok(units), Some(claimant)) => {
+                self.claims.set(claimant, units.goal, units.mount_points().cloned().collect())
+            }
+            _ => self.claims.release(&uid),
+        };
+        self.known.insert(uid.clone(), object);
+        woken.push(uid);
+        woken
+    }
+
+    /// What to do for an object: converge these units, or report this outcome as it is.
+    pub(super) fn work(&self, uid: &str) -> Option<Result<Arc<MountUnits>, Outcome>> {
+        let object = self.known.get(uid)?;
+        Some(match (&object.units, self.claims.conflict(uid)) {
+            (Err(error), _) => Err(object.desire.refused(Failure::from(error))),
+            (Ok(_), Some(conflict)) => Err(object.desire.refused(Failure::from(&conflict))),
+            (Ok(units), None) => Ok(Arc::clone(units)),
+        })
+    }
+
+    /// What to tell of an object; nothing of one that is gone.
+    pub(super) fn report(&self, uid: &str, outcome: &Outcome) -> Option<MountReport> {
+        let object = self.known.get(uid).filter(|object| !object.gone)?;
+        Some(object.desire.report(&self.site, outcome))
+    }
+
+    /// An object was worked on; the uids of others for which that makes a difference.
+    pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
+        let Some(object) = self.known.get(uid) else { return Vec::new() };
+        // An object that was never understood has nothing mounted that we could name; the next start looks for it.
+        let over = object.gone && (outcome.done() || object.units.is_err());
+        let free = outcome.goal == Goal::Unmounted && outcome.done();
+        if over {
+            self.known.remove(uid);
+        }
+        if over || free { self.claims.release(uid) } else { Vec::new() }
+    }
+
+    pub(super) fn knows(&self, uid: &str) -> bool {
+        self.known.contains_key(uid)
+    }
+
+    /// `namespace/name`, for people.
+    pub(super) fn name(&self, uid: &str) -> String {
+        self.known.get(uid).map_or_else(
+            || uid.to_owned(),
+            |object| format!("{}/{}", object.desire.namespace, object.desire.name),
+        )
+    }
+
+    /// Every path at which something of a known object may be mounted; `None` when that cannot be told of one.
+    pub(super) fn possible_paths(&self) -> Option<Vec<MountPoint>> {
+        let mut paths = Vec::new();
+        for object in self.known.values() {
+            let units = object.units.as_ref().ok();
+            paths.extend(object.desire.possible_paths(units.map(|units| &**units), &self.site)?);
+        }
+        Some(paths)
+    }
+}

@@ -1,0 +1,236 @@
+//! Which object a mount point belongs to, when two ask for it. Pure.
+//!
+//! The object created first keeps the path, by uid among those of one second. An object that is being unmounted keeps
+//! its paths until that is done: only then is the path free for the next.
+
+use std::{collections::BTreeMap, fmt};
+
+use api::ClientMount;
+use storage::desired::MountPoint;
+
+use crate::{
+    desired::{Goal, overlap},
+    error::Failure,
+};
+
+/// An object that asks for mount points; ordered by who came first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claimant {
+    /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
+    pub created: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl Claimant {
+    /// The object as a claimant.
+    #[must_use]
+    pub fn of(client_mount: &ClientMount) -> Self {
+        let metadata = &client_mount.metadata;
+        Self {
+            created: metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0.to_string())
+                .unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// A path that an object asks for and another has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path asked for.
+    pub path: MountPoint,
+    /// The path that the other has: the same, around it, or within it.
+    pub taken: MountPoint,
+    /// The other.
+    pub by: Claimant,
+    /// Whether the other is on its way out.
+    pub leaving: bool,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, taken, by, leaving } = self;
+        write!(f, "mountPath {path} belongs to ClientMount {}/{}", by.namespace, by.name)?;
+        if taken != path {
+            write!(f, ", which mounts at {taken}")?;
+        }
+        if *leaving {
+            f.write_str(": waiting until that one is unmounted")
+        } else {
+            f.write_str(": use another path, or delete that one first")
+        }
+    }
+}
+
+impl From<&Conflict> for Failure {
+    fn from(conflict: &Conflict) -> Self {
+        if conflict.leaving {
+            Self::waiting(conflict.to_string())
+        } else {
+            Self::input(conflict.to_string())
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Claim {
+    claimant: Claimant,
+    goal: Goal,
+    paths: Vec<MountPoint>,
+}
+
+/// All claims of one node.
+#[derive(Debug, Default)]
+pub struct Claims {
+    by_uid: BTreeMap<String, Claim>,
+}
+
+impl Claims {
+    /// Records what an object asks for, in place of what it asked before; the uids of other objects whose standing this
+    /// changed, to be reconciled again.
+    pub fn set(&mut self, claimant: Claimant, goal: Goal, paths: Vec<MountPoint>) -> Vec<String> {
+        let uid = claimant.uid.clone();
+        self.change(&uid, |claims| {
+            claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths });
+        })
+    }
+
+    /// Forgets what an object asked for; the uids of others as in [`Self::set`].
+    pub fn release(&mut self, uid: &str) -> Vec<String> {
+        self.change(uid, |claims| drop(claims.by_uid.remove(uid)))
+    }
+
+    /// The first claim that stands against the object's, if any does. Unmounting is never contested.
+    #[must_use]
+    pub fn conflict(&self, uid: &str) -> Option<Conflict> {
+        let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
+        self.by_uid
+            .values()
+            .filter(|other| other.claimant.uid != uid && stands_before(other, own))
+            .find_map(|other| {
+                let (path, taken) = contested(own, other)?;
+                Some(Conflict {
+                    path: path.clone(),
+                    taken: taken.clone(),
+                    by: other.claimant.clone(),
+                    leaving: other.goal == Goal::Unmounted,
+                })
+            })
+    }
+
+    fn change(&mut self, uid: &str, change: impl FnOnce(&mut Self)) -> Vec<String> {
+        let mut near = self.near(uid);
+        let before: BTreeMap<_, _> =
+            near.iter().map(|other| (other.clone(), self.conflict(other))).collect();
+        change(self);
+        near.extend(self.near(uid));
+        near.sort();
+        near.dedup();
+        near.retain(|other| before.get(other).cloned().unwrap_or_default() != self.conflict(other));
+        near
+    }
+
+    /// The other objects that claim what `uid` claims.
+    fn near(&self, uid: &str) -> Vec<String> {
+        let Some(own) = self.by_uid.get(uid) else { return Vec::new() };
+        let others = self
+            .by_uid
+            .values()
+            .filter(|other| other.claimant.uid != uid && contested(own, other).is_some());
+        others.map(|other| other.claimant.uid.clone()).collect()
+    }
+}
+
+fn stands_before(other: &Claim, own: &Claim) -> bool {
+    other.goal == Goal::Unmounted || other.claimant < own.claimant
+}
+
+fn contested<'a>(own: &'a Claim, other: &'a Claim) -> Option<(&'a MountPoint, &'a MountPoint)> {
+    own.paths.iter().find_map(|path| {
+        other.paths.iter().find(|taken| overlap(path, taken)).map(|taken| (path, taken))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::desired::AllowedRoots;
+
+    use super::*;
+
+    fn claimant(created: &str, uid: &str) -> Claimant {
+        let name = format!("job-{uid}");
+        Claimant { created: created.into(), uid: uid.into(), namespace: "compute-01".into(), name }
+    }
+
+    fn paths(paths: &[&str]) -> Vec<MountPoint> {
+        let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+        paths.iter().map(|path| MountPoint::parse(path, &roots).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_first_created_keeps_the_path_in_whatever_order_they_come() {
+        let (old, new) =
+            (claimant("2026-01-01T00:00:00Z", "z"), claimant("2026-01-01T00:00:01Z", "a"));
+        let mut claims = Claims::default();
+        assert!(claims.set(new, Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
+        assert_eq!(claims.conflict("a"), None);
+        assert_eq!(claims.set(old, Goal::Mounted, paths(&["/mnt/nnf/x"])), ["a"]);
+        let conflict = claims.conflict("a").unwrap();
+        assert_eq!((conflict.by.uid.as_str(), conflict.leaving), ("z", false));
+        assert_eq!(
+            conflict.to_string(),
+            "mountPath /mnt/nnf/x belongs to ClientMount compute-01/job-z: use another path, or delete that one first"
+        );
+        assert_eq!(claims.conflict("z"), None);
+    }
+
+    #[test]
+    fn a_path_is_free_only_when_the_one_before_is_unmounted() {
+        let mut claims = Claims::default();
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        assert_eq!(claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"])), ["b"]);
+        assert!(claims.conflict("b").unwrap().leaving);
+        assert_eq!(claims.release("a"), ["b"]);
+        assert_eq!(claims.conflict("b"), None);
+    }
+
+    #[test]
+    fn a_younger_object_that_leaves_is_waited_for_too() {
+        let mut claims = Claims::default();
+        claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        assert!(claims.conflict("a").unwrap().leaving);
+        assert_eq!(claims.conflict("b"), None, "unmounting is never contested");
+    }
+
+    #[test]
+    fn a_path_within_another_is_contested_and_a_like_named_one_is_not() {
+        let mut claims = Claims::default();
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x/y"]));
+        claims.set(claimant("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/xy"]));
+        assert!(claims.conflict("b").unwrap().to_string().contains("which mounts at /mnt/nnf/x"));
+        assert_eq!(claims.conflict("c"), None);
+    }
+
+    #[test]
+    fn others_are_not_woken_by_what_does_not_concern_them() {
+        let mut claims = Claims::default();
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        assert!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
+        assert!(claims.set(claimant("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/z"])).is_empty());
+        assert!(claims.release("b").is_empty());
+    }
+}

@@ -1,0 +1,251 @@
+//! Which of a profile's command lines belong to a mount.
+
+use std::collections::BTreeMap;
+
+use api::{
+    NnfStorageProfile,
+    nnf_storage_profile::{BlockDeviceUserCommands, FileSystemUserCommands, StorageProfile},
+};
+use storage::{
+    desired::{FileSystemKind, Hook, HookId, HookScope, MountHooks},
+    template::SiteCommand,
+};
+
+use super::{Goal, MountProblem};
+use crate::site::Side;
+
+/// One line of a profile and the field it stands in.
+#[derive(Debug, Clone)]
+struct Line {
+    field: String,
+    text: String,
+}
+
+/// The lines of one hook field.
+#[derive(Debug, Clone)]
+struct HookLines {
+    field: String,
+    phase: &'static str,
+    lines: Vec<String>,
+}
+
+/// A mount's lines, before variables.
+#[derive(Debug, Clone)]
+pub(super) struct Commands {
+    /// Whether all allocations share one volume group.
+    pub(super) shared_vg: bool,
+    /// Values that win over the agent's own, keys with their `$`.
+    pub(super) overrides: BTreeMap<String, String>,
+    mount: Line,
+    unmount: Line,
+    hooks: Vec<HookLines>,
+}
+
+/// A mount's lines, with variables.
+#[derive(Debug, Default)]
+pub(super) struct SiteLines {
+    pub(super) mount: Option<SiteCommand>,
+    pub(super) unmount: Option<SiteCommand>,
+    pub(super) hooks: MountHooks,
+}
+
+impl Commands {
+    /// For unmounting when the profile is gone: a plain umount and no hooks.
+    pub(super) fn without_profile() -> Self {
+        Self {
+            shared_vg: true,
+            overrides: BTreeMap::new(),
+            mount: Line { field: String::new(), text: String::new() },
+            unmount: Line { field: "unmount".to_owned(), text: "$MOUNT_PATH".to_owned() },
+            hooks: Vec::new(),
+        }
+    }
+
+    /// The lines that `profile` has for mounting a file system of this kind on this side.
+    pub(super) fn of(profile: &NnfStorageProfile, kind: FileSystemKind, side: Side) -> Self {
+        let data = profile.data();
+        let metadata = &profile.metadata;
+        let name = format!(
+            "NnfStorageProfile {}/{} data",
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default()
+        );
+        match kind {
+            FileSystemKind::Raw => {
+                on_volume(&format!("{name}.rawStorage"), &data.raw_storage, side)
+            }
+            FileSystemKind::Xfs => {
+                on_volume(&format!("{name}.xfsStorage"), &data.xfs_storage, side)
+            }
+            FileSystemKind::Gfs2 => {
+                on_volume(&format!("{name}.gfs2Storage"), &data.gfs2_storage, side)
+            }
+            FileSystemKind::Lustre => {
+                lustre(&format!("{name}.lustreStorage"), &data.lustre_storage, side)
+            }
+        }
+    }
+
+    /// The lines with their variables.
+    ///
+    /// # Errors
+    /// When a line that `goal` needs cannot be used; a broken line of the other direction does not stand in its way.
+    pub(super) fn expand(
+        &self,
+        goal: Goal,
+        scope: &HookScope,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<SiteLines, MountProblem> {
+        let command = |line: &Line, needed: bool| match SiteCommand::new(
+            &line.field,
+            &line.text,
+            variables.clone(),
+        ) {
+            Ok(command) => Ok(command),
+            Err(_) if !needed => Ok(None),
+            Err(error) => Err(MountProblem::Command(error)),
+        };
+        let mut lines = SiteLines {
+            mount: command(&self.mount, goal == Goal::Mounted)?,
+            unmount: command(&self.unmount, goal == Goal::Unmounted)?,
+            hooks: MountHooks::default(),
+        };
+        for hook in &self.hooks {
+            let (list, needed_by) = place(&mut lines.hooks, hook.phase);
+            for (place, text) in hook.lines.iter().enumerate() {
+                let line = Line { field: format!("{}[{place}]", hook.field), text: text.clone() };
+                if let Some(command) = command(&line, goal == needed_by)? {
+                    list.push(Hook {
+                        id: HookId { scope: scope.clone(), phase: hook.phase, place },
+                        command,
+                    });
+                }
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Where hooks of a phase go, and which way they belong to.
+fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> (&'a mut Vec<Hook>, Goal) {
+    match phase {
+        "preActivate" => (&mut hooks.pre_activate, Goal::Mounted),
+        "postActivate" => (&mut hooks.post_activate, Goal::Mounted),
+        "preMount" => (&mut hooks.pre_mount, Goal::Mounted),
+        "postMount" => (&mut hooks.post_mount, Goal::Mounted),
+        "preUnmount" => (&mut hooks.pre_unmount, Goal::Unmounted),
+        "postUnmount" => (&mut hooks.post_unmount, Goal::Unmounted),
+        "preDeactivate" => (&mut hooks.pre_deactivate, Goal::Unmounted),
+        _ => (&mut hooks.post_deactivate, Goal::Unmounted),
+    }
+}
+
+fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
+    let (files, blocks) = (&profile.file_system_commands, &profile.block_device_commands);
+    let (commands, mount, unmount, files, blocks) = match side {
+        Side::Compute => {
+            let files = &files.compute_commands;
+            let blocks = &blocks.compute_commands;
+            (
+                "computeCommands",
+                &files.mount,
+                &files.unmount,
+                &files.user_commands,
+                &blocks.user_commands,
+            )
+        }
+        Side::Rabbit => {
+            let files = &files.rabbit_commands;
+            let blocks = &blocks.rabbit_commands;
+            (
+                "rabbitCommands",
+                &files.mount,
+                &files.unmount,
+                &files.user_commands,
+                &blocks.user_commands,
+            )
+        }
+    };
+    let line = |name: &str, text: &String| Line {
+        field: format!("{field}.fileSystemCommands.{commands}.{name}"),
+        text: text.clone(),
+    };
+    let mut hooks =
+        block_hooks(&format!("{field}.blockDeviceCommands.{commands}.userCommands"), blocks);
+    hooks.extend(file_hooks(&format!("{field}.fileSystemCommands.{commands}.userCommands"), files));
+    Commands {
+        shared_vg: profile.block_device_commands.shared_vg,
+        overrides: profile.variable_override.clone(),
+        mount: line("mount", mount),
+        unmount: line("unmount", unmount),
+        hooks,
+    }
+}
+
+fn block_hooks(field: &str, hooks: &BlockDeviceUserCommands) -> Vec<HookLines> {
+    let lines = |phase: &'static str, lines: &[String]| HookLines {
+        field: format!("{field}.{phase}"),
+        phase,
+        lines: lines.to_vec(),
+    };
+    vec![
+        lines("preActivate", &hooks.pre_activate),
+        lines("postActivate", &hooks.post_activate),
+        lines("preDeactivate", &hooks.pre_deactivate),
+        lines("postDeactivate", &hooks.post_deactivate),
+    ]
+}
+
+fn file_hooks(field: &str, hooks: &FileSystemUserCommands) -> Vec<HookLines> {
+    let lines = |phase: &'static str, lines: &[String]| HookLines {
+        field: format!("{field}.{phase}"),
+        phase,
+        lines: lines.to_vec(),
+    };
+    vec![
+        lines("preMount", &hooks.pre_mount),
+        lines("postMount", &hooks.post_mount),
+        lines("preUnmount", &hooks.pre_unmount),
+        lines("postUnmount", &hooks.post_unmount),
+    ]
+}
+
+fn lustre(field: &str, profile: &api::nnf_storage_profile::LustreProfile, side: Side) -> Commands {
+    let lines = &profile.client_options.command_lines;
+    let field = format!("{field}.clientOptions.commandlines");
+    let (suffix, prefix, mount, unmount) = match side {
+        Side::Compute => ("Compute", "compute", &lines.mount_compute, &lines.unmount_compute),
+        Side::Rabbit => ("Rabbit", "rabbit", &lines.mount_rabbit, &lines.unmount_rabbit),
+    };
+    let hooks = match side {
+        Side::Compute => [
+            ("PreMount", "preMount", &lines.compute_pre_mount),
+            ("PostMount", "postMount", &lines.compute_post_mount),
+            ("PreUnmount", "preUnmount", &lines.compute_pre_unmount),
+            ("PostUnmount", "postUnmount", &lines.compute_post_unmount),
+        ],
+        Side::Rabbit => [
+            ("PreMount", "preMount", &lines.rabbit_pre_mount),
+            ("PostMount", "postMount", &lines.rabbit_post_mount),
+            ("PreUnmount", "preUnmount", &lines.rabbit_pre_unmount),
+            ("PostUnmount", "postUnmount", &lines.rabbit_post_unmount),
+        ],
+    };
+    // The sites' controllers read a client's overrides from the OST options; the client's own, where given, win.
+    let mut overrides = profile.ost_options.target.variable_override.clone();
+    overrides.extend(profile.client_options.variable_override.clone());
+    Commands {
+        shared_vg: false,
+        overrides,
+        mount: Line { field: format!("{field}.mount{suffix}"), text: mount.clone() },
+        unmount: Line { field: format!("{field}.unmount{suffix}"), text: unmount.clone() },
+        hooks: hooks
+            .into_iter()
+            .map(|(name, phase, lines)| HookLines {
+                field: format!("{field}.{prefix}{name}"),
+                phase,
+                lines: lines.clone(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,185 @@
+//! What a mount mounts: the volume or file system behind `spec.mounts[].device`.
+
+use api::{
+    RabbitLabels,
+    client_mount::{ClientMountDeviceReference, ClientMountInfo, DeviceType},
+    names::label,
+};
+use storage::{
+    desired::{FileSystemId, FileSystemKind, MountSource, NamespaceId, ObjectUid, Volume},
+    template,
+};
+
+use super::{Context, Goal, MountProblem, commands::Commands, variables};
+
+/// What is mounted, and whose allocation it is.
+pub(super) struct Device {
+    pub(super) source: MountSource,
+    pub(super) reference: Option<Reference>,
+}
+
+/// The allocation behind a mount.
+pub(super) struct Reference {
+    /// Its rabbit.
+    pub(super) rabbit: String,
+    /// Its place on that rabbit.
+    pub(super) index: u32,
+}
+
+impl Device {
+    pub(super) fn read(
+        context: &Context<'_>,
+        info: &ClientMountInfo,
+        kind: FileSystemKind,
+        commands: &Commands,
+    ) -> Result<Self, MountProblem> {
+        if kind == FileSystemKind::Lustre {
+            return Ok(Self { source: lustre(info)?, reference: None });
+        }
+        let reference =
+            info.device.device_reference.as_ref().ok_or(MountProblem::MissingField {
+                field: "device.deviceReference",
+                remedy: "name the NnfNodeStorage that holds the file system",
+            })?;
+        let index = u32::try_from(reference.allocation_index())
+            .map_err(|_| MountProblem::AllocationIndex(reference.allocation_index()))?;
+        let namespaces = match namespaces(context, info, kind, reference) {
+            // What is mounted proves itself by its UUID; that its namespaces cannot be named must not keep it mounted.
+            Err(_) if context.goal == Goal::Unmounted => Vec::new(),
+            namespaces => namespaces?,
+        };
+        let rabbit = part(
+            reference.object_reference.namespace.as_ref(),
+            "device.deviceReference.objectReference.namespace",
+        )?;
+        let name = part(
+            reference.object_reference.name.as_ref(),
+            "device.deviceReference.objectReference.name",
+        )?;
+        let owner = owner_uid(context)?;
+        let id = FileSystemId::derive(owner, rabbit, name, index);
+        let (group, logical) = volume_names(context, info, owner, index, commands)?;
+        Ok(Self {
+            source: MountSource::Volume { volume: Volume { group, logical, namespaces }, id },
+            reference: Some(Reference { rabbit: rabbit.to_owned(), index }),
+        })
+    }
+}
+
+fn part<'a>(value: Option<&'a String>, field: &'static str) -> Result<&'a str, MountProblem> {
+    value.map(String::as_str).filter(|text| !text.is_empty()).ok_or(MountProblem::MissingField {
+        field,
+        remedy: "name the NnfNodeStorage that holds the file system",
+    })
+}
+
+fn namespaces(
+    context: &Context<'_>,
+    info: &ClientMountInfo,
+    kind: FileSystemKind,
+    reference: &ClientMountDeviceReference,
+) -> Result<Vec<NamespaceId>, MountProblem> {
+    match &info.device.kind {
+        DeviceType::Reference => (context.references)(reference).map_err(MountProblem::Reference),
+        DeviceType::Lvm => nvme_info(info),
+        DeviceType::Lustre | DeviceType::Other(_) => Err(MountProblem::DeviceType {
+            found: info.device.kind.to_string(),
+            kind: kind.to_string(),
+            remedy: "lvm on a compute, reference on a rabbit",
+        }),
+    }
+}
+
+fn nvme_info(info: &ClientMountInfo) -> Result<Vec<NamespaceId>, MountProblem> {
+    let missing = |field| MountProblem::MissingField {
+        field,
+        remedy: "list the namespaces as {deviceSerial, namespaceID}",
+    };
+    let lvm = info.device.lvm.as_ref().ok_or(missing("device.lvm"))?;
+    if lvm.nvme_info.is_empty() {
+        return Err(missing("device.lvm.nvmeInfo"));
+    }
+    lvm.nvme_info
+        .iter()
+        .map(|nvme| {
+            NamespaceId::parse(&nvme.device_serial, &nvme.namespace_id)
+                .map_err(MountProblem::Namespace)
+        })
+        .collect()
+}
+
+fn owner_uid(context: &Context<'_>) -> Result<ObjectUid, MountProblem> {
+    let label = label::TARGET_OWNER_UID;
+    let value = context.client_mount.label(label).ok_or(MountProblem::MissingLabel(label))?;
+    value.parse().map_err(|_| MountProblem::BadLabel {
+        label,
+        value: value.to_owned(),
+        remedy: "the uid of the NnfStorage",
+    })
+}
+
+/// `<owner>_<directive>` and `lv-<index>` in a shared group, `<owner>_<directive>_<index>` and `lv` otherwise, or what the
+/// profile's overrides say: names on which every node that reaches the volume must agree.
+fn volume_names(
+    context: &Context<'_>,
+    info: &ClientMountInfo,
+    owner: ObjectUid,
+    index: u32,
+    commands: &Commands,
+) -> Result<(String, String), MountProblem> {
+    let label = label::TARGET_DIRECTIVE_INDEX;
+    let value = context.client_mount.label(label).ok_or(MountProblem::MissingLabel(label))?;
+    let directive: u32 = value.parse().map_err(|_| MountProblem::BadLabel {
+        label,
+        value: value.to_owned(),
+        remedy: "the directive's number, counted from 0",
+    })?;
+    let (group, logical) = if commands.shared_vg {
+        (format!("{owner}_{directive}"), format!("lv-{index}"))
+    } else {
+        (format!("{owner}_{directive}_{index}"), "lv".to_owned())
+    };
+    let variables = variables::common(context.client_mount, info);
+    let named = |name: &str, default: String| {
+        commands.overrides.get(name).map_or(default, |text| template::expand(text, &variables))
+    };
+    Ok((named("$VG_NAME", group), named("$LV_NAME", logical)))
+}
+
+fn lustre(info: &ClientMountInfo) -> Result<MountSource, MountProblem> {
+    if info.device.kind != DeviceType::Lustre {
+        return Err(MountProblem::DeviceType {
+            found: info.device.kind.to_string(),
+            kind: "lustre".to_owned(),
+            remedy: "lustre",
+        });
+    }
+    let lustre = info.device.lustre.as_ref().ok_or(MountProblem::MissingField {
+        field: "device.lustre",
+        remedy: "name the file system and its MGS",
+    })?;
+    let (name, mgs) = (&lustre.file_system_name, &lustre.mgs_addresses);
+    // lustre(7): a file system name has at most 8 characters.
+    let is_name = (1..=8).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    if !is_name {
+        let what = "a Lustre file system name: use 1 to 8 letters, digits, '_', '-' or '.'";
+        return Err(MountProblem::Lustre {
+            field: "device.lustre.fileSystemName",
+            value: name.clone(),
+            what,
+        });
+    }
+    let is_mgs = !mgs.is_empty()
+        && mgs.bytes().all(|b| b.is_ascii_alphanumeric() || b"@.:,_-[]".contains(&b))
+        && !mgs.starts_with('-');
+    if !is_mgs {
+        let what = "an MGS address: use <address>@<network>, several joined by ':' or ','";
+        return Err(MountProblem::Lustre {
+            field: "device.lustre.mgsAddresses",
+            value: mgs.clone(),
+            what,
+        });
+    }
+    Ok(MountSource::Lustre(format!("{mgs}:/{name}")))
+}

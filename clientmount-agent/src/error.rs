@@ -1,0 +1,274 @@
+//! The only place where an error becomes what the sites' tools read, and where it is decided when to try again.
+
+use std::{
+    error::Error,
+    hash::{BuildHasher, Hasher, RandomState},
+    io,
+    time::Duration,
+};
+
+use api::{ErrorType, ResourceError, Severity};
+use storage::{
+    ConvergeError, Rejection, Step,
+    execute::ExecuteError,
+    host::{ObserveError, StepError},
+    plan::RejectionClass,
+};
+
+use crate::desired::{Goal, MountError, MountProblem, ObjectError, ReferenceError};
+
+/// When something that failed is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retry {
+    /// It may pass any moment: 1 s at first.
+    Soon,
+    /// Somebody has to do something on the node: 5 s at first.
+    Later,
+    /// Only when the object or its profile changes.
+    OnChange,
+}
+
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+impl Retry {
+    /// How long to wait after failure number `attempt`, counted from 0: doubled every time, at most 60 s, spread by a
+    /// quarter either way with `jitter` from 0 to 1, so that a thousand nodes do not come back as one.
+    #[must_use]
+    pub fn delay(self, attempt: u32, jitter: f64) -> Option<Duration> {
+        let first = match self {
+            Self::Soon => Duration::from_secs(1),
+            Self::Later => Duration::from_secs(5),
+            Self::OnChange => return None,
+        };
+        Some(back_off(first, LONGEST_DELAY, attempt, jitter))
+    }
+}
+
+/// `first` doubled `attempt` times, at most `longest`, times 0.75 to 1.25.
+pub(crate) fn back_off(first: Duration, longest: Duration, attempt: u32, jitter: f64) -> Duration {
+    let doubled = first.saturating_mul(2_u32.saturating_pow(attempt.min(16))).min(longest);
+    doubled.mul_f64(0.75 + 0.5 * jitter.clamp(0.0, 1.0))
+}
+
+/// A number from 0 to 1, different on every call and every node.
+#[must_use]
+pub fn jitter() -> f64 {
+    // The standard library seeds every RandomState from the kernel; 32 bits of it are enough to spread retries.
+    let bits = u32::try_from(RandomState::new().build_hasher().finish() >> 32).unwrap_or(u32::MAX);
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+/// One thing that went wrong, in the two languages of [`ResourceError`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Whose error it is.
+    pub error_type: ErrorType,
+    /// How likely a retry is to succeed.
+    pub severity: Severity,
+    /// For the person who owns the job: what is wrong and what to do.
+    pub user: String,
+    /// For administrators: the whole chain of causes with errno.
+    pub debug: String,
+    /// When it is tried again.
+    pub retry: Retry,
+}
+
+impl Failure {
+    fn new(error_type: ErrorType, severity: Severity, retry: Retry, text: String) -> Self {
+        Self { error_type, severity, user: text.clone(), debug: text, retry }
+    }
+
+    /// What somebody has to change in an object before anything is done.
+    #[must_use]
+    pub fn input(text: String) -> Self {
+        Self::new(ErrorType::User, Severity::Fatal, Retry::OnChange, text)
+    }
+
+    /// What passes when something else has been done, of which the caller is told.
+    #[must_use]
+    pub fn waiting(text: String) -> Self {
+        Self::new(ErrorType::Internal, Severity::Minor, Retry::OnChange, text)
+    }
+
+    /// A unit that did not converge, in words that fit any object.
+    #[must_use]
+    pub fn of_convergence(error: &ConvergeError) -> Self {
+        let (error_type, severity, retry) = class(error);
+        Self::new(error_type, severity, retry, chain(error))
+    }
+
+    /// A mount that did not converge, with the prefix that tools look for in `debugMessage`.
+    #[must_use]
+    pub fn of_mount(goal: Goal, error: &ConvergeError) -> Self {
+        let mut failure = Self::of_convergence(error);
+        failure.debug = format!("{}: {}", prefix(goal, error), failure.debug);
+        failure
+    }
+
+    /// As `status.error` of an object for which nothing but this failed.
+    #[must_use]
+    pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
+        let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
+        ResourceError {
+            debug_message: format!("{context}{}", self.debug),
+            severity: self.severity.clone(),
+            error_type: self.error_type.clone(),
+            user_message: Some(format!("{node}: {}", self.user)),
+        }
+    }
+}
+
+impl From<&ObjectError> for Failure {
+    fn from(error: &ObjectError) -> Self {
+        Self::input(error.to_string())
+    }
+}
+
+impl From<&MountError> for Failure {
+    fn from(error: &MountError) -> Self {
+        match &error.problem {
+            // The rabbit's block storage is on its way.
+            MountProblem::Reference(ReferenceError::NotReady(_)) => {
+                Self::new(ErrorType::Internal, Severity::Minor, Retry::Soon, error.to_string())
+            }
+            _ => Self::input(error.to_string()),
+        }
+    }
+}
+
+/// An error with all its causes.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
+    match error {
+        ConvergeError::Rejected(rejection) => rejection_class(rejection),
+        ConvergeError::Step(ExecuteError { source, .. }) => step_class(source),
+        ConvergeError::Observe(
+            ObserveError::Read { .. } | ObserveError::Command(_) | ObserveError::Malformed { .. },
+        )
+        | ConvergeError::NotConverging { .. } => {
+            (ErrorType::Internal, Severity::Major, Retry::Later)
+        }
+    }
+}
+
+fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
+    match rejection.class() {
+        RejectionClass::Waiting => (ErrorType::Internal, Severity::Minor, Retry::Soon),
+        RejectionClass::Capacity => (ErrorType::Wlm, Severity::Fatal, Retry::OnChange),
+        RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
+        RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
+        RejectionClass::Foreign => match rejection {
+            // Data that may be somebody's: no retry until a person has decided and touched the object.
+            Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
+                (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
+            }
+            // Something stands at the path; when it is gone the mount can be made.
+            _ => (ErrorType::User, Severity::Major, Retry::Later),
+        },
+    }
+}
+
+fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
+    match error {
+        // Somebody still works in the mount, or the node moved under our feet: both pass.
+        StepError::System { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
+            (ErrorType::Internal, Severity::Minor, Retry::Soon)
+        }
+        StepError::Changed(_) => (ErrorType::Internal, Severity::Minor, Retry::Soon),
+        _ => (ErrorType::Internal, Severity::Major, Retry::Later),
+    }
+}
+
+/// The fixed texts of the sites' agents, by what was being done.
+fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
+    let by_goal = match goal {
+        Goal::Mounted => "unable to mount file system",
+        Goal::Unmounted => "unable to unmount file system",
+    };
+    match error {
+        ConvergeError::Observe(_) => "unable to get file system information",
+        ConvergeError::Rejected(Rejection::NoDevice { .. } | Rejection::TooManyDevices { .. }) => {
+            "unable to activate block device"
+        }
+        ConvergeError::Rejected(_) | ConvergeError::NotConverging { .. } => by_goal,
+        ConvergeError::Step(ExecuteError { step, .. }) => match &**step {
+            Step::RunHook { id, .. } => hook_prefix(id.phase),
+            Step::SetOwner { .. } => "unable to set owner and group for file system",
+            _ => by_goal,
+        },
+    }
+}
+
+fn hook_prefix(phase: &str) -> &'static str {
+    match phase {
+        "preActivate" => "unable to run block device PreActivate commands",
+        "postActivate" => "unable to run block device PostActivate commands",
+        "preMount" => "unable to run file system PreMount commands",
+        "postMount" => "unable to run file system PostMount commands",
+        "preUnmount" => "unable to run file system PreUnmount commands",
+        "postUnmount" => "unable to run file system PostUnmount commands",
+        "preDeactivate" => "unable to run block device PreDeactivate commands",
+        _ => "unable to run block device PostDeactivate commands",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_minute_and_spread() {
+        let at =
+            |attempt, jitter| Retry::Soon.delay(attempt, jitter).map(|delay| delay.as_millis());
+        assert_eq!(at(0, 0.5), Some(1000));
+        assert_eq!(at(3, 0.5), Some(8000));
+        assert_eq!(at(40, 0.5), Some(60_000));
+        assert_eq!((at(0, 0.0), at(0, 1.0)), (Some(750), Some(1250)));
+        assert_eq!(at(0, 7.0), Some(1250), "a jitter out of range is drawn into it");
+        assert_eq!(Retry::OnChange.delay(0, 0.5), None);
+    }
+
+    #[test]
+    fn jitter_differs_and_stays_in_range() {
+        let drawn: Vec<f64> = (0..32).map(|_| jitter()).collect();
+        assert!(drawn.iter().all(|value| (0.0..=1.0).contains(value)));
+        assert!(drawn.windows(2).any(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn a_busy_umount_is_retried_soon_and_keeps_errno() {
+        let target = storage::desired::AllowedRoots::new(["/mnt/nnf".into()])
+            .and_then(|roots| storage::desired::MountPoint::parse("/mnt/nnf/a", &roots))
+            .unwrap();
+        let error = ConvergeError::Step(ExecuteError {
+            step: Box::new(Step::Unmount { target, line: "/mnt/nnf/a".into() }),
+            source: StepError::System {
+                call: "umount(2)",
+                target: "/mnt/nnf/a".into(),
+                source: io::Error::from_raw_os_error(16),
+            },
+        });
+        let failure = Failure::of_mount(Goal::Unmounted, &error);
+        assert_eq!((failure.severity, failure.retry), (Severity::Minor, Retry::Soon));
+        assert!(
+            failure.debug.starts_with("unable to unmount file system: unmount /mnt/nnf/a"),
+            "{}",
+            failure.debug
+        );
+        assert!(
+            failure.debug.ends_with("Device or resource busy (os error 16)"),
+            "{}",
+            failure.debug
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Who this agent is among all that may claim to be this node's.
+
+use std::{fs, io};
+
+use nix::time::{ClockId, clock_gettime};
+use proto::v1::{Hello, Role};
+use storage::desired::NodeName;
+use thiserror::Error;
+
+/// The kernel did not tell when it booted.
+#[derive(Debug, Error)]
+pub enum HelloError {
+    /// A file of procfs cannot be read.
+    #[error("read {path}")]
+    Read {
+        /// Which.
+        path: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// `/proc/stat` has no line `btime` (proc_stat(5)).
+    #[error("/proc/stat has no btime")]
+    NoBootTime,
+    /// CLOCK_BOOTTIME cannot be read.
+    #[error("read CLOCK_BOOTTIME")]
+    Clock(#[source] nix::Error),
+}
+
+/// What this agent says first. Of two agents of one node the one of the later boot, and within a boot the one started
+/// later, is the node's.
+///
+/// # Errors
+/// When procfs is not mounted or not as documented.
+pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map_err(HelloError::Clock)?;
+    let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
+    let nanoseconds = u64::try_from(now.tv_nsec()).unwrap_or(0);
+    Ok(Hello {
+        node: node.to_string(),
+        role: role.into(),
+        boot_id: read("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
+        booted_at: boot_time(&read("/proc/stat")?).ok_or(HelloError::NoBootTime)?,
+        started_at: seconds * 1_000_000_000 + nanoseconds,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+fn read(path: &'static str) -> Result<String, HelloError> {
+    fs::read_to_string(path).map_err(|source| HelloError::Read { path, source })
+}
+
+fn boot_time(stat: &str) -> Option<u64> {
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))
+        .and_then(|seconds| seconds.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_time_is_found_among_the_other_lines() {
+        assert_eq!(
+            boot_time("cpu  1 2 3\nctxt 7\nbtime 1763640000\nprocesses 9\n"),
+            Some(1_763_640_000)
+        );
+        assert_eq!(boot_time("cpu  1 2 3\n"), None);
+    }
+
+    #[test]
+    fn a_later_hello_of_one_boot_is_newer() {
+        let node = "compute-01".parse().unwrap();
+        let (first, second) =
+            (hello(&node, Role::Compute).unwrap(), hello(&node, Role::Compute).unwrap());
+        assert!(second.started_at > first.started_at);
+        assert_eq!((first.boot_id.len(), &first.boot_id), (36, &second.boot_id));
+        assert!(first.booted_at > 0);
+    }
+}

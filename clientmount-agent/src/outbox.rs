@@ -1,0 +1,224 @@
+//! What the coordinator should know of this node: the newest report of each object and the node's health.
+//!
+//! It holds at most one report per object, however slow the coordinator is, and tells everything again after a
+//! reconnect, so that no report is lost with the coordinator that had it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use proto::v1::{FromNode, Health, MountReport, from_node::Message};
+use tokio::sync::Notify;
+
+/// Reports on their way up.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    connection: u64,
+    connected: bool,
+    reports: BTreeMap<String, MountReport>,
+    pending: BTreeSet<String>,
+    health: Health,
+    health_pending: bool,
+}
+
+impl Outbox {
+    /// Records a report; one that says nothing new to this connection is not sent.
+    pub(crate) fn put(&self, report: MountReport) {
+        let mut inner = self.inner();
+        let uid = report.uid.clone();
+        if inner.reports.get(&uid) == Some(&report) {
+            return;
+        }
+        inner.reports.insert(uid.clone(), report);
+        inner.pending.insert(uid);
+        drop(inner);
+        self.changed.notify_one();
+    }
+
+    /// The object is no more: nobody wants to hear of it.
+    pub(crate) fn forget(&self, uid: &str) {
+        let mut inner = self.inner();
+        inner.reports.remove(uid);
+        inner.pending.remove(uid);
+    }
+
+    /// Records the node's health; told only when it changed.
+    pub fn set_health(&self, health: Health) {
+        let mut inner = self.inner();
+        if inner.health != health {
+            inner.health = health;
+            inner.health_pending = true;
+            drop(inner);
+            self.changed.notify_one();
+        }
+    }
+
+    /// A new connection begins: [`Self::next`] of all earlier ones ends, and nothing is sent before [`Self::welcome`].
+    pub(crate) fn begin(&self) -> u64 {
+        let mut inner = self.inner();
+        inner.connection += 1;
+        inner.connected = false;
+        drop(inner);
+        self.changed.notify_waiters();
+        self.inner().connection
+    }
+
+    /// The coordinator accepted this connection: it hears everything that is known.
+    pub(crate) fn welcome(&self) {
+        let mut inner = self.inner();
+        inner.connected = true;
+        inner.pending = inner.reports.keys().cloned().collect();
+        inner.health_pending = true;
+        drop(inner);
+        self.changed.notify_one();
+    }
+
+    /// The connection is lost.
+    pub(crate) fn lost(&self) {
+        self.inner().connected = false;
+    }
+
+    /// The next message for `connection`, once there is one; `None` when a later connection has begun.
+    pub(crate) async fn next(&self, connection: u64) -> Option<FromNode> {
+        loop {
+            let changed = self.changed.notified();
+            match self.inner().pop(connection) {
+                Pop::Message(message) => return Some(FromNode { message: Some(message) }),
+                Pop::Over => return None,
+                Pop::Nothing => {}
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether a coordinator hears this node.
+    #[must_use]
+    pub fn connected(&self) -> bool {
+        self.inner().connected
+    }
+
+    /// The newest report of every object.
+    #[must_use]
+    pub fn reports(&self) -> Vec<MountReport> {
+        self.inner().reports.values().cloned().collect()
+    }
+
+    /// The node's health.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.inner().health.clone()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Pop {
+    Message(Message),
+    Nothing,
+    Over,
+}
+
+impl Inner {
+    fn pop(&mut self, connection: u64) -> Pop {
+        if connection != self.connection {
+            return Pop::Over;
+        }
+        if !self.connected {
+            return Pop::Nothing;
+        }
+        if std::mem::take(&mut self.health_pending) {
+            return Pop::Message(Message::Health(self.health.clone()));
+        }
+        while let Some(uid) = self.pending.pop_first() {
+            if let Some(report) = self.reports.get(&uid) {
+                return Pop::Message(Message::Report(report.clone()));
+            }
+        }
+        Pop::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(uid: &str, version: &str) -> MountReport {
+        MountReport {
+            uid: uid.into(),
+            observed_resource_version: version.into(),
+            ..MountReport::default()
+        }
+    }
+
+    fn popped(outbox: &Outbox, connection: u64) -> Vec<String> {
+        let mut told = Vec::new();
+        loop {
+            match outbox.inner().pop(connection) {
+                Pop::Message(Message::Report(report)) => {
+                    told.push(format!("{}@{}", report.uid, report.observed_resource_version));
+                }
+                Pop::Message(_) => told.push("health".into()),
+                Pop::Nothing => return told,
+                Pop::Over => {
+                    told.push("over".into());
+                    return told;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn newest_report_of_each_object_and_nothing_before_the_welcome() {
+        let outbox = Outbox::default();
+        let connection = outbox.begin();
+        outbox.put(report("a", "1"));
+        outbox.put(report("a", "2"));
+        outbox.put(report("b", "1"));
+        assert!(popped(&outbox, connection).is_empty());
+        outbox.welcome();
+        assert_eq!(popped(&outbox, connection), ["health", "a@2", "b@1"]);
+        outbox.put(report("a", "2"));
+        assert!(
+            popped(&outbox, connection).is_empty(),
+            "a report that changes nothing is not sent"
+        );
+    }
+
+    #[test]
+    fn a_new_connection_hears_everything_again_and_the_old_one_nothing() {
+        let outbox = Outbox::default();
+        let first = outbox.begin();
+        outbox.welcome();
+        outbox.put(report("a", "1"));
+        assert_eq!(popped(&outbox, first), ["health", "a@1"]);
+        outbox.lost();
+        outbox.put(report("b", "1"));
+        outbox.put(report("c", "1"));
+        outbox.forget("c");
+        let second = outbox.begin();
+        outbox.welcome();
+        assert_eq!(popped(&outbox, first), ["over"]);
+        assert_eq!(popped(&outbox, second), ["health", "a@1", "b@1"]);
+    }
+
+    #[test]
+    fn health_is_told_when_it_changes() {
+        let outbox = Outbox::default();
+        let connection = outbox.begin();
+        outbox.welcome();
+        popped(&outbox, connection);
+        let sick = Health { message: "sick".into(), ..Health::default() };
+        outbox.set_health(sick.clone());
+        outbox.set_health(sick);
+        assert_eq!(popped(&outbox, connection), ["health"]);
+    }
+}

@@ -1,0 +1,226 @@
+//! Brings the units of one ClientMount to their goal: all mounts side by side, then what shows them.
+
+use std::collections::BTreeSet;
+
+use storage::{ConvergeError, Converger, Desired, desired::Mount};
+
+use crate::{
+    desired::{Goal, MountUnits},
+    error::{Failure, Retry},
+};
+
+/// What became of one mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MountOutcome {
+    /// It is as desired.
+    Ready,
+    /// Nothing is wrong with it, but another mount of the object, or the object, was refused.
+    Withheld,
+    /// It is not as desired; why is in [`Outcome::failures`].
+    Failed,
+}
+
+/// A failure and the mount path it is about; none when it is about the whole object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// The mount path, as checked or as the object spells it.
+    pub path: Option<String>,
+    /// What went wrong there.
+    pub failure: Failure,
+}
+
+/// What became of one ClientMount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Where it was to be brought.
+    pub goal: Goal,
+    /// One per entry of `spec.mounts`.
+    pub mounts: Vec<MountOutcome>,
+    /// Every failure, each told by itself.
+    pub failures: Vec<Failed>,
+}
+
+impl Outcome {
+    /// The outcome of an object with `count` mounts for which nothing was done.
+    #[must_use]
+    pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
+        let failures = vec![Failed { path: None, failure }];
+        Self { goal, mounts: vec![MountOutcome::Withheld; count], failures }
+    }
+
+    /// Whether everything is as desired.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
+    }
+
+    /// When to try again: as soon as the most hopeful failure asks for.
+    #[must_use]
+    pub fn retry(&self) -> Option<Retry> {
+        self.failures
+            .iter()
+            .map(|failed| failed.failure.retry)
+            .filter(|retry| *retry != Retry::OnChange)
+            .min()
+    }
+}
+
+/// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
+#[must_use]
+pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
+    let mut run = Run::new(units);
+    if units.refused() {
+        return run.outcome;
+    }
+    match units.goal {
+        Goal::Mounted => {
+            run.mounts(converger);
+            run.binds(converger);
+            run.trees(converger);
+        }
+        Goal::Unmounted => {
+            run.binds(converger);
+            run.mounts(converger);
+            run.trees(converger);
+        }
+    }
+    run.outcome
+}
+
+/// The steps that converging would begin with, as text; nothing is changed.
+///
+/// # Errors
+/// Every reason for which something would be refused.
+pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
+    let refused = Run::new(units).outcome;
+    if !refused.failures.is_empty() {
+        return Err(refused.failures);
+    }
+    let (mut steps, mut failures) = (Vec::new(), Vec::new());
+    for (path, unit) in in_order(units) {
+        match converger.plan(&unit) {
+            Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
+            // What a bind is to show is not there yet: it comes with the steps before.
+            Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
+                steps.push(format!("show once more at {path}"));
+            }
+            Err(error) => {
+                failures.push(Failed {
+                    path: Some(path),
+                    failure: Failure::of_mount(units.goal, &error),
+                });
+            }
+        }
+    }
+    if failures.is_empty() { Ok(steps) } else { Err(failures) }
+}
+
+fn in_order(units: &MountUnits) -> Vec<(String, Desired)> {
+    let unit = |mount: &Mount| (mount.target.to_string(), units.unit(mount));
+    let mounts: Vec<_> = units.mounts.iter().flatten().map(unit).collect();
+    let binds: Vec<_> = units.binds.iter().map(|(_, bind)| unit(bind)).collect();
+    let trees = units.trees.iter().map(|tree| (tree.root.to_string(), tree_unit(units.goal, tree)));
+    let (first, second) = match units.goal {
+        Goal::Mounted => (mounts, binds),
+        Goal::Unmounted => (binds, mounts),
+    };
+    first.into_iter().chain(second).chain(trees).collect()
+}
+
+fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
+    match goal {
+        Goal::Mounted => Desired::IndexTree(tree.clone()),
+        Goal::Unmounted => Desired::NoIndexTree(tree.clone()),
+    }
+}
+
+/// One pass over an object's units, and what became of them so far.
+struct Run<'a> {
+    units: &'a MountUnits,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn new(units: &'a MountUnits) -> Self {
+        let mut outcome = Outcome {
+            goal: units.goal,
+            mounts: vec![MountOutcome::Withheld; units.mounts.len()],
+            failures: Vec::new(),
+        };
+        for (place, error) in units
+            .mounts
+            .iter()
+            .enumerate()
+            .filter_map(|(place, mount)| Some((place, mount.as_ref().err()?)))
+        {
+            outcome.mounts[place] = MountOutcome::Failed;
+            outcome
+                .failures
+                .push(Failed { path: Some(error.path.clone()), failure: Failure::from(error) });
+        }
+        Self { units, outcome }
+    }
+
+    fn mounts(&mut self, converger: &Converger) {
+        let valid: Vec<_> = self
+            .units
+            .mounts
+            .iter()
+            .enumerate()
+            .filter_map(|(place, mount)| Some((place, mount.as_ref().ok()?)))
+            .collect();
+        for place in self.all(converger, &valid) {
+            self.outcome.mounts[place] = MountOutcome::Ready;
+        }
+    }
+
+    /// Binds of mounts that failed are left out: what they would show is not there.
+    fn binds(&mut self, converger: &Converger) {
+        let possible: Vec<_> = self
+            .units
+            .binds
+            .iter()
+            .filter(|(shown, _)| self.outcome.mounts.get(*shown) != Some(&MountOutcome::Failed))
+            .map(|(shown, bind)| (*shown, bind))
+            .collect();
+        self.all(converger, &possible);
+    }
+
+    /// Converges mounts side by side, records what failed, and returns the places of those that are ready.
+    fn all(&mut self, converger: &Converger, mounts: &[(usize, &Mount)]) -> BTreeSet<usize> {
+        let desired: Vec<_> = mounts.iter().map(|(_, mount)| self.units.unit(mount)).collect();
+        let mut ready = BTreeSet::new();
+        for ((place, mount), result) in mounts.iter().zip(converger.converge_all(&desired)) {
+            match result {
+                Ok(_) => drop(ready.insert(*place)),
+                Err(error) => {
+                    self.outcome.mounts[*place] = MountOutcome::Failed;
+                    self.failed(
+                        mount.target.to_string(),
+                        Failure::of_mount(self.units.goal, &error),
+                    );
+                }
+            }
+        }
+        ready
+    }
+
+    fn trees(&mut self, converger: &Converger) {
+        let desired: Vec<_> =
+            self.units.trees.iter().map(|tree| tree_unit(self.units.goal, tree)).collect();
+        for (tree, result) in self.units.trees.iter().zip(converger.converge_all(&desired)) {
+            if let Err(error) = result {
+                let mut failure = Failure::of_convergence(&error);
+                failure.debug = format!("unable to show index tree: {}", failure.debug);
+                self.failed(tree.root.to_string(), failure);
+            }
+        }
+    }
+
+    fn failed(&mut self, path: String, failure: Failure) {
+        self.outcome.failures.push(Failed { path: Some(path), failure });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+use std::sync::Arc;
+
+use api::{ClientMount, ErrorType, Severity};
+use storage::{
+    Converger,
+    fake::{FakeHost, Fault},
+    observed::Signature,
+};
+
+use super::*;
+use crate::{
+    desired::{Profile, ReferenceError, desired, units},
+    site::{Side, Site},
+    testing::{Chassis, point, profile, rabbit_index, site, with_index_root},
+};
+
+fn converger(host: &Arc<FakeHost>) -> Converger {
+    Converger::new(Arc::<FakeHost>::clone(host))
+}
+
+fn mounted(object: &ClientMount) -> MountUnits {
+    to(object, Goal::Mounted)
+}
+
+fn to(object: &ClientMount, goal: Goal) -> MountUnits {
+    let profile = profile();
+    let profile: Profile<'_> = Ok(&profile);
+    units(object, goal, profile, &crate::desired::no_references, &site(object, Side::Compute))
+        .unwrap()
+}
+
+fn only(outcome: &Outcome) -> &Failed {
+    let [failed] = &*outcome.failures else { panic!("{outcome:?}") };
+    failed
+}
+
+#[test]
+fn mounts_then_nothing_is_left_to_do_then_unmounts() {
+    let chassis = Chassis::new(1);
+    let object = chassis.object(0);
+    let converger = converger(&chassis.compute);
+    assert!(converge(&converger, &mounted(&object)).done());
+    let steps = chassis.compute.applied().len();
+    assert!(steps > 0);
+    assert!(converge(&converger, &mounted(&object)).done());
+    assert_eq!(chassis.compute.applied().len(), steps, "a second pass changes nothing");
+    assert!(converge(&converger, &to(&object, Goal::Unmounted)).done());
+    assert!(converge(&converger, &to(&object, Goal::Unmounted)).done());
+    assert!(
+        chassis.compute.applied().iter().any(|step| matches!(step, storage::Step::Unmount { .. }))
+    );
+}
+
+#[test]
+fn what_stands_at_the_path_is_named_and_left_alone() {
+    type Plant = fn(&FakeHost);
+    let cases: [(Plant, &str); 3] = [
+        (
+            |host| host.plant_mount(&point("/mnt/nnf/job-0"), "/dev/sda1", "ext4"),
+            "/mnt/nnf/job-0 is occupied by ext4 /dev/sda1: unmount it",
+        ),
+        (
+            |host| host.plant_link(&point("/mnt/nnf/job-0"), "/etc"),
+            "/mnt/nnf/job-0 leads through the symbolic link /mnt/nnf/job-0",
+        ),
+        (|host| host.plant_file(&point("/mnt/nnf/job-0")), "/mnt/nnf/job-0 is a file"),
+    ];
+    for (plant, told) in cases {
+        let chassis = Chassis::new(1);
+        plant(&chassis.compute);
+        let before = chassis.compute.foreign();
+        let outcome = converge(&converger(&chassis.compute), &mounted(&chassis.object(0)));
+        let failure = &only(&outcome).failure;
+        assert!(failure.user.starts_with(told), "{}", failure.user);
+        assert!(failure.debug.starts_with("unable to mount file system: "), "{}", failure.debug);
+        assert_eq!(
+            (&failure.error_type, &failure.severity, failure.retry),
+            (&ErrorType::User, &Severity::Major, Retry::Later)
+        );
+        assert_eq!((chassis.compute.foreign(), chassis.compute.applied().len()), (before, 0));
+    }
+}
+
+#[test]
+fn foreign_data_is_never_touched_and_waits_for_a_person() {
+    let chassis = Chassis::new(1);
+    let signature = Signature::Foreign { kind: "ext4".into(), uuid: None };
+    chassis.rabbit.plant_signature(&chassis.namespaces[0], signature);
+    let outcome = converge(&converger(&chassis.compute), &mounted(&chassis.object(0)));
+    let failure = &only(&outcome).failure;
+    assert!(failure.user.contains("foreign ext4 signature"), "{}", failure.user);
+    assert_eq!((&failure.severity, outcome.retry()), (&Severity::Fatal, None));
+    assert!(chassis.compute.applied().is_empty());
+}
+
+#[test]
+fn a_namespace_that_is_not_visible_yet_is_waited_for() {
+    let chassis = Chassis::new(1);
+    let elsewhere = Arc::new(chassis.rabbit.peer("compute-2".parse().unwrap()));
+    let outcome = converge(&converger(&elsewhere), &mounted(&chassis.object(0)));
+    let failure = &only(&outcome).failure;
+    assert!(
+        failure.debug.starts_with("unable to activate block device: no device for volume"),
+        "{}",
+        failure.debug
+    );
+    assert_eq!((&failure.severity, outcome.retry()), (&Severity::Minor, Some(Retry::Soon)));
+}
+
+#[test]
+fn a_mount_in_use_is_told_with_errno_and_unmounted_when_it_is_free() {
+    let chassis = Chassis::new(1);
+    let (object, converger) = (chassis.object(0), converger(&chassis.compute));
+    assert!(converge(&converger, &mounted(&object)).done());
+    chassis.compute.hold(&point("/mnt/nnf/job-0"));
+    let outcome = converge(&converger, &to(&object, Goal::Unmounted));
+    assert!(only(&outcome).failure.debug.contains("(os error 16)"), "{:?}", outcome.failures);
+    assert_eq!(
+        (outcome.mounts.as_slice(), outcome.retry()),
+        (&[MountOutcome::Failed][..], Some(Retry::Soon))
+    );
+    chassis.compute.let_go(&point("/mnt/nnf/job-0"));
+    assert!(converge(&converger, &to(&object, Goal::Unmounted)).done());
+}
+
+#[test]
+fn any_step_may_fail_and_the_next_pass_goes_on() {
+    for fault in [Fault::Before, Fault::Halfway, Fault::After] {
+        for step in 0..4 {
+            let chassis = Chassis::new(1);
+            let (object, converger) = (chassis.object(0), converger(&chassis.compute));
+            chassis.compute.fail(step, fault);
+            let first = converge(&converger, &mounted(&object));
+            assert!(first.done() || first.retry() == Some(Retry::Later), "{first:?}");
+            assert!(converge(&converger, &mounted(&object)).done());
+        }
+    }
+}
+
+#[test]
+fn one_failing_mount_does_not_stop_the_others_and_every_failure_is_told() {
+    let chassis = Chassis::new(3);
+    let mut object = chassis.object(0);
+    for index in [1, 2] {
+        object.spec.mounts.push(chassis.object(index).spec.mounts.remove(0));
+    }
+    chassis.compute.plant_file(&point("/mnt/nnf/job-0"));
+    chassis.compute.plant_link(&point("/mnt/nnf/job-2"), "/etc");
+    let outcome = converge(&converger(&chassis.compute), &mounted(&object));
+    assert_eq!(outcome.mounts, [MountOutcome::Failed, MountOutcome::Ready, MountOutcome::Failed]);
+    let paths: Vec<_> = outcome.failures.iter().map(|failed| failed.path.as_deref()).collect();
+    assert_eq!(paths, [Some("/mnt/nnf/job-0"), Some("/mnt/nnf/job-2")]);
+}
+
+#[test]
+fn one_invalid_mount_withholds_the_others() {
+    let chassis = Chassis::new(2);
+    let mut object = chassis.object(0);
+    object.spec.mounts.push(chassis.object(1).spec.mounts.remove(0));
+    object.spec.mounts[1].mount_path = "relative".into();
+    let outcome = converge(&converger(&chassis.compute), &mounted(&object));
+    assert_eq!(outcome.mounts, [MountOutcome::Withheld, MountOutcome::Failed]);
+    assert_eq!((only(&outcome).failure.severity.clone(), outcome.retry()), (Severity::Fatal, None));
+    assert!(chassis.compute.applied().is_empty());
+}
+
+#[test]
+fn unmounting_proceeds_for_the_valid_ones() {
+    let chassis = Chassis::new(1);
+    let (mut object, converger) = (chassis.object(0), converger(&chassis.compute));
+    assert!(converge(&converger, &mounted(&object)).done());
+    let mut broken = object.spec.mounts[0].clone();
+    broken.mount_path = "relative".into();
+    object.spec.mounts.push(broken);
+    let outcome = converge(&converger, &to(&object, Goal::Unmounted));
+    assert_eq!(outcome.mounts, [MountOutcome::Ready, MountOutcome::Failed]);
+}
+
+#[test]
+fn a_plan_prints_the_steps_and_changes_nothing() {
+    let chassis = Chassis::new(1);
+    let converger = converger(&chassis.compute);
+    let steps = plan(&converger, &mounted(&chassis.object(0))).unwrap();
+    assert_eq!(steps[0], "create mount point /mnt/nnf/job-0");
+    assert!(steps[1].starts_with("mount xfs /dev/"), "{steps:?}");
+    assert!(chassis.compute.applied().is_empty());
+    chassis.compute.plant_file(&point("/mnt/nnf/job-0"));
+    let refused = plan(&converger, &mounted(&chassis.object(0))).unwrap_err();
+    assert!(refused[0].failure.user.contains("is a file"));
+}
+
+fn on_rabbit(object: &ClientMount, chassis: &Chassis, site: &Site, goal: Goal) -> MountUnits {
+    let references = |reference: &api::client_mount::ClientMountDeviceReference| {
+        let index = usize::try_from(reference.allocation_index()).unwrap();
+        chassis
+            .namespaces
+            .get(index)
+            .cloned()
+            .map(|id| vec![id])
+            .ok_or(ReferenceError::NotReady("none".into()))
+    };
+    units(object, goal, Ok(&profile()), &references, site).unwrap()
+}
+
+#[test]
+fn a_rabbit_shows_its_allocations_as_a_tree_and_takes_all_of_it_down() {
+    let chassis = Chassis::new(3);
+    let object = rabbit_index();
+    let site = site(&object, Side::Rabbit);
+    let converger = converger(&chassis.rabbit);
+    let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted));
+    assert!(outcome.done(), "{outcome:?}");
+    let links = chassis
+        .rabbit
+        .applied()
+        .iter()
+        .filter(|step| matches!(step, storage::Step::Link { .. }))
+        .count();
+    assert_eq!(links, 3);
+    let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Unmounted));
+    assert!(outcome.done(), "{outcome:?}");
+    let steps = plan(&converger, &on_rabbit(&object, &chassis, &site, Goal::Unmounted)).unwrap();
+    assert_eq!(steps, [""; 0]);
+    let root = on_rabbit(&object, &chassis, &site, Goal::Mounted).trees.remove(0).root;
+    let tree = converger
+        .observe(&tree_unit(Goal::Unmounted, &storage::desired::IndexTree { root, links: vec![] }))
+        .unwrap()
+        .tree;
+    assert_eq!(tree.unwrap().path, storage::observed::PathState::Absent);
+}
+
+#[test]
+fn binds_follow_their_mounts_and_go_before_them() {
+    let chassis = Chassis::new(3);
+    let mut object = rabbit_index();
+    for (place, mount) in object.spec.mounts.iter_mut().enumerate() {
+        mount.mount_path = format!("/mnt/nnf/wf-0/rabbit-1-{place}");
+    }
+    let site = with_index_root(site(&object, Side::Rabbit));
+    let converger = converger(&chassis.rabbit);
+    let planned = plan(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted)).unwrap();
+    assert!(
+        planned.iter().any(|step| step == "show once more at /mnt/index/wf-0/node-2"),
+        "{planned:#?}"
+    );
+    let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted));
+    assert!(outcome.done(), "{outcome:?}");
+    let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Unmounted));
+    assert!(outcome.done(), "{outcome:?}");
+    let unmounted: Vec<_> = chassis
+        .rabbit
+        .applied()
+        .into_iter()
+        .filter_map(|step| match step {
+            storage::Step::Unmount { target, .. } => {
+                Some(target.to_string().starts_with("/mnt/index"))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(unmounted, [true, true, true, false, false, false]);
+}
+
+#[test]
+fn a_bind_of_a_mount_that_failed_is_left_out() {
+    let chassis = Chassis::new(1);
+    let mut object = rabbit_index();
+    object.spec.mounts.truncate(1);
+    object.spec.mounts[0].mount_path = "/mnt/nnf/wf-0/rabbit-1-0".into();
+    chassis.rabbit.plant_file(&point("/mnt/nnf/wf-0/rabbit-1-0"));
+    let site = with_index_root(site(&object, Side::Rabbit));
+    let outcome =
+        converge(&converger(&chassis.rabbit), &on_rabbit(&object, &chassis, &site, Goal::Mounted));
+    assert_eq!(only(&outcome).path.as_deref(), Some("/mnt/nnf/wf-0/rabbit-1-0"));
+}
+
+#[test]
+fn gfs2_is_refused_by_this_build_with_a_remedy() {
+    let object = crate::testing::compute_gfs2();
+    let host = Arc::new(FakeHost::new(
+        object.spec.node.parse().unwrap(),
+        site(&object, Side::Compute).roots,
+    ));
+    let units = desired(
+        &object,
+        Ok(&profile()),
+        &crate::desired::no_references,
+        &site(&object, Side::Compute),
+    )
+    .unwrap();
+    let outcome = converge(&converger(&host), &MountUnits { goal: Goal::Mounted, ..units });
+    let failure = &only(&outcome).failure;
+    assert!(
+        failure.user.contains("gfs2") && failure.user.contains("use a profile with xfs or raw"),
+        "{}",
+        failure.user
+    );
+    assert_eq!((&failure.severity, failure.retry), (&Severity::Fatal, Retry::OnChange));
+}

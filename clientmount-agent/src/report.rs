@@ -1,0 +1,179 @@
+//! Outcome to `ClientMount.status`. Pure.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ClientMountStatus, ErrorType, ResourceError, Severity, client_mount::ClientMountInfoStatus,
+};
+use storage::desired::NodeName;
+
+use crate::reconcile::{Failed, MountOutcome, Outcome};
+
+/// The status that an outcome makes: one entry per mount, and an error only while something fails.
+#[must_use]
+pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
+    let state = outcome.goal.state();
+    let mounts = outcome.mounts.iter().map(|mount| ClientMountInfoStatus {
+        state: state.clone(),
+        ready: *mount == MountOutcome::Ready,
+    });
+    ClientMountStatus {
+        mounts: mounts.collect(),
+        all_ready: outcome.done(),
+        error: error(node, &outcome.failures),
+    }
+}
+
+/// All failures as one error: it is as severe as the worst, and names every path.
+#[must_use]
+pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
+    let worst = failures
+        .iter()
+        .map(|failed| &failed.failure)
+        .max_by_key(|failure| rank(&failure.severity))?;
+    let user = told(failures, |failed| failed.failure.user.clone());
+    let debug = told(failures, |failed| failed.failure.debug.clone());
+    Some(ResourceError {
+        debug_message: format!("mount/unmount failed: {debug}"),
+        severity: worst.severity.clone(),
+        error_type: error_type(failures, &worst.error_type),
+        user_message: Some(format!("{node}: {user}")),
+    })
+}
+
+/// It is the user's error only when nothing else is wrong as well.
+fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
+    if failures.iter().any(|failed| failed.failure.error_type == ErrorType::Internal) {
+        ErrorType::Internal
+    } else {
+        worst.clone()
+    }
+}
+
+fn rank(severity: &Severity) -> u8 {
+    match severity {
+        Severity::Minor => 0,
+        Severity::Major | Severity::Other(_) => 1,
+        Severity::Fatal => 2,
+    }
+}
+
+/// `cause (path, path); cause (path)`: sixteen mounts that fail alike are told once.
+fn told(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
+    let mut order = Vec::new();
+    let mut paths: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for failed in failures {
+        let text = text(failed);
+        let of_text = paths.entry(text.clone()).or_insert_with(|| {
+            order.push(text.clone());
+            Vec::new()
+        });
+        of_text.extend(failed.path.as_deref().filter(|path| !text.contains(*path)));
+    }
+    let parts =
+        order.into_iter().map(|text| match paths.get(&text).filter(|paths| !paths.is_empty()) {
+            Some(paths) => format!("{text} ({})", paths.join(", ")),
+            None => text,
+        });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use api::client_mount::MountState;
+
+    use super::*;
+    use crate::{
+        desired::Goal,
+        error::{Failure, Retry},
+    };
+
+    fn node() -> NodeName {
+        "compute-02".parse().unwrap()
+    }
+
+    fn failed(path: &str, severity: Severity, text: &str) -> Failed {
+        let failure = Failure {
+            error_type: ErrorType::Internal,
+            severity,
+            user: text.into(),
+            debug: format!("unable to mount file system: {text}"),
+            retry: Retry::Later,
+        };
+        Failed { path: Some(path.into()), failure }
+    }
+
+    #[test]
+    fn a_done_object_has_one_ready_entry_per_mount_and_no_error() {
+        let outcome = Outcome {
+            goal: Goal::Unmounted,
+            mounts: vec![MountOutcome::Ready; 2],
+            failures: Vec::new(),
+        };
+        let json = serde_json::to_value(status(&node(), &outcome)).unwrap();
+        let entry = serde_json::json!({ "state": "unmounted", "ready": true });
+        assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
+    }
+
+    #[test]
+    fn every_failing_mount_is_told_with_the_worst_severity() {
+        let outcome = Outcome {
+            goal: Goal::Mounted,
+            mounts: vec![MountOutcome::Ready, MountOutcome::Failed, MountOutcome::Failed],
+            failures: vec![
+                failed("/mnt/nnf/b", Severity::Minor, "busy"),
+                failed("/mnt/nnf/c", Severity::Major, "input/output error (os error 5)"),
+            ],
+        };
+        let status = status(&node(), &outcome);
+        assert_eq!(
+            status.mounts.iter().map(|mount| mount.ready).collect::<Vec<_>>(),
+            [true, false, false]
+        );
+        assert_eq!(status.mounts[1].state, MountState::Mounted);
+        assert!(!status.all_ready);
+        let error = status.error.unwrap();
+        assert_eq!(error.severity, Severity::Major);
+        let user = error.user_message.unwrap();
+        assert_eq!(
+            user,
+            "compute-02: busy (/mnt/nnf/b); input/output error (os error 5) (/mnt/nnf/c)"
+        );
+        assert!(
+            error
+                .debug_message
+                .starts_with("mount/unmount failed: unable to mount file system: busy")
+        );
+    }
+
+    #[test]
+    fn mounts_that_fail_alike_are_told_once() {
+        let failures = [
+            failed("/a", Severity::Fatal, "no device"),
+            failed("/b", Severity::Fatal, "no device"),
+        ];
+        let user = error(&node(), &failures).unwrap().user_message.unwrap();
+        assert_eq!(user, "compute-02: no device (/a, /b)");
+    }
+
+    #[test]
+    fn a_path_that_the_text_names_is_not_repeated() {
+        let user = error(&node(), &[failed("/a", Severity::Fatal, "/a is occupied")])
+            .unwrap()
+            .user_message
+            .unwrap();
+        assert_eq!(user, "compute-02: /a is occupied");
+    }
+
+    #[test]
+    fn user_error_only_when_nothing_else_is_wrong() {
+        let mut wrong = failed("/a", Severity::Fatal, "relative");
+        wrong.failure.error_type = ErrorType::User;
+        assert_eq!(
+            error(&node(), std::slice::from_ref(&wrong)).unwrap().error_type,
+            ErrorType::User
+        );
+        let internal = failed("/b", Severity::Major, "input/output error");
+        assert_eq!(error(&node(), &[wrong, internal]).unwrap().error_type, ErrorType::Internal);
+    }
+}

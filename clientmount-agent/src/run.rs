@@ -1,0 +1,81 @@
+//! Wiring: the node, the link, the agent and the node's socket.
+
+use std::sync::Arc;
+
+use daemon::{stopped, tell_ready, tell_stopping};
+use proto::v1::Role;
+use storage::{Converger, LinuxHost, linux::LinuxHostError};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use crate::{
+    agent::{Agent, End},
+    config::Config,
+    hello::{HelloError, hello},
+    link,
+    outbox::Outbox,
+    serve::{NodeService, ServeError, listen, serve},
+};
+
+/// The agent cannot start.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The node's storage is not usable.
+    #[error("set up the node's storage")]
+    Storage(#[source] LinuxHostError),
+    /// The kernel did not tell when it booted.
+    #[error("find out who this agent is")]
+    Hello(#[source] HelloError),
+    /// The node's socket is not usable.
+    #[error("serve the node's socket")]
+    Serve(#[source] ServeError),
+    /// Signals cannot be caught.
+    #[error("wait for signals")]
+    Stop(#[source] daemon::StopError),
+}
+
+/// Events that may wait for the agent; more hold back the stream.
+const EVENTS: usize = 64;
+
+/// Runs the agent until it is stopped or refused.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn run(config: Config) -> Result<End, RunError> {
+    let host = LinuxHost::new(config.storage).map_err(RunError::Storage)?;
+    let converger = Arc::new(Converger::new(Arc::new(host)));
+    let outbox = Arc::new(Outbox::default());
+    let hello = hello(&config.site.node, Role::Compute).map_err(RunError::Hello)?;
+    let listener = listen(&config.listen).map_err(RunError::Serve)?;
+
+    let (events, from_link) = mpsc::channel(EVENTS);
+    let service = NodeService {
+        site: config.site.clone(),
+        converger: Arc::clone(&converger),
+        outbox: Arc::clone(&outbox),
+    };
+    let serving = tokio::spawn(serve(listener, service));
+    let linking = tokio::spawn(link::run(config.coordinator, hello, Arc::clone(&outbox), events));
+    let (stop, stopping) = tokio::sync::oneshot::channel();
+    let signals = tokio::spawn(async move {
+        let signal = stopped().await;
+        tell_stopping();
+        // When nobody listens the agent is gone already.
+        let _ = stop.send(());
+        signal
+    });
+    tell_ready();
+
+    let agent = Agent::new(config.site, converger, outbox);
+    let end = agent.run(from_link, async move { drop(stopping.await) }).await;
+    linking.abort();
+    serving.abort();
+    // What cannot be unlinked now is replaced by the next start.
+    drop(std::fs::remove_file(&config.listen));
+    if signals.is_finished()
+        && let Ok(Err(error)) = signals.await
+    {
+        return Err(RunError::Stop(error));
+    }
+    Ok(end)
+}

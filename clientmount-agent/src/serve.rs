@@ -1,0 +1,249 @@
+//! The node's own socket: scripts and operators of this node ask what is mounted, and what would be done.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::{fs::PermissionsExt, net},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use api::{ClientMount, NnfStorageProfile};
+use proto::v1::{
+    Health, HealthRequest, PlanRequest, PlanResponse, StatusRequest, StatusResponse,
+    node_server::{Node, NodeServer},
+};
+use serde::de::DeserializeOwned;
+use storage::Converger;
+use thiserror::Error;
+use tokio::{net::UnixListener, task};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{Request, Response, Status, transport::Server};
+
+use crate::{
+    desired::{MountUnits, ObjectError, desired, no_references},
+    outbox::Outbox,
+    reconcile,
+    site::Site,
+};
+
+/// The socket cannot be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// Another process serves it.
+    #[error("{} is served by another process: stop that agent first, or name another socket with --listen", .0.display())]
+    Taken(PathBuf),
+    /// It cannot be made.
+    #[error("make the socket {}", path.display())]
+    Make {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Makes the socket, mode 0600, in place of one that a killed agent left.
+///
+/// # Errors
+/// When another process serves it, or it cannot be made.
+pub fn listen(path: &Path) -> Result<UnixListener, ServeError> {
+    if net::UnixStream::connect(path).is_ok() {
+        return Err(ServeError::Taken(path.to_owned()));
+    }
+    bind(path).map_err(|source| ServeError::Make { path: path.to_owned(), source })
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    // Under its own name only once nobody else may connect any more.
+    let mut unready = path.as_os_str().to_owned();
+    unready.push(".new");
+    let unready = PathBuf::from(unready);
+    match fs::remove_file(&unready) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unready)?;
+    fs::set_permissions(&unready, Permissions::from_mode(0o600))?;
+    fs::rename(&unready, path)?;
+    Ok(listener)
+}
+
+/// Serves until the process ends.
+pub async fn serve(listener: UnixListener, service: NodeService) {
+    let served = Server::builder()
+        .add_service(NodeServer::new(service))
+        .serve_with_incoming(UnixListenerStream::new(listener));
+    if let Err(error) = served.await {
+        log::error!(error:% = crate::error::chain(&error); "the node's socket is served no more");
+    }
+}
+
+/// Answers about this node.
+#[derive(Debug)]
+pub struct NodeService {
+    /// The node.
+    pub site: Site,
+    /// Looks at it.
+    pub converger: Arc<Converger>,
+    /// What is known of its mounts.
+    pub outbox: Arc<Outbox>,
+}
+
+#[tonic::async_trait]
+impl Node for NodeService {
+    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        Ok(Response::new(StatusResponse {
+            node: self.site.node.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            connected: self.outbox.connected(),
+            mounts: self.outbox.reports(),
+        }))
+    }
+
+    async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
+        let request = request.into_inner();
+        let client_mount: ClientMount = decode("client_mount", &request.client_mount)?;
+        let profile: Option<NnfStorageProfile> = if request.profile.is_empty() {
+            None
+        } else {
+            Some(decode("profile", &request.profile)?)
+        };
+        let profile = profile.as_ref().ok_or("no NnfStorageProfile was given");
+        let units = desired(&client_mount, profile, &no_references, &self.site);
+        let converger = Arc::clone(&self.converger);
+        let planned = task::spawn_blocking(move || plan(&converger, units));
+        planned.await.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
+        Ok(Response::new(self.outbox.health()))
+    }
+}
+
+fn decode<T: DeserializeOwned>(field: &str, json: &[u8]) -> Result<T, Status> {
+    serde_json::from_slice(json).map_err(|error| {
+        Status::invalid_argument(format!("{field}: {error}: send the object as JSON"))
+    })
+}
+
+fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanResponse {
+    let refused = |rejection| PlanResponse { steps: Vec::new(), rejection };
+    let units = match units {
+        Ok(units) => units,
+        Err(error) => return refused(error.to_string()),
+    };
+    match reconcile::plan(converger, &units) {
+        Ok(steps) => PlanResponse { steps, rejection: String::new() },
+        Err(failures) => {
+            let told: Vec<_> = failures.iter().map(|failed| failed.failure.user.as_str()).collect();
+            refused(told.join("; "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::v1::node_client::NodeClient;
+    use storage::fake::FakeHost;
+    use tonic::{
+        Code,
+        transport::{Channel, Endpoint},
+    };
+
+    use super::*;
+    use crate::{
+        site::Side,
+        testing::{Chassis, point, profile, site},
+    };
+
+    struct Served {
+        chassis: Chassis,
+        socket: PathBuf,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Served {
+        fn start() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let (chassis, socket) = (Chassis::new(1), directory.path().join("run/agent.sock"));
+            let service = NodeService {
+                site: site(&chassis.object(0), Side::Compute),
+                converger: Arc::new(Converger::new(Arc::<FakeHost>::clone(&chassis.compute))),
+                outbox: Arc::default(),
+            };
+            tokio::spawn(serve(listen(&socket).unwrap(), service));
+            Self { chassis, socket, _directory: directory }
+        }
+
+        async fn client(&self) -> NodeClient<Channel> {
+            let endpoint =
+                Endpoint::from_shared(format!("unix://{}", self.socket.display())).unwrap();
+            NodeClient::new(endpoint.connect().await.unwrap())
+        }
+
+        fn request(&self) -> PlanRequest {
+            PlanRequest {
+                client_mount: serde_json::to_vec(&self.chassis.object(0)).unwrap(),
+                profile: serde_json::to_vec(&profile()).unwrap(),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plan_is_told_and_not_carried_out() {
+        let served = Served::start();
+        let mut client = served.client().await;
+        let plan = client.plan(served.request()).await.unwrap().into_inner();
+        assert_eq!(
+            (plan.steps[0].as_str(), plan.rejection.as_str()),
+            ("create mount point /mnt/nnf/job-0", "")
+        );
+        assert!(served.chassis.compute.applied().is_empty());
+        served.chassis.compute.plant_file(&point("/mnt/nnf/job-0"));
+        let plan = client.plan(served.request()).await.unwrap().into_inner();
+        assert!(
+            plan.steps.is_empty() && plan.rejection.contains("/mnt/nnf/job-0 is a file"),
+            "{}",
+            plan.rejection
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_object_is_an_invalid_argument() {
+        let served = Served::start();
+        let mut client = served.client().await;
+        for torn in [&b"{"[..], b"\xff\xfe", b"{\"kind\":\"ClientMount\"}"] {
+            let request = PlanRequest { client_mount: torn.to_vec(), ..served.request() };
+            let status = client.plan(request).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument);
+            assert!(status.message().starts_with("client_mount: "), "{}", status.message());
+        }
+        let without = PlanRequest { profile: Vec::new(), ..served.request() };
+        let plan = client.plan(without).await.unwrap().into_inner();
+        assert_eq!(plan.rejection, "no NnfStorageProfile was given");
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_roots_alone_and_no_other_agents() {
+        let served = Served::start();
+        let mode = fs::metadata(&served.socket).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let taken = listen(&served.socket).unwrap_err();
+        assert!(matches!(taken, ServeError::Taken(_)), "{taken}");
+        served.client().await.status(StatusRequest {}).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_killed_agents_socket_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("agent.sock");
+        drop(listen(&socket).unwrap());
+        assert!(socket.exists(), "as a kill -9 leaves it");
+        listen(&socket).unwrap();
+    }
+}

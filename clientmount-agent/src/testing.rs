@@ -1,0 +1,153 @@
+//! Objects for tests, from the fixtures of `api`.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use api::{ClientMount, NnfStorageProfile};
+use serde::de::DeserializeOwned;
+use storage::{
+    Converger, Desired,
+    desired::{
+        Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystemId, MountPoint,
+        NamespaceId, NodeName,
+    },
+    fake::FakeHost,
+    observed::{NamespaceOwner, Signature},
+};
+
+use crate::{
+    desired::{Profile, ReferenceError},
+    site::{IndexRoot, Side, Site},
+};
+
+pub(crate) const UID: &str = "0fabbc24-a452-45f6-9e12-033275fc6fa5";
+
+fn fixture<T: DeserializeOwned>(yaml: &str) -> T {
+    serde_saphyr::from_str(yaml).unwrap()
+}
+
+fn with_uid(mut object: ClientMount) -> ClientMount {
+    object.metadata.uid = Some(UID.into());
+    object
+}
+
+/// XFS on compute-1, two namespaces.
+pub(crate) fn compute_xfs() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-xfs-new.yaml")))
+}
+
+/// Raw on compute-2.
+pub(crate) fn compute_raw() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-raw.yaml")))
+}
+
+/// GFS2 on compute-1.
+pub(crate) fn compute_gfs2() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-gfs2-failed.yaml")))
+}
+
+/// Lustre on compute-1.
+pub(crate) fn compute_lustre() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-lustre.yaml")))
+}
+
+/// The index tree of three computes on rabbit-1.
+pub(crate) fn rabbit_index() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-index-xfs.yaml")))
+}
+
+/// Four allocations on rabbit-1, at names of the sites' own.
+pub(crate) fn rabbit_gfs2() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-gfs2.yaml")))
+}
+
+pub(crate) fn profile() -> NnfStorageProfile {
+    fixture(include_str!("../../api/fixtures/nnfstorageprofile-pinned.yaml"))
+}
+
+/// The node that `object` names, with the default mount root.
+pub(crate) fn site(object: &ClientMount, side: Side) -> Site {
+    let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+    Site { node: object.spec.node.parse().unwrap(), side, roots, index_root: None }
+}
+
+pub(crate) fn with_index_root(site: Site) -> Site {
+    Site { index_root: Some(IndexRoot::new("/mnt/index".into()).unwrap()), ..site }
+}
+
+/// A rabbit's allocations: one namespace each, its number the allocation's plus 1.
+pub(crate) fn references(
+    reference: &api::client_mount::ClientMountDeviceReference,
+) -> Result<Vec<NamespaceId>, ReferenceError> {
+    let nsid = (reference.allocation_index() + 1).to_string();
+    Ok(vec![NamespaceId::parse("nqn.2026-01.org.example.rabbit:r1d00", &nsid).unwrap()])
+}
+
+pub(crate) const NO_PROFILE: Profile<'static> =
+    Err("NnfStorageProfile default/fluxjob-7001-0 does not exist: create it");
+
+pub(crate) fn point(path: &str) -> MountPoint {
+    MountPoint::parse(path, &roots()).unwrap()
+}
+
+fn roots() -> AllowedRoots {
+    AllowedRoots::new(["/mnt/nnf".into(), "/mnt/index".into()]).unwrap()
+}
+
+/// A rabbit and one compute on its drives, with a finished file system in each of `count` allocations.
+pub(crate) struct Chassis {
+    pub(crate) rabbit: Arc<FakeHost>,
+    pub(crate) compute: Arc<FakeHost>,
+    pub(crate) namespaces: Vec<NamespaceId>,
+}
+
+const STORAGE_UID: &str = "5414be5d-cb85-4d69-81ef-4ecbd109dedc";
+
+impl Chassis {
+    pub(crate) fn new(count: u32) -> Self {
+        let rabbit = Arc::new(FakeHost::with_drives(node("rabbit-1"), roots(), 1, 1 << 40));
+        let compute = Arc::new(rabbit.peer(node("compute-1")));
+        let namespaces = (0..count).map(|index| allocate(&rabbit, index)).collect();
+        Self { rabbit, compute, namespaces }
+    }
+
+    /// ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.
+    pub(crate) fn object(&self, index: usize) -> ClientMount {
+        let mut object = compute_xfs();
+        object.metadata.uid = Some(format!("00000000-0000-4000-8000-{index:012}"));
+        object.metadata.name = Some(format!("job-{index}"));
+        object.metadata.resource_version = Some("1".into());
+        let mount = &mut object.spec.mounts[0];
+        mount.mount_path = format!("/mnt/nnf/job-{index}");
+        mount.device.device_reference.as_mut().unwrap().data = Some(index.try_into().unwrap());
+        let nvme = &mut mount.device.lvm.as_mut().unwrap().nvme_info;
+        nvme.truncate(1);
+        nvme[0].device_serial = self.namespaces[index].subsystem.to_string();
+        nvme[0].namespace_id = self.namespaces[index].nsid.to_string();
+        object
+    }
+}
+
+fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+fn allocate(rabbit: &Arc<FakeHost>, index: u32) -> NamespaceId {
+    let id = AllocationId { owner: STORAGE_UID.parse().unwrap(), index };
+    let access = BTreeSet::from([
+        Access { endpoint: Endpoint::Rabbit, node: node("rabbit-1") },
+        Access { endpoint: Endpoint::Compute(0), node: node("compute-1") },
+    ]);
+    let converger = Converger::new(Arc::<FakeHost>::clone(rabbit));
+    let desired = Desired::Allocated(Allocation { id, capacity: 1 << 20, access });
+    let observed = converger.converge(&desired).unwrap().observed;
+    let made = observed
+        .namespaces
+        .into_iter()
+        .find(|namespace| namespace.owner == NamespaceOwner::Ours(id))
+        .unwrap();
+    let owner = "b07f6a0e-59f1-4f0a-b6a4-6c1f7a9e2d15".parse().unwrap();
+    let file_system =
+        FileSystemId::derive(owner, "rabbit-1", "default-fluxjob-7001-0-xfs-0", index);
+    rabbit.plant_signature(&made.id, Signature::Ours(file_system));
+    made.id
+}

@@ -1,0 +1,35 @@
+//! `Cluster`: operators and workload managers ask about the whole machine.
+
+use std::sync::Arc;
+
+use proto::v1::cluster_server::Cluster;
+use proto::v1::{ListNodesRequest, ListNodesResponse};
+use tonic::{Request, Response, Status};
+
+use crate::hub::Hub;
+use crate::peer::Peer;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    hub: Arc<Hub>,
+    /// Names of certificates that may ask over TCP.
+    operators: Arc<[String]>,
+}
+
+impl Machine {
+    pub(crate) fn new(hub: Arc<Hub>, operators: &[String]) -> Self {
+        Self { hub, operators: operators.into() }
+    }
+}
+
+#[tonic::async_trait]
+impl Cluster for Machine {
+    async fn list_nodes(
+        &self,
+        request: Request<ListNodesRequest>,
+    ) -> Result<Response<ListNodesResponse>, Status> {
+        Peer::of(&request)?.operates(&self.operators)?;
+        Ok(Response::new(self.hub.nodes()))
+    }
+}

@@ -1,0 +1,256 @@
+//! The command line, and the configuration made of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+use log::LevelFilter;
+use thiserror::Error;
+
+/// The one place that talks for thousands of computes: serves the Kubernetes API of a box without a cluster, tells every
+/// node what to mount, and writes back what became of it.
+///
+/// Exit status: 0 stopped by a signal, 1 failed, 2 bad usage.
+#[derive(Debug, Parser)]
+#[command(name = "coordinator", version)]
+pub struct CommandLine {
+    #[command(flatten)]
+    api: ApiArgs,
+    #[command(flatten)]
+    standalone: StandaloneArgs,
+    #[command(flatten)]
+    nodes: NodeArgs,
+    /// Least severe messages that are logged
+    #[arg(long, value_name = "LEVEL", env = "WARREN_LOG_LEVEL", default_value = "info")]
+    pub log_level: LevelFilter,
+}
+
+/// Which API to work on; without these options the coordinator serves one itself.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Kubernetes (default: serve the API ourselves)")]
+struct ApiArgs {
+    /// Work on the cluster this kubeconfig names
+    #[arg(long, value_name = "FILE", env = "WARREN_KUBECONFIG", conflicts_with = "in_cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// Work on the cluster this pod runs in
+    #[arg(long, env = "WARREN_IN_CLUSTER")]
+    in_cluster: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Standalone")]
+struct StandaloneArgs {
+    /// Where objects, certificates and the kubeconfig are kept
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "WARREN_DATA_DIR",
+        default_value = "/var/lib/warren/coordinator"
+    )]
+    data_dir: PathBuf,
+    /// Unix socket of the API; root and our own user may use it
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "WARREN_API_SOCKET",
+        default_value = "/run/warren/api.sock"
+    )]
+    api_socket: PathBuf,
+    /// TCP address of the API for kubectl, a loopback one; port 0 picks a free one
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        env = "WARREN_API_LISTEN",
+        default_value = "127.0.0.1:6443"
+    )]
+    api_listen: SocketAddr,
+    /// Where to write the kubeconfig for kubectl, mode 0600 [default: DATA_DIR/kubeconfig]
+    #[arg(long, value_name = "FILE", env = "WARREN_WRITE_KUBECONFIG")]
+    write_kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Nodes and operators")]
+struct NodeArgs {
+    /// Unix socket for agents and operators on this host; root and our own user may use it
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "WARREN_COORDINATOR_SOCKET",
+        default_value = "/run/warren/coordinator.sock"
+    )]
+    socket: PathBuf,
+    /// TCP address for agents, with mutual TLS
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_COORDINATOR_LISTEN", requires_all = ["certificate", "key", "ca"])]
+    listen: Option<SocketAddr>,
+    /// Our certificate chain, PEM
+    #[arg(long, value_name = "FILE", env = "WARREN_CERTIFICATE", requires = "listen")]
+    certificate: Option<PathBuf>,
+    /// Key of our certificate, PEM
+    #[arg(long, value_name = "FILE", env = "WARREN_KEY", requires = "listen")]
+    key: Option<PathBuf>,
+    /// Authority that signs the nodes' certificates, PEM; a node's certificate carries its name
+    #[arg(long, value_name = "FILE", env = "WARREN_CA", requires = "listen")]
+    ca: Option<PathBuf>,
+    /// Certificate name that may ask about the whole machine over TCP (repeatable)
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "WARREN_OPERATOR",
+        value_delimiter = ',',
+        requires = "listen"
+    )]
+    operator: Vec<String>,
+}
+
+/// Which Kubernetes API the coordinator works on.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    /// Our own, served by this process.
+    Standalone(Standalone),
+    Kubeconfig(PathBuf),
+    InCluster,
+}
+
+/// Where the embedded API lives.
+#[derive(Clone, Debug)]
+pub struct Standalone {
+    pub data_dir: PathBuf,
+    pub socket: PathBuf,
+    pub listen: SocketAddr,
+    pub kubeconfig: PathBuf,
+}
+
+/// Files of mutual TLS, all PEM.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub listen: SocketAddr,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub authority: PathBuf,
+    pub operators: Vec<String>,
+}
+
+/// A coordinator that can be started.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub backend: Backend,
+    pub socket: PathBuf,
+    pub tls: Option<Tls>,
+}
+
+/// Options that are well formed but not acceptable.
+#[derive(Debug, Error)]
+pub enum InvalidConfig {
+    #[error(
+        "--api-listen {0} is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes"
+    )]
+    ApiNotLoopback(SocketAddr),
+    #[error("--api-socket and --socket are both {0}: give them different paths")]
+    SameSocket(PathBuf),
+}
+
+impl TryFrom<CommandLine> for Config {
+    type Error = InvalidConfig;
+
+    fn try_from(line: CommandLine) -> Result<Self, InvalidConfig> {
+        let CommandLine { api, standalone, nodes, .. } = line;
+        let backend = match api.kubeconfig {
+            Some(kubeconfig) => Backend::Kubeconfig(kubeconfig),
+            None if api.in_cluster => Backend::InCluster,
+            None => Backend::Standalone(Standalone::try_from(standalone)?),
+        };
+        if let Backend::Standalone(standalone) = &backend
+            && standalone.socket == nodes.socket
+        {
+            return Err(InvalidConfig::SameSocket(nodes.socket));
+        }
+        let tls = nodes.listen.zip(nodes.certificate).zip(nodes.key).zip(nodes.ca).map(
+            |(((listen, certificate), key), authority)| Tls {
+                listen,
+                certificate,
+                key,
+                authority,
+                operators: nodes.operator,
+            },
+        );
+        Ok(Self { backend, socket: nodes.socket, tls })
+    }
+}
+
+impl TryFrom<StandaloneArgs> for Standalone {
+    type Error = InvalidConfig;
+
+    fn try_from(args: StandaloneArgs) -> Result<Self, InvalidConfig> {
+        if !args.api_listen.ip().is_loopback() {
+            return Err(InvalidConfig::ApiNotLoopback(args.api_listen));
+        }
+        let kubeconfig = args.write_kubeconfig.unwrap_or_else(|| args.data_dir.join("kubeconfig"));
+        Ok(Self {
+            data_dir: args.data_dir,
+            socket: args.api_socket,
+            listen: args.api_listen,
+            kubeconfig,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let line = CommandLine::try_parse_from(std::iter::once(&"coordinator").chain(arguments))
+            .map_err(|error| error.to_string())?;
+        Config::try_from(line).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn kubeconfig_stands_beside_the_data() {
+        let config = parse(&["--data-dir", "/d"]).unwrap();
+        let Backend::Standalone(standalone) = config.backend else {
+            panic!("{:?}", config.backend)
+        };
+        assert_eq!(standalone.kubeconfig, PathBuf::from("/d/kubeconfig"));
+        assert!(config.tls.is_none());
+    }
+
+    #[test]
+    fn unacceptable_options_name_the_remedy() {
+        for (arguments, part) in [
+            (&["--api-listen", "0.0.0.0:6443"][..], "127.0.0.1"),
+            (&["--api-socket", "/s", "--socket", "/s"], "different paths"),
+            (&["--listen", "0.0.0.0:7000"], "--certificate"),
+            (&["--kubeconfig", "/k", "--in-cluster"], "cannot be used"),
+        ] {
+            let text = parse(arguments).unwrap_err();
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn mutual_tls_takes_all_its_files() {
+        let config = parse(&[
+            "--in-cluster",
+            "--listen",
+            "0.0.0.0:7000",
+            "--certificate",
+            "/c",
+            "--key",
+            "/k",
+            "--ca",
+            "/a",
+            "--operator",
+            "ops,root",
+        ])
+        .unwrap();
+        assert_eq!(config.tls.unwrap().operators, ["ops", "root"]);
+        assert!(matches!(config.backend, Backend::InCluster));
+    }
+}

@@ -1,0 +1,247 @@
+use super::*;
+use crate::object::tests::mount;
+
+const EPOCH: u64 = 7;
+
+fn profile(resource_version: &str) -> ProfileObject {
+    ProfileObject {
+        key: Key::new("default", "pinned"),
+        resource_version: resource_version.to_owned(),
+        json: format!("profile {resource_version}").into_bytes(),
+    }
+}
+
+fn listed(objects: Vec<MountObject>) -> Fanout {
+    let mut fanout = Fanout::default();
+    fanout.replace_profiles(vec![profile("1")]);
+    fanout.replace_mounts(objects);
+    fanout
+}
+
+/// Everything there is to do for a node now, in short.
+fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        all.push(match fanout.next(node, EPOCH) {
+            Next::Desired(desired) if desired.profile_missing.is_empty() => {
+                format!(
+                    "desired {}@{} {}",
+                    desired.name,
+                    desired.resource_version,
+                    String::from_utf8(desired.profile).unwrap()
+                )
+            }
+            Next::Desired(desired) => format!("desired {} without profile", desired.name),
+            Next::Gone(gone) => format!("gone {} {}", gone.name, gone.uid),
+            Next::Synced => "synced".to_owned(),
+            Next::Hold(key) => format!("hold {key}"),
+            Next::Ended => "ended".to_owned(),
+            Next::Idle => return all,
+        });
+        if all.last().is_some_and(|last| last == "ended") {
+            return all;
+        }
+    }
+}
+
+fn unheld(mut object: MountObject) -> MountObject {
+    object.finalizers.clear();
+    object
+}
+
+fn deleting(mut object: MountObject) -> MountObject {
+    object.version.deleting = true;
+    object
+}
+
+#[test]
+fn a_node_hears_its_own_objects_then_synced() {
+    let mut fanout =
+        listed(vec![mount("n1", "a", 1, 5), mount("n2", "b", 1, 6), mount("n1", "c", 1, 7)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(
+        drain(&mut fanout, "n1"),
+        ["desired a@5 profile 1", "desired c@7 profile 1", "synced"]
+    );
+    assert!(drain(&mut fanout, "n1").is_empty());
+}
+
+#[test]
+fn nothing_is_told_before_both_lists_were_read() {
+    let mut fanout = Fanout::default();
+    fanout.open("n1", EPOCH, Audience::Compute);
+    fanout.apply_mount(mount("n1", "a", 1, 5));
+    assert!(drain(&mut fanout, "n1").is_empty());
+    fanout.replace_mounts(vec![mount("n1", "a", 1, 5)]);
+    assert!(drain(&mut fanout, "n1").is_empty());
+    fanout.replace_profiles(vec![profile("1")]);
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 1", "synced"]);
+}
+
+#[test]
+fn status_and_finalizer_of_ones_own_wake_nobody() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    drain(&mut fanout, "n1");
+    let mut later = mount("n1", "a", 1, 8);
+    later.status = Some(serde_json::json!({"allReady": true}));
+    assert!(!fanout.apply_mount(later));
+    assert!(drain(&mut fanout, "n1").is_empty());
+}
+
+#[test]
+fn each_change_that_matters_is_told_once_and_newest_wins() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    drain(&mut fanout, "n1");
+    fanout.apply_mount(mount("n1", "a", 2, 6));
+    fanout.apply_mount(mount("n1", "a", 3, 7));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@7 profile 1"]);
+    let mut labelled = mount("n1", "a", 3, 8);
+    labelled.version.labels.insert("x".to_owned(), "y".to_owned());
+    fanout.apply_mount(labelled.clone());
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@8 profile 1"]);
+    labelled.resource_version = "9".to_owned();
+    fanout.apply_mount(deleting(labelled));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@9 profile 1"]);
+}
+
+#[test]
+fn an_older_reading_is_ignored() {
+    let mut fanout = listed(vec![mount("n1", "a", 2, 9)]);
+    assert!(!fanout.apply_mount(mount("n1", "a", 1, 5)));
+    assert_eq!(fanout.mount(&Key::new("n1", "a")).unwrap().version.generation, 2);
+}
+
+#[test]
+fn finalizer_comes_before_the_node_is_told_and_synced_waits_for_it() {
+    let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5))]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
+    fanout.apply_mount(mount("n1", "a", 1, 6));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 1", "synced"]);
+}
+
+#[test]
+fn synced_does_not_wait_for_an_object_that_vanished() {
+    let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5))]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
+    fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
+    assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
+}
+
+#[test]
+fn gone_when_the_object_or_the_nodes_hold_on_it_goes() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    drain(&mut fanout, "n1");
+    fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
+    fanout.apply_mount(deleting(unheld(mount("n1", "b", 1, 7))));
+    assert_eq!(drain(&mut fanout, "n1"), ["gone a uid-a", "gone b uid-b"]);
+    fanout.remove_mount(&Key::new("n1", "b"), "uid-b");
+    assert!(drain(&mut fanout, "n1").is_empty());
+}
+
+#[test]
+fn a_namesake_made_anew_is_gone_then_desired() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    drain(&mut fanout, "n1");
+    let mut anew = mount("n1", "a", 1, 9);
+    anew.version.uid = "second".to_owned();
+    fanout.apply_mount(anew);
+    fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
+    assert_eq!(drain(&mut fanout, "n1"), ["gone a uid-a", "desired a@9 profile 1"]);
+}
+
+#[test]
+fn a_relist_tells_what_was_missed() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    drain(&mut fanout, "n1");
+    fanout.replace_mounts(vec![mount("n1", "b", 2, 20), mount("n1", "c", 1, 21)]);
+    assert_eq!(
+        drain(&mut fanout, "n1"),
+        ["gone a uid-a", "desired b@20 profile 1", "desired c@21 profile 1"]
+    );
+}
+
+#[test]
+fn profile_missing_then_made_then_changed() {
+    let mut fanout = Fanout::default();
+    fanout.replace_profiles(Vec::new());
+    fanout.replace_mounts(vec![mount("n1", "a", 1, 5)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
+    fanout.apply_profile(profile("8"));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8"]);
+    fanout.apply_profile(profile("8"));
+    assert!(drain(&mut fanout, "n1").is_empty());
+    fanout.apply_profile(profile("9"));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 9"]);
+    fanout.remove_profile(&Key::new("default", "pinned"));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile"]);
+}
+
+#[test]
+fn an_object_meant_for_another_node_is_told_to_nobody() {
+    let mut foreign = unheld(mount("n1", "a", 1, 5));
+    foreign.node = "n2".to_owned();
+    let text = refusal(&foreign).unwrap();
+    assert!(text.contains("namespace n1") && text.contains("\"n2\""), "{text}");
+    let mut fanout = listed(vec![foreign.clone()]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
+    foreign.finalizers = mount("n1", "a", 1, 5).finalizers;
+    assert_eq!(refusal(&foreign), None, "the node that holds it must clean up");
+}
+
+#[test]
+fn a_newer_session_ends_the_older_one() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    fanout.open("n1", EPOCH - 1, Audience::Compute);
+    assert!(matches!(fanout.next("n1", EPOCH - 1), Next::Desired(_)));
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(fanout.next("n1", EPOCH - 1), Next::Ended);
+    fanout.close("n1", EPOCH - 1);
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 1", "synced"]);
+    fanout.close_all();
+    assert_eq!(fanout.next("n1", EPOCH), Next::Ended);
+}
+
+#[test]
+fn a_report_answers_only_what_is_asked_now() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    let key = Key::new("n1", "a");
+    fanout.apply_mount(mount("n1", "a", 1, 8)); // a status
+    assert!(fanout.answers(&key, "uid-a", "5"));
+    assert!(!fanout.answers(&key, "another", "5"));
+    fanout.apply_mount(mount("n1", "a", 2, 9));
+    assert!(!fanout.answers(&key, "uid-a", "8"));
+    assert!(fanout.answers(&key, "uid-a", "9"));
+    assert!(!fanout.answers(&Key::new("n1", "z"), "uid-a", "9"));
+}
+
+#[test]
+fn ten_thousand_objects_cost_their_own_node_only() {
+    let objects =
+        (0..10_000).map(|i| mount(&format!("n{}", i % 2500), &format!("m{i}"), 1, i + 1)).collect();
+    let mut fanout = listed(objects);
+    fanout.open("n3", EPOCH, Audience::Compute);
+    fanout.open("n4", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n3").len(), 5);
+    assert_eq!(fanout.queues["n4"].dirty.len(), 4);
+    fanout.apply_mount(mount("n9", "m9", 2, 20_000));
+    assert!(drain(&mut fanout, "n3").is_empty());
+}
+
+#[test]
+fn a_rabbit_is_told_nothing_and_hears_of_its_end() {
+    let mut fanout = listed(vec![mount("rabbit-1", "a", 1, 5)]);
+    fanout.open("rabbit-1", EPOCH, Audience::Rabbit);
+    fanout.apply_mount(mount("rabbit-1", "a", 2, 6));
+    assert!(drain(&mut fanout, "rabbit-1").is_empty());
+    fanout.close_all();
+    assert_eq!(fanout.next("rabbit-1", EPOCH), Next::Ended);
+}

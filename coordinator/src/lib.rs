@@ -1,0 +1,43 @@
+//! The one place that talks for thousands of computes.
+//!
+//! ```text
+//! API ─ watch ─► fanout ─ link ─► node's agent          one watch per kind, one stream per node
+//! API ◄─ write_back ◄─ status ◄─ link ◄─ node's agent   one writer per object, newest status wins
+//! ```
+//!
+//! It keeps no state of its own that matters: what is wanted is in API objects, what is there is asked from the nodes,
+//! which tell everything they know whenever they connect. So it may be killed at any moment and any number of them may
+//! run side by side, each for the nodes connected to it.
+//!
+//! Guarantees:
+//! * A node is told of a ClientMount only after the object carries the node's finalizer, and the finalizer is put on only
+//!   while the node's agent is connected: without an agent, the central controllers see that nobody took the object up.
+//! * The finalizer goes only on the word of the node's newest session that nothing of the mount is left.
+//! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
+//! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Own writes are told to nobody.
+//! * A node speaks for itself only; a report of a replaced session, on another node's object, or on an earlier version of
+//!   the object changes nothing.
+//!
+//! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
+//! two agents of one name at a time.
+
+mod cluster;
+pub mod config;
+mod connect;
+mod fanout;
+mod hub;
+mod link;
+mod listen;
+mod namespaces;
+mod object;
+mod peer;
+mod roster;
+mod run;
+mod serve;
+mod standalone;
+mod status;
+mod watch;
+mod write_back;
+
+pub use run::{Coordinator, StartError};
+pub use serve::ServeError;

@@ -1,0 +1,124 @@
+use super::*;
+use serde_json::json;
+
+fn hello(node: &str, boot: &str, booted_at: u64, started_at: u64) -> Hello {
+    Hello {
+        node: node.to_owned(),
+        role: v1::Role::Compute.into(),
+        boot_id: boot.to_owned(),
+        booted_at,
+        started_at,
+        version: "1".to_owned(),
+    }
+}
+
+fn configuration() -> SystemConfiguration {
+    serde_json::from_value(json!({
+        "metadata": {"name": "default", "namespace": "default"},
+        "spec": {
+            "externalComputeNodes": [{"name": "login-1"}],
+            "storageNodes": [{"type": "Rabbit", "name": "rabbit-1",
+                "computesAccess": [{"name": "compute-1", "index": 0}, {"name": "compute-3", "index": 6}]}],
+            "portsCooldownInSeconds": 0
+        }
+    }))
+    .unwrap()
+}
+
+#[test]
+fn later_boot_wins_then_later_start() {
+    // (boot, booted_at, started_at, accepted), told one after another.
+    let cases = [
+        ("a", 100, 50, true),
+        ("a", 100, 40, false),
+        ("a", 100, 60, true),
+        ("a", 100, 60, true), // the same agent connects again
+        ("b", 99, 900, false),
+        ("b", 101, 1, true),
+        ("a", 100, 61, false),
+        ("c", 101, 5, true), // two machines that booted in one second: the last to speak
+    ];
+    let mut roster = Roster::default();
+    let mut epoch = 0;
+    for (boot, booted_at, started_at, accepted) in cases {
+        match roster.hello(hello("n1", boot, booted_at, started_at), 0) {
+            Ok(next) => {
+                assert!(accepted, "{boot} {booted_at} {started_at}");
+                assert!(!roster.is_newest("n1", epoch));
+                assert!(roster.is_newest("n1", next));
+                epoch = next;
+            }
+            Err(rejected) => {
+                assert!(!accepted, "{boot} {booted_at} {started_at}");
+                assert!(matches!(rejected, RejectedHello::Older { .. }));
+                assert!(roster.is_newest("n1", epoch));
+            }
+        }
+    }
+}
+
+#[test]
+fn rejection_names_the_newer_boot_and_the_remedy() {
+    let mut roster = Roster::default();
+    roster.hello(hello("n1", "new", 200, 7), 0).unwrap();
+    let text = roster.hello(hello("n1", "old", 100, 9), 0).unwrap_err().to_string();
+    for part in ["n1", "boot new", "200", "stop this agent", "--node"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn hello_must_name_node_and_role() {
+    let mut roster = Roster::default();
+    assert_eq!(roster.hello(hello("", "a", 1, 1), 0), Err(RejectedHello::NoName));
+    let mut nobody = hello("n1", "a", 1, 1);
+    nobody.role = 0;
+    assert_eq!(roster.hello(nobody, 0), Err(RejectedHello::NoRole { node: "n1".to_owned() }));
+    assert!(roster.records().is_empty());
+}
+
+#[test]
+fn end_of_a_replaced_session_changes_nothing() {
+    let mut roster = Roster::default();
+    let old = roster.hello(hello("n1", "a", 1, 1), 10).unwrap();
+    let new = roster.hello(hello("n1", "a", 1, 2), 20).unwrap();
+    roster.bye("n1", old, 30);
+    assert!(roster.records()[0].connected);
+    roster.bye("n1", new, 40);
+    let record = &roster.records()[0];
+    assert!(!record.connected);
+    assert_eq!(record.since, 40);
+}
+
+#[test]
+fn unread_configuration_is_a_gap_not_an_empty_machine() {
+    let mut roster = Roster::default();
+    assert!(roster.gap().is_some());
+    assert_eq!(roster.place("compute-1"), None);
+    let names = roster.configure(&configuration());
+    assert_eq!(names.len(), 4);
+    assert!(roster.gap().is_none());
+    assert_eq!(roster.place("unheard-of"), Some(None));
+    assert!(roster.is_rabbit("rabbit-1"));
+    roster.forget_configuration();
+    assert!(roster.gap().is_some());
+}
+
+#[test]
+fn records_join_places_and_sessions() {
+    let mut roster = Roster::default();
+    roster.configure(&configuration());
+    let epoch = roster.hello(hello("compute-3", "a", 1, 1), 10).unwrap();
+    roster.hello(hello("stranger", "a", 1, 1), 10).unwrap();
+    let health = Health { message: "2 mounts fail".to_owned(), ..Health::default() };
+    roster.health("compute-3", epoch + 7, Health::default());
+    roster.health("compute-3", epoch, health.clone());
+    let records = roster.records();
+    let names: Vec<_> = records.iter().map(|record| record.node.as_str()).collect();
+    assert_eq!(names, ["compute-1", "compute-3", "login-1", "rabbit-1", "stranger"]);
+    assert_eq!((records[1].rabbit.as_str(), records[1].index), ("rabbit-1", Some(6)));
+    assert_eq!(records[1].health, Some(health));
+    assert!(!records[0].connected);
+    assert_eq!(records[0].health, None);
+    assert_eq!(records[4].rabbit, "");
+}

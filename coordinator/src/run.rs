@@ -1,0 +1,157 @@
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use thiserror::Error;
+use tokio::sync::watch as signal;
+use tokio::task::JoinSet;
+
+use crate::cluster::Machine;
+use crate::config::{Backend, Config};
+use crate::connect::{self, ConnectError};
+use crate::hub::Hub;
+use crate::link::Link;
+use crate::listen::{ListenError, listen};
+use crate::serve::{ServeError, Services, TlsListener};
+use crate::standalone::{Embedded, StandaloneError};
+use crate::{namespaces, watch, write_back};
+
+/// Streams that do not end when asked are cut after this.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Why the coordinator cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error("serve the API standalone")]
+    Standalone(#[from] StandaloneError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Socket(#[from] ListenError),
+    #[error("serve nodes over TCP")]
+    Tcp(#[source] ServeError),
+}
+
+/// A coordinator whose sockets are bound and whose work has begun.
+#[derive(Debug)]
+pub struct Coordinator {
+    hub: Arc<Hub>,
+    stop: signal::Sender<bool>,
+    servers: JoinSet<Result<(), ServeError>>,
+    /// Watches and writers. What a writer leaves undone, the node's next report brings back.
+    work: JoinSet<()>,
+    api_address: Option<SocketAddr>,
+    node_address: Option<SocketAddr>,
+}
+
+impl Coordinator {
+    /// Binds everything, then starts to work.
+    ///
+    /// # Errors
+    /// Names what did not work; nothing runs then.
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        let tls = match &config.tls {
+            Some(tls) => Some((
+                TlsListener::bind(tls).await.map_err(StartError::Tcp)?,
+                tls.operators.clone(),
+            )),
+            None => None,
+        };
+        let socket = listen(&config.socket)?;
+        let (client, embedded) = match &config.backend {
+            Backend::Standalone(standalone) => {
+                let embedded = Embedded::open(standalone).await?;
+                (embedded.client(), Some(embedded))
+            }
+            Backend::Kubeconfig(path) => (connect::kubeconfig(path).await?, None),
+            Backend::InCluster => (connect::in_cluster()?, None),
+        };
+        let mut coordinator = Self {
+            hub: Arc::new(Hub::default()),
+            stop: signal::Sender::new(false),
+            servers: JoinSet::new(),
+            work: JoinSet::new(),
+            api_address: embedded.as_ref().map(Embedded::address),
+            node_address: tls.as_ref().and_then(|(listener, _)| listener.address()),
+        };
+        coordinator.begin(&client, embedded.is_some());
+        if let Some(embedded) = embedded {
+            coordinator.serve_api(embedded);
+        }
+        let operators = tls.as_ref().map(|(_, operators)| operators.clone()).unwrap_or_default();
+        let services = Services {
+            link: Link::new(coordinator.hub.clone()),
+            machine: Machine::new(coordinator.hub.clone(), &operators),
+        };
+        coordinator.servers.spawn(services.clone().on_unix(socket, coordinator.stopped()));
+        if let Some((listener, _)) = tls {
+            coordinator.servers.spawn(services.on_tcp(listener, coordinator.stopped()));
+        }
+        Ok(coordinator)
+    }
+
+    /// Where kubectl finds the embedded API.
+    pub fn api_address(&self) -> Option<SocketAddr> {
+        self.api_address
+    }
+
+    /// Where nodes find us over TCP.
+    pub fn node_address(&self) -> Option<SocketAddr> {
+        self.node_address
+    }
+
+    /// Works until `stop`, then ends all streams; mounts on the nodes stay.
+    ///
+    /// # Errors
+    /// When a socket cannot be served any more.
+    pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let result = tokio::select! {
+            () = stop => Ok(()),
+            ended = self.servers.join_next() => match ended {
+                Some(Ok(Err(error))) => Err(error),
+                Some(Ok(Ok(())) | Err(_)) | None => Err(ServeError::Ended),
+            },
+            // Watches and writers have no end of their own: one that ended has panicked.
+            _ = self.work.join_next() => Err(ServeError::Ended),
+        };
+        self.hub.stop();
+        self.work.shutdown().await;
+        self.stop.send_replace(true);
+        let finish = async { while self.servers.join_next().await.is_some() {} };
+        if tokio::time::timeout(STOP_DEADLINE, finish).await.is_err() {
+            log::warn!(deadline:? = STOP_DEADLINE; "cut connections that did not end");
+        }
+        result
+    }
+
+    fn begin(&mut self, client: &Client, standalone: bool) {
+        let hub = &self.hub;
+        let (nodes, heard) = signal::channel(BTreeSet::new());
+        self.work.spawn(watch::client_mounts(client.clone(), hub.clone()));
+        self.work.spawn(watch::profiles(client.clone(), hub.clone()));
+        self.work.spawn(watch::system_configuration(client.clone(), hub.clone(), nodes));
+        self.work.spawn(write_back::write_back(client.clone(), hub.clone()));
+        if standalone {
+            self.work.spawn(namespaces::create(client.clone(), heard));
+        }
+    }
+
+    fn serve_api(&mut self, embedded: Embedded) {
+        let (unix, tls) = embedded.serve(self.stopped(), self.stopped());
+        self.servers.spawn(async {
+            unix.await;
+            Ok(())
+        });
+        self.servers.spawn(async { tls.await.map_err(ServeError::Api) });
+    }
+
+    fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stop = self.stop.subscribe();
+        async move {
+            // A sender that is gone means the same.
+            let _ = stop.wait_for(|stop| *stop).await;
+        }
+    }
+}

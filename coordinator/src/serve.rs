@@ -1,0 +1,146 @@
+//! gRPC on the unix socket, and on TCP with mutual TLS.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt;
+use proto::v1::cluster_server::ClusterServer;
+use proto::v1::node_link_server::NodeLinkServer;
+use thiserror::Error;
+use tokio::net::{TcpListener, UnixListener};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::server::{Router, TcpIncoming};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+
+use crate::cluster::Machine;
+use crate::config::Tls;
+use crate::link::Link;
+use crate::peer::may_connect;
+
+/// A dead node's connection is found out by the kernel. Nothing of ours wakes a living one.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Why gRPC cannot be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    #[error("read {path}", path = path.display())]
+    ReadPem {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("set up TLS with the given certificates")]
+    Tls(#[source] tonic::transport::Error),
+    #[error("describe the protocol for reflection")]
+    Reflection(#[source] tonic_reflection::server::Error),
+    #[error("serve the Kubernetes API over TLS")]
+    Api(#[source] kubeapi::serve::TlsError),
+    #[error("a task of the coordinator ended, which is a bug: the log above says which")]
+    Ended,
+    #[error("serve gRPC")]
+    Serve(#[source] tonic::transport::Error),
+}
+
+/// The services, to be served on any number of listeners.
+#[derive(Clone, Debug)]
+pub(crate) struct Services {
+    pub link: Link,
+    pub machine: Machine,
+}
+
+/// A TCP listener with its certificates.
+#[derive(Debug)]
+pub(crate) struct TlsListener {
+    listener: TcpListener,
+    config: ServerTlsConfig,
+}
+
+impl TlsListener {
+    /// Reads the certificates and binds.
+    ///
+    /// # Errors
+    /// Names the file or the address that does not work.
+    pub(crate) async fn bind(tls: &Tls) -> Result<Self, ServeError> {
+        let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
+        let authority = Certificate::from_pem(read(&tls.authority)?);
+        let config = ServerTlsConfig::new().identity(identity).client_ca_root(authority);
+        // Certificates that do not work are told before the port is taken.
+        Server::builder().tls_config(config.clone()).map_err(ServeError::Tls)?;
+        let address = tls.listen;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ServeError::Listen { address, source })?;
+        Ok(Self { listener, config })
+    }
+
+    /// The address, with the port that was picked.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+}
+
+impl Services {
+    /// Serves root and our own user on a unix socket until `stop`.
+    ///
+    /// # Errors
+    /// When serving fails.
+    pub(crate) async fn on_unix(
+        self,
+        listener: UnixListener,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let incoming = UnixListenerStream::new(listener)
+            .filter(|stream| std::future::ready(stream.as_ref().map_or(true, may_connect)));
+        let router = self.on(Server::builder()).await?;
+        router.serve_with_incoming_shutdown(incoming, stop).await.map_err(ServeError::Serve)
+    }
+
+    /// Serves holders of certificates on TCP until `stop`.
+    ///
+    /// # Errors
+    /// When serving fails.
+    pub(crate) async fn on_tcp(
+        self,
+        listener: TlsListener,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let incoming = TcpIncoming::from(listener.listener)
+            .with_nodelay(Some(true))
+            .with_keepalive(Some(KEEPALIVE));
+        let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
+        self.on(server)
+            .await?
+            .serve_with_incoming_shutdown(incoming, stop)
+            .await
+            .map_err(ServeError::Serve)
+    }
+
+    async fn on(self, mut server: Server) -> Result<Router, ServeError> {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<NodeLinkServer<Link>>().await;
+        health.set_serving::<ClusterServer<Machine>>().await;
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .map_err(ServeError::Reflection)?;
+        Ok(server
+            .add_service(NodeLinkServer::new(self.link))
+            .add_service(ClusterServer::new(self.machine))
+            .add_service(health_service)
+            .add_service(reflection))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
+    fs::read(path).map_err(|source| ServeError::ReadPem { path: path.to_owned(), source })
+}

@@ -1,0 +1,110 @@
+//! The embedded API of a box without a cluster: opened in this process, served on a unix socket and on loopback TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use kube::Client;
+use kubeapi::serve::{TlsError, tls, unix};
+use kubeapi::{Api, Credentials, CredentialsError, Identity, OpenError};
+use thiserror::Error;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::config::Standalone;
+use crate::listen::{ListenError, listen};
+
+/// The name our own writes are made under.
+const USER: &str = "system:warren:coordinator";
+/// How far back a watch may resume, in events.
+const HISTORY: usize = 20_000;
+
+/// Why the embedded API cannot be served.
+#[derive(Debug, Error)]
+pub enum StandaloneError {
+    #[error("open the store in the data directory")]
+    Open(#[source] OpenError),
+    #[error(transparent)]
+    Socket(#[from] ListenError),
+    #[error(
+        "listen on {address} for kubectl: is another API server there? choose another with --api-listen"
+    )]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("make certificates and token for kubectl")]
+    Credentials(#[source] CredentialsError),
+    #[error("write the kubeconfig {path}", path = path.display())]
+    Kubeconfig {
+        path: PathBuf,
+        #[source]
+        source: CredentialsError,
+    },
+}
+
+/// The API, open and bound but not served yet.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    api: Api,
+    socket: UnixListener,
+    tcp: TcpListener,
+    credentials: Credentials,
+    address: SocketAddr,
+}
+
+impl Embedded {
+    /// Opens the store, binds the sockets, writes the kubeconfig.
+    ///
+    /// # Errors
+    /// Names what of this did not work.
+    pub(crate) async fn open(config: &Standalone) -> Result<Self, StandaloneError> {
+        let socket = listen(&config.socket)?;
+        let address = config.listen;
+        let bind = async {
+            let tcp = TcpListener::bind(address).await?;
+            let address = tcp.local_addr()?;
+            io::Result::Ok((tcp, address))
+        };
+        let (tcp, address) =
+            bind.await.map_err(|source| StandaloneError::Listen { address, source })?;
+        let api = Api::open(kubeapi::Config {
+            directory: config.data_dir.clone(),
+            crds: api::crd::crd_values(),
+            history: HISTORY,
+        })
+        .map_err(StandaloneError::Open)?;
+        let credentials = Credentials::load_or_create(&config.data_dir, address)
+            .map_err(StandaloneError::Credentials)?;
+        credentials.write_kubeconfig(&config.kubeconfig).map_err(|source| {
+            StandaloneError::Kubeconfig { path: config.kubeconfig.clone(), source }
+        })?;
+        Ok(Self { api, socket, tcp, credentials, address })
+    }
+
+    /// Where kubectl finds the API.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A client that needs no socket.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.api.service(Identity { user: USER.to_owned() }), "default")
+    }
+
+    /// Serves root and our own user on the socket, and holders of the token over TLS, until told to stop.
+    pub(crate) fn serve(
+        self,
+        stop_unix: impl Future<Output = ()> + Send,
+        stop_tls: impl Future<Output = ()> + Send,
+    ) -> (impl Future<Output = ()> + Send, impl Future<Output = Result<(), TlsError>> + Send) {
+        let Self { api, socket, tcp, credentials, .. } = self;
+        let over_unix = unix(socket, api.clone(), Vec::new(), stop_unix);
+        let over_tls = async move {
+            let ended = tls(tcp, api.clone(), &credentials, stop_tls).await;
+            api.close();
+            ended
+        };
+        (over_unix, over_tls)
+    }
+}

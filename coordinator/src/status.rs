@@ -1,0 +1,209 @@
+//! What is to be written to each ClientMount, and as which patch.
+//!
+//! Wishes are coalesced per object: the newest status wins, and a wish that the object already fulfils is no write. One
+//! object is written by one writer at a time; each patch names the resourceVersion it was made from.
+
+use std::collections::{HashMap, VecDeque};
+
+use api::names::finalizer;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::object::{Key, MountObject};
+
+/// What should become of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Wish {
+    hold: bool,
+    release: bool,
+    status: Option<Value>,
+}
+
+/// Wishes, and which of them are being fulfilled.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    wishes: HashMap<Key, Wish>,
+    waiting: VecDeque<Key>,
+}
+
+/// Which part of a wish a write fulfils.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Hold,
+    /// The status as it was wished.
+    Status(Value),
+    Release,
+}
+
+/// One write to the API.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Write {
+    part: Part,
+    /// JSON patch operations.
+    pub operations: Vec<Value>,
+}
+
+/// A report's status that cannot stand in the object.
+#[derive(Debug, Error)]
+pub(crate) enum UnfitStatus {
+    #[error("status of the report is not JSON")]
+    NotJson(#[source] serde_json::Error),
+    #[error("status of the report is no JSON object")]
+    NotAnObject,
+    #[error("status.mounts of the report has {reported} entries, spec.mounts has {specified}")]
+    MountCount { reported: usize, specified: usize },
+}
+
+impl Write {
+    /// Whether it goes to the status subresource.
+    pub(crate) fn is_status(&self) -> bool {
+        matches!(self.part, Part::Status(_))
+    }
+}
+
+impl Writes {
+    /// Wishes the node's finalizer on an object; true when a writer has to start.
+    pub(crate) fn hold(&mut self, key: &Key) -> bool {
+        self.wish(key, |wish| wish.hold = true)
+    }
+
+    /// Wishes a status, and with `release` the end of the node's hold; true when a writer has to start.
+    pub(crate) fn report(&mut self, key: &Key, status: Value, release: bool) -> bool {
+        self.wish(key, |wish| {
+            wish.status = Some(status);
+            wish.release = release;
+        })
+    }
+
+    /// The next object that waits for a writer.
+    pub(crate) fn take(&mut self) -> Option<Key> {
+        self.waiting.pop_front()
+    }
+
+    /// The next write of a taken object. None ends the writer's work: every wish is fulfilled or void.
+    pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
+        let wish = self.wishes.get(key)?;
+        let write = object.and_then(|object| write(object, wish));
+        if write.is_none() {
+            self.wishes.remove(key);
+        }
+        write
+    }
+
+    /// A write was accepted. The wish counts as fulfilled even if the server stored something else than was sent, as
+    /// with a field that its schema prunes: sending it again would change nothing.
+    pub(crate) fn written(&mut self, key: &Key, write: &Write) {
+        let Some(wish) = self.wishes.get_mut(key) else { return };
+        match &write.part {
+            Part::Hold => wish.hold = false,
+            Part::Status(sent) => {
+                if wish.status.as_ref() == Some(sent) {
+                    wish.status = None;
+                }
+            }
+            Part::Release => wish.release = false,
+        }
+    }
+
+    /// Drops all wishes for a taken object.
+    pub(crate) fn abandon(&mut self, key: &Key) {
+        self.wishes.remove(key);
+    }
+
+    /// A key has a wish from the moment it is queued until its writer is done, so that it is queued once.
+    fn wish(&mut self, key: &Key, change: impl FnOnce(&mut Wish)) -> bool {
+        if let Some(wish) = self.wishes.get_mut(key) {
+            change(wish);
+            return false;
+        }
+        let mut wish = Wish::default();
+        change(&mut wish);
+        self.wishes.insert(key.clone(), wish);
+        self.waiting.push_back(key.clone());
+        true
+    }
+}
+
+/// Reads a report's status for an object.
+///
+/// # Errors
+/// When it cannot stand in the object.
+pub(crate) fn fit(status: &[u8], object: &MountObject) -> Result<Value, UnfitStatus> {
+    let status: Value = serde_json::from_slice(status).map_err(UnfitStatus::NotJson)?;
+    if !status.is_object() {
+        return Err(UnfitStatus::NotAnObject);
+    }
+    let reported = status.get("mounts").and_then(Value::as_array).map_or(0, Vec::len);
+    if reported != object.mounts {
+        return Err(UnfitStatus::MountCount { reported, specified: object.mounts });
+    }
+    Ok(status)
+}
+
+/// The status of an object that no node will act on.
+pub(crate) fn refused(object: &MountObject, why: &str) -> Value {
+    let mounts = vec![json!({"state": object.desired_state, "ready": false}); object.mounts];
+    let error = json!({
+        "debugMessage": why, "userMessage": why, "type": "User", "severity": "Fatal",
+    });
+    json!({"mounts": mounts, "allReady": false, "error": error})
+}
+
+fn write(object: &MountObject, wish: &Wish) -> Option<Write> {
+    if wish.hold && !object.held() && !object.version.deleting {
+        return Some(patch(object, Part::Hold, add_finalizer(object)));
+    }
+    let releasing = wish.release && object.version.deleting && object.held();
+    // The last hold takes the object along: nobody could read that status.
+    let unread = releasing && object.held_by_nobody_else();
+    if let Some(status) = wish.status.as_ref().filter(|_| !unread) {
+        let merged = merged(object.status.as_ref(), status);
+        if object.status.as_ref() != Some(&merged) {
+            let operations = vec![json!({"op": "add", "path": "/status", "value": merged})];
+            return Some(patch(object, Part::Status(status.clone()), operations));
+        }
+    }
+    releasing.then(|| patch(object, Part::Release, remove_finalizer(object)))
+}
+
+/// The node's word on the fields it owns; what else stands in the status stays.
+fn merged(current: Option<&Value>, reported: &Value) -> Value {
+    let mut merged = current.and_then(Value::as_object).cloned().unwrap_or_default();
+    for field in ["mounts", "allReady", "error"] {
+        merged.remove(field);
+    }
+    merged.extend(reported.as_object().cloned().unwrap_or_default());
+    merged.retain(|_, value| !value.is_null());
+    Value::Object(merged)
+}
+
+fn add_finalizer(object: &MountObject) -> Vec<Value> {
+    if object.finalizers.is_empty() {
+        vec![
+            json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer::CLIENT_MOUNT]}),
+        ]
+    } else {
+        vec![
+            json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer::CLIENT_MOUNT}),
+        ]
+    }
+}
+
+fn remove_finalizer(object: &MountObject) -> Vec<Value> {
+    let others: Vec<&String> =
+        object.finalizers.iter().filter(|name| *name != finalizer::CLIENT_MOUNT).collect();
+    vec![json!({"op": "replace", "path": "/metadata/finalizers", "value": others})]
+}
+
+/// Replacing `resourceVersion` by itself makes the API server answer 409 when the object has moved on; a failed `test`
+/// operation would be 422, which cannot be told from an invalid patch.
+fn patch(object: &MountObject, part: Part, mut operations: Vec<Value>) -> Write {
+    operations.insert(
+        0,
+        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version}),
+    );
+    Write { part, operations }
+}
+
+#[cfg(test)]
+mod tests;

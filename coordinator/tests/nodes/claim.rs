@@ -1,0 +1,67 @@
+use proto::v1::ListNodesRequest;
+use proto::v1::cluster_client::ClusterClient;
+use tonic::Code;
+
+use crate::agent::{Agent, channel, hello};
+use crate::box_of_one::{BoxOfOne, status};
+
+#[tokio::test]
+async fn of_two_agents_the_newer_speaks_for_the_node() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    coordinator.create_mount("compute-1", "job", "compute-1").await;
+    let mut old = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    let desired = old.desired().await;
+    old.synced().await;
+
+    let mut new = Agent::connect(coordinator.socket(), hello("compute-1", 2)).await.unwrap();
+    let end = old.next().await.unwrap_err();
+    assert_eq!(end.code(), Code::Aborted);
+    assert!(
+        end.message().starts_with("superseded by a newer agent of this node (boot boot-1)"),
+        "{}",
+        end.message()
+    );
+    let again = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.err().unwrap();
+    assert_eq!(again.code(), Code::FailedPrecondition);
+
+    let mut rebooted = hello("compute-1", 1);
+    rebooted.boot_id = "boot-2".to_owned();
+    rebooted.booted_at += 60;
+    let mut newest = Agent::connect(coordinator.socket(), rebooted).await.unwrap();
+    assert_eq!(newest.desired().await.uid, desired.uid);
+    newest.synced().await;
+    new.desired().await;
+    new.synced().await;
+    assert_eq!(new.next().await.unwrap_err().code(), Code::Aborted);
+    newest.report(&desired, &status("mounted"), false).await;
+    coordinator.await_status("compute-1", "job", status("mounted")).await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn nodes_are_listed_with_place_and_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let _agent = Agent::connect(coordinator.socket(), hello("compute-2", 1)).await.unwrap();
+    let mut cluster = ClusterClient::new(channel(coordinator.socket()).await);
+    let answer = cluster.list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
+    assert!(answer.gaps.is_empty(), "{:?}", answer.gaps);
+    let nodes: Vec<_> = answer
+        .nodes
+        .iter()
+        .map(|record| {
+            (record.node.as_str(), record.rabbit.as_str(), record.index, record.connected)
+        })
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            ("compute-1", "rabbit-1", Some(0), false),
+            ("compute-2", "rabbit-1", Some(1), true),
+            ("rabbit-1", "", None, false)
+        ]
+    );
+    coordinator.stop().await;
+}

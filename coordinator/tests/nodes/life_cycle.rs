@@ -1,0 +1,178 @@
+use futures::StreamExt;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, WatchEvent, WatchParams};
+use proto::v1::to_node::Message as Told;
+use serde_json::json;
+
+use crate::agent::{Agent, hello, object};
+use crate::box_of_one::{BoxOfOne, DEADLINE, status, wait_for};
+
+#[tokio::test]
+async fn a_life_cycle_costs_four_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    let mounts = coordinator.mounts("compute-1");
+    let created = coordinator.create_mount("compute-1", "job", "compute-1").await;
+    let version = created.metadata.resource_version.unwrap();
+    let mut events = mounts.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+
+    let desired = agent.desired().await;
+    assert_eq!(
+        object(&desired)["metadata"]["finalizers"],
+        json!(["nnf.cray.hpe.com/nnf_clientmount"])
+    );
+    assert!(desired.profile_missing.is_empty() && !desired.profile.is_empty());
+    agent.report(&desired, &status("mounted"), false).await;
+    agent.report(&desired, &status("mounted"), false).await;
+    coordinator.await_status("compute-1", "job", status("mounted")).await;
+    agent.report(&desired, &status("mounted"), false).await;
+
+    coordinator.set_desired("compute-1", "job", "unmounted").await;
+    let desired = agent.desired().await;
+    assert_eq!(object(&desired)["spec"]["desiredState"], "unmounted");
+    agent.report(&desired, &status("unmounted"), true).await;
+    coordinator.await_status("compute-1", "job", status("unmounted")).await;
+
+    mounts.delete("job", &DeleteParams::default()).await.unwrap();
+    let desired = agent.desired().await;
+    assert!(object(&desired)["metadata"]["deletionTimestamp"].is_string());
+    agent.report(&desired, &status("unmounted"), true).await;
+    assert!(matches!(agent.next().await.unwrap(), Told::Gone(gone) if gone.name == "job"));
+
+    // Ours: finalizer, mounted, unmounted, and the finalizer's end that takes the object along. The user's: spec, delete.
+    let mut changes = Vec::new();
+    loop {
+        let event = tokio::time::timeout(DEADLINE, events.next()).await.unwrap().unwrap().unwrap();
+        match event {
+            WatchEvent::Modified(object) => changes.push(describe(&object)),
+            WatchEvent::Deleted(_) => break,
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Added(_) | WatchEvent::Error(_) => panic!("{event:?}"),
+        }
+    }
+    assert_eq!(
+        changes,
+        [
+            "mounted, told nothing, held",
+            "mounted, told mounted, held",
+            "unmounted, told mounted, held",
+            "unmounted, told unmounted, held",
+            "unmounted, told unmounted, held, deleting"
+        ]
+    );
+    coordinator.stop().await;
+}
+
+fn describe(object: &DynamicObject) -> String {
+    let text = |pointer: &str| {
+        object
+            .data
+            .pointer(pointer)
+            .and_then(|value| value.as_str())
+            .unwrap_or("nothing")
+            .to_owned()
+    };
+    let held = if object.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty()) {
+        ", held"
+    } else {
+        ""
+    };
+    let deleting = if object.metadata.deletion_timestamp.is_some() { ", deleting" } else { "" };
+    format!(
+        "{}, told {}{held}{deleting}",
+        text("/spec/desiredState"),
+        text("/status/mounts/0/state")
+    )
+}
+
+#[tokio::test]
+async fn without_an_agent_nobody_takes_the_object_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    coordinator.create_mount("compute-1", "waiting", "compute-1").await;
+    // Another node's life cycle shows that the coordinator had its chance.
+    let mut other = Agent::connect(coordinator.socket(), hello("compute-2", 1)).await.unwrap();
+    other.synced().await;
+    coordinator.create_mount("compute-2", "job", "compute-2").await;
+    let desired = other.desired().await;
+    other.report(&desired, &status("mounted"), false).await;
+    coordinator.await_status("compute-2", "job", status("mounted")).await;
+    let waiting = coordinator.mounts("compute-1").get("waiting").await.unwrap();
+    assert_eq!(waiting.metadata.finalizers, None);
+
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    assert_eq!(agent.desired().await.name, "waiting");
+    agent.synced().await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_stripped_finalizer_means_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    coordinator.create_mount("compute-1", "job", "compute-1").await;
+    let desired = agent.desired().await;
+    let mounts = coordinator.mounts("compute-1");
+    mounts.delete("job", &DeleteParams::default()).await.unwrap();
+    assert_eq!(agent.desired().await.uid, desired.uid);
+    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    mounts.patch("job", &PatchParams::default(), &strip).await.unwrap();
+    match agent.next().await.unwrap() {
+        Told::Gone(gone) => assert_eq!(gone.uid, desired.uid),
+        other => panic!("{other:?}"),
+    }
+    coordinator.await_gone("compute-1", "job").await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_profile_that_appears_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    coordinator.create_mount("compute-1", "job", "compute-1").await;
+    let without = agent.desired().await;
+    assert!(without.profile.is_empty());
+    assert!(
+        without.profile_missing.contains("default/pinned does not exist"),
+        "{}",
+        without.profile_missing
+    );
+    coordinator.create_profile().await;
+    let with = agent.desired().await;
+    assert!(with.profile_missing.is_empty() && !with.profile.is_empty());
+    agent.report(&with, &status("mounted"), false).await;
+    coordinator.await_status("compute-1", "job", status("mounted")).await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn fifty_at_once_are_all_told_and_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    for index in 0..50 {
+        coordinator.create_mount("compute-1", &format!("job-{index}"), "compute-1").await;
+    }
+    for _ in 0..50 {
+        let desired = agent.desired().await;
+        agent.report(&desired, &status("mounted"), false).await;
+    }
+    for index in 0..50 {
+        coordinator.await_status("compute-1", &format!("job-{index}"), status("mounted")).await;
+    }
+    wait_for(coordinator.mounts("compute-1"), "job-0", |object: Option<&DynamicObject>| {
+        object.is_some()
+    })
+    .await;
+    coordinator.stop().await;
+}

@@ -1,0 +1,11 @@
+//! A coordinator that serves the API itself, real sockets, and agents played by the test.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod agent;
+mod box_of_one;
+mod claim;
+mod life_cycle;
+mod refused;
+mod restart;
+mod tls;

@@ -1,0 +1,135 @@
+use kube::api::{DynamicObject, Patch, PatchParams};
+use proto::v1::{MountReport, Role};
+use serde_json::json;
+use tonic::Code;
+
+use crate::agent::{Agent, hello};
+use crate::box_of_one::{BoxOfOne, status, wait_for};
+
+#[tokio::test]
+async fn a_node_reports_on_its_own_objects_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let victim = coordinator.create_mount("compute-2", "job", "compute-2").await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    agent
+        .say(MountReport {
+            namespace: "compute-2".to_owned(),
+            name: "job".to_owned(),
+            uid: victim.metadata.uid.clone().unwrap(),
+            observed_resource_version: victim.metadata.resource_version.clone().unwrap(),
+            status: serde_json::to_vec(&status("mounted")).unwrap(),
+            released: true,
+        })
+        .await;
+    let end = agent.next().await.unwrap_err();
+    assert_eq!(end.code(), Code::PermissionDenied);
+    assert!(end.message().contains("compute-2/job"), "{}", end.message());
+    let after = coordinator.mounts("compute-2").get("job").await.unwrap();
+    assert_eq!(after.metadata.resource_version, victim.metadata.resource_version);
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn an_unfit_report_is_dropped_and_the_session_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    coordinator.create_mount("compute-1", "job", "compute-1").await;
+    let desired = agent.desired().await;
+    agent.report(&desired, &json!({"mounts": []}), false).await;
+    agent.report(&desired, &json!("mounted"), false).await;
+    agent.report(&desired, &status("mounted"), false).await;
+    coordinator.await_status("compute-1", "job", status("mounted")).await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    for namespace in ["compute-1", "default"] {
+        coordinator.create_mount(namespace, "stray", "compute-2").await;
+        wait_for(coordinator.mounts(namespace), "stray", |object: Option<&DynamicObject>| {
+            object.is_some_and(|object| {
+                object.data.pointer("/status/error/severity") == Some(&json!("Fatal"))
+            })
+        })
+        .await;
+        let stray = coordinator.mounts(namespace).get("stray").await.unwrap();
+        let error = &stray.data["status"]["error"];
+        assert_eq!(error["type"], "User");
+        let message = error["userMessage"].as_str().unwrap();
+        assert!(message.contains(namespace) && message.contains("\"compute-2\""), "{message}");
+        assert_eq!(stray.metadata.finalizers, None);
+        assert_eq!(stray.data["status"]["mounts"], json!([{"state": "mounted", "ready": false}]));
+    }
+    // The node was told of neither; its own object comes first.
+    coordinator.create_mount("compute-1", "job", "compute-1").await;
+    assert_eq!(agent.desired().await.name, "job");
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_rabbits_mounts_are_its_own_affair() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let created = coordinator.create_mount("rabbit-1", "job", "rabbit-1").await;
+    coordinator.create_mount("rabbit-1", "stray", "compute-2").await;
+    let mut rabbit = hello("rabbit-1", 1);
+    rabbit.role = Role::Rabbit.into();
+    let mut agent = Agent::connect(coordinator.socket(), rabbit).await.unwrap();
+    agent
+        .say(MountReport {
+            namespace: "rabbit-1".to_owned(),
+            name: "job".to_owned(),
+            uid: created.metadata.uid.clone().unwrap(),
+            observed_resource_version: created.metadata.resource_version.clone().unwrap(),
+            status: serde_json::to_vec(&status("mounted")).unwrap(),
+            released: false,
+        })
+        .await;
+    assert_eq!(agent.next().await.unwrap_err().code(), Code::PermissionDenied);
+    for name in ["job", "stray"] {
+        let after = coordinator.mounts("rabbit-1").get(name).await.unwrap();
+        assert!(after.metadata.finalizers.is_none() && after.data.get("status").is_none());
+    }
+    coordinator.stop().await;
+}
+
+/// What every write of the coordinator relies on.
+#[tokio::test]
+async fn a_patch_made_from_an_old_version_is_a_conflict() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let created = coordinator.create_mount("compute-1", "job", "compute-1").await;
+    coordinator.set_desired("compute-1", "job", "unmounted").await;
+    let operations = json!([
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": created.metadata.resource_version.unwrap()},
+        {"op": "add", "path": "/status", "value": status("mounted")}
+    ]);
+    let patch = Patch::Json::<()>(serde_json::from_value(operations).unwrap());
+    let mounts = coordinator.mounts("compute-1");
+    let refused = mounts.patch_status("job", &PatchParams::default(), &patch).await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 409), "{refused}");
+    assert!(mounts.get("job").await.unwrap().data.get("status").is_none());
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_message_must_be_a_hello() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let nameless = Agent::connect(coordinator.socket(), hello("", 1)).await.err().unwrap();
+    assert_eq!(nameless.code(), Code::InvalidArgument);
+    assert!(nameless.message().contains("--node"));
+    coordinator.stop().await;
+}

@@ -1,0 +1,70 @@
+use std::collections::BTreeMap;
+
+use crate::agent::{Agent, hello};
+use crate::box_of_one::{BoxOfOne, status};
+
+const COUNT: usize = 20;
+
+#[tokio::test]
+async fn a_restart_loses_no_status() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    for index in 0..COUNT {
+        coordinator.create_mount("compute-1", &format!("job-{index}"), "compute-1").await;
+    }
+    let mut known = BTreeMap::new();
+    for _ in 0..COUNT {
+        let desired = agent.desired().await;
+        // Half of the reports are on their way when the coordinator ends, half are not made yet.
+        if known.len() < COUNT / 2 {
+            agent.report(&desired, &status("mounted"), false).await;
+        }
+        known.insert(desired.name.clone(), desired);
+    }
+    coordinator.stop().await;
+    assert!(agent.next().await.is_err());
+
+    let coordinator = BoxOfOne::start(&directory).await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    for desired in known.values() {
+        agent.report(desired, &status("mounted"), false).await;
+    }
+    let mut told = Vec::new();
+    for _ in 0..COUNT {
+        let desired = agent.desired().await;
+        agent.report(&desired, &status("mounted"), false).await;
+        told.push(desired.name);
+    }
+    agent.synced().await;
+    told.sort();
+    assert_eq!(told, known.keys().cloned().collect::<Vec<_>>());
+    for name in known.keys() {
+        coordinator.await_status("compute-1", name, status("mounted")).await;
+    }
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn replicas_serve_the_nodes_connected_to_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    coordinator.create_profile().await;
+    let replica = coordinator.start_replica(&directory).await;
+    let mut here = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    let mut there = Agent::connect(&replica, hello("compute-2", 1)).await.unwrap();
+    here.synced().await;
+    there.synced().await;
+    for node in ["compute-1", "compute-2"] {
+        coordinator.create_mount(node, "job", node).await;
+    }
+    for (agent, node) in [(&mut here, "compute-1"), (&mut there, "compute-2")] {
+        let desired = agent.desired().await;
+        assert_eq!(desired.namespace, node);
+        agent.report(&desired, &status("mounted"), false).await;
+        coordinator.await_status(node, "job", status("mounted")).await;
+    }
+    coordinator.stop().await;
+}

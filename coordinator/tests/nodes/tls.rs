@@ -1,0 +1,115 @@
+use std::fs;
+
+use coordinator::config::Tls;
+use proto::v1::ListNodesRequest;
+use proto::v1::cluster_client::ClusterClient;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+use tonic::Code;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+
+use crate::agent::{Agent, hello};
+use crate::box_of_one::BoxOfOne;
+
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = parameters.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(parameters, key) }
+    }
+
+    fn issue(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()])
+            .unwrap()
+            .signed_by(&key, &self.issuer)
+            .unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn tls(&self, directory: &TempDir) -> Tls {
+        let (certificate, key) = self.issue("localhost");
+        let file = |name: &str, content: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, content).unwrap();
+            path
+        };
+        Tls {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            certificate: file("tls.crt", &certificate),
+            key: file("tls.key", &key),
+            authority: file("ca.crt", &self.pem),
+            operators: vec!["operator".to_owned()],
+        }
+    }
+
+    async fn channel(
+        &self,
+        port: u16,
+        name: Option<&str>,
+    ) -> Result<Channel, tonic::transport::Error> {
+        let mut tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(&self.pem))
+            .domain_name("localhost");
+        if let Some(name) = name {
+            let (certificate, key) = self.issue(name);
+            tls = tls.identity(Identity::from_pem(certificate, key));
+        }
+        Endpoint::from_shared(format!("https://127.0.0.1:{port}"))
+            .unwrap()
+            .tls_config(tls)
+            .unwrap()
+            .connect()
+            .await
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_speaks_for_its_node_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
+    let port = coordinator.node_address.unwrap().port();
+
+    let node = authority.channel(port, Some("compute-1")).await.unwrap();
+    let other = Agent::over(node.clone(), hello("compute-2", 1)).await.err().unwrap();
+    assert_eq!(other.code(), Code::PermissionDenied);
+    let mut agent = Agent::over(node.clone(), hello("compute-1", 1)).await.unwrap();
+    coordinator.create_profile().await;
+    agent.synced().await;
+
+    let asked = ClusterClient::new(node).list_nodes(ListNodesRequest {}).await.unwrap_err();
+    assert_eq!(asked.code(), Code::PermissionDenied);
+    let operator = authority.channel(port, Some("operator")).await.unwrap();
+    let nodes =
+        ClusterClient::new(operator).list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
+    assert!(nodes.nodes.iter().any(|record| record.node == "compute-1" && record.connected));
+
+    drop(agent);
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_certificate_of_the_authority_nobody_is_heard() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
+    let port = coordinator.node_address.unwrap().port();
+    // With TLS 1.3 a client may learn of its rejection only when it reads.
+    if let Ok(channel) = authority.channel(port, None).await {
+        assert!(ClusterClient::new(channel).list_nodes(ListNodesRequest {}).await.is_err());
+    }
+    let mut stranger = Authority::new();
+    stranger.pem.clone_from(&authority.pem);
+    if let Ok(channel) = stranger.channel(port, Some("operator")).await {
+        assert!(ClusterClient::new(channel).list_nodes(ListNodesRequest {}).await.is_err());
+    }
+    coordinator.stop().await;
+}

@@ -1,0 +1,47 @@
+//! Events are news: kube-apiserver forgets them after an hour (`--event-ttl`). Here the next events push them out, so that
+//! no clock has to run.
+
+use crate::object::{Key, Object};
+use crate::registry::Definition;
+use crate::status::Status;
+use crate::store::Batch;
+use serde_json::Value;
+
+/// Seconds that an event is kept for.
+const KEPT: i64 = 3600;
+/// New events between two looks for old ones.
+const EVERY: u64 = 64;
+
+/// Drops old events, now and then, when a new one has come.
+///
+/// # Errors
+/// When a stored event does not decode.
+pub(crate) fn forget_old(
+    batch: &mut Batch<'_>,
+    definition: &Definition,
+    newest: u64,
+) -> Result<(), Status> {
+    if !newest.is_multiple_of(EVERY) {
+        return Ok(());
+    }
+    let now = jiff::Timestamp::now().as_second();
+    let mut old: Vec<Key> = Vec::new();
+    for key in batch.keys(&definition.id, None) {
+        let Some(stored) = batch.get(&key) else { continue };
+        if now - last_seen(&stored.decode()?) > KEPT {
+            old.push(key);
+        }
+    }
+    old.into_iter().try_for_each(|key| batch.remove(definition, key))
+}
+
+/// When an event last happened, in unix time.
+fn last_seen(event: &Object) -> i64 {
+    let told = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
+    let body = Value::Object(event.body.clone());
+    let times = told
+        .iter()
+        .filter_map(|pointer| body.pointer(pointer)?.as_str()?.parse::<jiff::Timestamp>().ok());
+    let created = event.meta.creation_timestamp.iter().map(|time| time.0.as_second());
+    times.map(jiff::Timestamp::as_second).chain(created).max().unwrap_or(i64::MAX)
+}

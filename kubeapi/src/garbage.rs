@@ -1,0 +1,254 @@
+//! What must go because something else went: dependents of deleted owners, the content of a deleted namespace, the objects
+//! of a deleted CRD.
+//!
+//! This runs inside the write that causes it, so that a crash cannot leave half of it done, and nothing polls.
+
+use crate::object::{Key, Object, Owner, Stored};
+use crate::registry::{Definition, builtin, crd};
+use crate::status::Status;
+use crate::store::{Batch, Verb};
+use crate::verbs::delete::{self, FOREGROUND, ORPHAN, Policy};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Follows the changes of a batch from event `index` on, and the changes that this makes in turn, until nothing is left to do.
+///
+/// # Errors
+/// Only when a stored object does not decode.
+pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
+    while let Some(event) = batch.events().get(index).cloned() {
+        index += 1;
+        match event.verb {
+            Verb::Deleted => after_end(batch, &event.key, &event.object)?,
+            Verb::Added | Verb::Modified => after_change(batch, &event.key, &event.object)?,
+        }
+    }
+    Ok(())
+}
+
+fn after_end(batch: &mut Batch<'_>, key: &Key, gone: &Stored) -> Result<(), Status> {
+    for dependent in batch.dependents(&gone.uid) {
+        collect(batch, &dependent)?;
+    }
+    for owner in &gone.owners {
+        if let Some(owner) = solid_owner(batch, key, owner) {
+            release_foreground(batch, &owner)?;
+        }
+    }
+    if !key.namespace.is_empty() {
+        finish_namespace(batch, &key.namespace)?;
+    }
+    finish_crd(batch, &key.resource)
+}
+
+fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Result<(), Status> {
+    if !stored.owners.is_empty() {
+        collect(batch, key)?;
+    }
+    if !stored.deleting {
+        return Ok(());
+    }
+    if &*key.resource == builtin::NAMESPACES {
+        return finish_namespace(batch, &key.name);
+    }
+    if &*key.resource == builtin::CRDS {
+        return finish_crd(batch, &Arc::from(key.name.as_str()));
+    }
+    let object = stored.decode()?;
+    if object.has_finalizer(ORPHAN) {
+        orphan(batch, key, &object)?;
+    } else if object.has_finalizer(FOREGROUND) {
+        for dependent in batch.dependents(&stored.uid) {
+            delete_key(batch, &dependent, Policy::Background)?;
+        }
+        release_foreground(batch, key)?;
+    }
+    Ok(())
+}
+
+/// Deletes an object none of whose owners is left. An owner of a kind that is not served here may well exist elsewhere: it
+/// counts as there.
+fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
+    let Some(stored) = batch.get(key) else { return Ok(()) };
+    if stored.deleting || stored.owners.is_empty() {
+        return Ok(());
+    }
+    let absent: Vec<&Owner> =
+        stored.owners.iter().filter(|owner| is_absent(batch, key, owner)).collect();
+    if absent.is_empty() {
+        return Ok(());
+    }
+    if absent.len() == stored.owners.len() {
+        return delete_key(batch, key, Policy::Background);
+    }
+    let gone: Vec<String> = absent.iter().map(|owner| owner.uid.clone()).collect();
+    drop_owners(batch, key, |uid| gone.iter().any(|gone| gone == uid))
+}
+
+fn owner_key(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
+    let definition = batch.registry().by_kind(&owner.group, &owner.kind)?;
+    // A namespaced owner of a cluster-scoped object cannot be looked up, as in Kubernetes.
+    let namespace = match (definition.namespaced, dependent.namespace.as_str()) {
+        (true, "") => return None,
+        (true, namespace) => namespace.to_owned(),
+        (false, _) => String::new(),
+    };
+    Some(Key { resource: Arc::clone(&definition.id), namespace, name: owner.name.clone() })
+}
+
+fn is_absent(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> bool {
+    owner_key(batch, dependent, owner)
+        .is_some_and(|key| batch.get(&key).is_none_or(|found| found.uid != owner.uid))
+}
+
+fn solid_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
+    let key = owner_key(batch, dependent, owner)?;
+    let found = batch.get(&key)?;
+    (found.uid == owner.uid).then_some(key)
+}
+
+/// Lets a foreground deletion end once no dependent blocks it.
+fn release_foreground(batch: &mut Batch<'_>, owner: &Key) -> Result<(), Status> {
+    let Some(stored) = batch.get(owner).filter(|stored| stored.deleting) else { return Ok(()) };
+    let mut object = stored.decode()?;
+    if !object.has_finalizer(FOREGROUND) {
+        return Ok(());
+    }
+    let blocks = |key: &Key| {
+        let dependent = batch.get(key);
+        dependent.is_some_and(|dependent| {
+            dependent.owners.iter().any(|o| o.uid == stored.uid && o.blocks)
+        })
+    };
+    if batch.dependents(&stored.uid).iter().any(blocks) {
+        return Ok(());
+    }
+    object.remove_finalizer(FOREGROUND);
+    let definition = definition(batch, owner)?;
+    delete::store_or_end(batch, &definition, owner, object).map(drop)
+}
+
+fn orphan(batch: &mut Batch<'_>, key: &Key, object: &Object) -> Result<(), Status> {
+    for dependent in batch.dependents(object.uid()) {
+        drop_owners(batch, &dependent, |uid| uid == object.uid())?;
+    }
+    let mut object = object.clone();
+    object.remove_finalizer(ORPHAN);
+    let definition = definition(batch, key)?;
+    delete::store_or_end(batch, &definition, key, object).map(drop)
+}
+
+fn drop_owners(
+    batch: &mut Batch<'_>,
+    key: &Key,
+    gone: impl Fn(&str) -> bool,
+) -> Result<(), Status> {
+    let Some(stored) = batch.get(key) else { return Ok(()) };
+    let mut object = stored.decode()?;
+    if let Some(owners) = &mut object.meta.owner_references {
+        owners.retain(|owner| !gone(&owner.uid));
+        if owners.is_empty() {
+            object.meta.owner_references = None;
+        }
+    }
+    let definition = definition(batch, key)?;
+    batch.put(&definition, key.clone(), object).map(drop)
+}
+
+fn delete_key(batch: &mut Batch<'_>, key: &Key, policy: Policy) -> Result<(), Status> {
+    let definition = definition(batch, key)?;
+    delete::delete(batch, &definition, key, policy).map(drop)
+}
+
+fn definition(batch: &Batch<'_>, key: &Key) -> Result<Arc<Definition>, Status> {
+    batch.registry().get(&key.resource).cloned().ok_or_else(Status::no_such_path)
+}
+
+/// Empties a namespace that is being deleted; the namespace goes when it is empty, and says what remains until then.
+fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
+    let key = Key {
+        resource: builtin::NAMESPACES.into(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    };
+    let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
+    let content: Vec<Arc<Definition>> =
+        batch.registry().iter().filter(|definition| definition.namespaced).cloned().collect();
+    let mut remaining = BTreeMap::new();
+    let mut finalizers: BTreeMap<String, usize> = BTreeMap::new();
+    for definition in content {
+        for key in batch.keys(&definition.id, Some(name)) {
+            if batch.get(&key).is_some_and(|stored| !stored.deleting) {
+                delete::delete(batch, &definition, &key, Policy::Background)?;
+            }
+            if let Some(stored) = batch.get(&key) {
+                *remaining.entry(definition.id.to_string()).or_insert(0) += 1;
+                for finalizer in stored.decode()?.finalizers() {
+                    *finalizers.entry(finalizer.clone()).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    let mut object = stored.decode()?;
+    let definition = definition(batch, &key)?;
+    if remaining.is_empty() {
+        object.body.entry("spec").or_insert_with(|| json!({}))["finalizers"] = json!([]);
+        object.body.insert("status".to_owned(), json!({"phase": "Terminating"}));
+    } else {
+        object.body.insert("status".to_owned(), terminating(&remaining, &finalizers));
+    }
+    if remaining.is_empty() && object.finalizers().is_empty() {
+        return batch.remove(&definition, key).map(drop);
+    }
+    if object.same_content(&stored.decode()?) {
+        Ok(())
+    } else {
+        batch.put(&definition, key, object).map(drop)
+    }
+}
+
+/// The status that tells an operator what keeps a namespace, in the words of the namespace controller.
+fn terminating(remaining: &BTreeMap<String, usize>, finalizers: &BTreeMap<String, usize>) -> Value {
+    let list = |counts: &BTreeMap<String, usize>, what: &str, joint: &str| {
+        let parts: Vec<String> =
+            counts.iter().map(|(name, count)| format!("{name}{joint}{count} {what}")).collect();
+        parts.join(", ")
+    };
+    let condition = |kind: &str, reason: &str, message: String| json!({"type": kind, "status": "True", "reason": reason, "message": message});
+    let resources =
+        format!("Some resources are remaining: {}", list(remaining, "resource instances", " has "));
+    let mut conditions =
+        vec![condition("NamespaceContentRemaining", "SomeResourcesRemain", resources)];
+    if !finalizers.is_empty() {
+        let waiting = list(finalizers, "resource instances", " in ");
+        let message = format!("Some content in the namespace has finalizers remaining: {waiting}");
+        conditions.push(condition("NamespaceFinalizersRemaining", "SomeFinalizersRemain", message));
+    }
+    json!({"phase": "Terminating", "conditions": conditions})
+}
+
+/// Deletes the objects of a CRD that is being deleted; the CRD goes when none is left.
+fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> {
+    let key = Key {
+        resource: builtin::CRDS.into(),
+        namespace: String::new(),
+        name: resource.to_string(),
+    };
+    let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
+    let mut object = stored.decode()?;
+    if !object.has_finalizer(crd::CLEANUP_FINALIZER) {
+        return Ok(());
+    }
+    for instance in batch.keys(resource, None) {
+        if batch.get(&instance).is_some_and(|stored| !stored.deleting) {
+            delete_key(batch, &instance, Policy::Background)?;
+        }
+    }
+    if batch.keys(resource, None).is_empty() {
+        object.remove_finalizer(crd::CLEANUP_FINALIZER);
+        let definition = definition(batch, &key)?;
+        delete::store_or_end(batch, &definition, &key, object)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! One API object: metadata that the server understands, and a body that only its schema does.
+
+use crate::names;
+use crate::registry::Definition;
+use crate::status::{Cause, Status};
+use hyper::body::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Where an object lives. Ordered as kube-apiserver lists: by resource, namespace, name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) resource: Arc<str>,
+    /// Empty for cluster-scoped objects.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{}/{}", self.resource, self.name),
+            namespace => write!(f, "{}/{namespace}/{}", self.resource, self.name),
+        }
+    }
+}
+
+/// An object being worked on.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Object {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) meta: ObjectMeta,
+    /// Everything but `apiVersion`, `kind` and `metadata`.
+    pub(crate) body: Map<String, Value>,
+}
+
+impl Object {
+    /// Takes a JSON value apart.
+    ///
+    /// # Errors
+    /// 400 when it is no object, or when its type or metadata have the wrong shape.
+    pub(crate) fn from_value(value: Value) -> Result<Self, Status> {
+        let Value::Object(mut body) = value else {
+            return Err(Status::bad_request(format!(
+                "the body must be a JSON object, not {}",
+                type_name(&value)
+            )));
+        };
+        let api_version = take_string(&mut body, "apiVersion")?;
+        let kind = take_string(&mut body, "kind")?;
+        let meta = match body.remove("metadata") {
+            None | Some(Value::Null) => ObjectMeta::default(),
+            Some(meta) => serde_json::from_value(meta).map_err(|error| {
+                Status::bad_request(format!("metadata cannot be read: {error}"))
+            })?,
+        };
+        Ok(Self { api_version, kind, meta, body })
+    }
+
+    /// # Errors
+    /// As [`Object::from_value`]; bytes that this server stored always decode.
+    pub(crate) fn from_json(json: &[u8]) -> Result<Self, Status> {
+        let value = serde_json::from_slice(json)
+            .map_err(|error| Status::internal(format!("stored object: {error}")))?;
+        Self::from_value(value)
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let mut value = self.body.clone();
+        value.insert("apiVersion".to_owned(), json!(self.api_version));
+        value.insert("kind".to_owned(), json!(self.kind));
+        value.insert("metadata".to_owned(), json!(self.meta));
+        Value::Object(value)
+    }
+
+    pub(crate) fn to_json(&self) -> Bytes {
+        Bytes::from(
+            serde_json::to_vec(self)
+                .expect("maps with string keys and finite numbers always encode"),
+        )
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.meta.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.meta.namespace.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        self.meta.uid.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.meta.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn finalizers(&self) -> &[String] {
+        self.meta.finalizers.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers().iter().any(|finalizer| finalizer == name)
+    }
+
+    pub(crate) fn add_finalizer(&mut self, name: &str) {
+        if !self.has_finalizer(name) {
+            self.meta.finalizers.get_or_insert_default().push(name.to_owned());
+        }
+    }
+
+    pub(crate) fn remove_finalizer(&mut self, name: &str) {
+        if let Some(finalizers) = &mut self.meta.finalizers {
+            finalizers.retain(|finalizer| finalizer != name);
+            if finalizers.is_empty() {
+                self.meta.finalizers = None;
+            }
+        }
+    }
+
+    /// Sets the deletion timestamp. A first call also moves the generation, so that controllers see a change they must answer.
+    pub(crate) fn mark_deleting(&mut self) {
+        if self.is_deleting() {
+            return;
+        }
+        self.meta.deletion_timestamp = Some(now());
+        self.meta.deletion_grace_period_seconds = Some(0);
+        self.meta.generation = self.meta.generation.map(|generation| generation.saturating_add(1));
+    }
+
+    /// Whether two objects differ in nothing that a client could see change.
+    pub(crate) fn same_content(&self, other: &Self) -> bool {
+        let same_meta = || {
+            let (mut left, mut right) = (self.meta.clone(), other.meta.clone());
+            left.resource_version = None;
+            right.resource_version = None;
+            left == right
+        };
+        self.api_version == other.api_version && self.body == other.body && same_meta()
+    }
+
+    /// Whether anything but metadata (and, for kinds with a status subresource, status) differs.
+    pub(crate) fn same_spec(&self, other: &Self, ignore_status: bool) -> bool {
+        let relevant = |key: &&String| !(ignore_status && key.as_str() == "status");
+        let keys_of = |object: &Self| object.body.keys().filter(relevant).count();
+        keys_of(self) == keys_of(other)
+            && self
+                .body
+                .iter()
+                .filter(|(key, _)| relevant(key))
+                .all(|(key, value)| other.body.get(key) == Some(value))
+    }
+}
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.body.len() + 3))?;
+        map.serialize_entry("apiVersion", &self.api_version)?;
+        map.serialize_entry("kind", &self.kind)?;
+        map.serialize_entry("metadata", &self.meta)?;
+        for (key, value) in &self.body {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// An object at rest: encoded once, with what selectors and the garbage collector ask about beside it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Stored {
+    pub(crate) json: Bytes,
+    pub(crate) revision: u64,
+    pub(crate) uid: String,
+    pub(crate) labels: Vec<(String, String)>,
+    /// Values of the fields that a field selector may name; absent fields are absent.
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) owners: Vec<Owner>,
+    pub(crate) deleting: bool,
+}
+
+/// An owner reference, reduced to what garbage collection needs.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Owner {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) blocks: bool,
+}
+
+impl Stored {
+    pub(crate) fn new(definition: &Definition, object: &Object, revision: u64) -> Self {
+        let owners = object.meta.owner_references.iter().flatten().map(|owner| Owner {
+            group: owner
+                .api_version
+                .split_once('/')
+                .map(|(group, _)| group.to_owned())
+                .unwrap_or_default(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            blocks: owner.block_owner_deletion.unwrap_or(false),
+        });
+        Self {
+            json: object.to_json(),
+            revision,
+            uid: object.uid().to_owned(),
+            labels: object
+                .meta
+                .labels
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            fields: definition.selectable_values(object),
+            owners: owners.collect(),
+            deleting: object.is_deleting(),
+        }
+    }
+
+    /// An object whose kind is no longer served.
+    pub(crate) fn opaque(object: &Object, revision: u64) -> Self {
+        Self {
+            json: object.to_json(),
+            revision,
+            uid: object.uid().to_owned(),
+            labels: Vec::new(),
+            fields: Vec::new(),
+            owners: Vec::new(),
+            deleting: object.is_deleting(),
+        }
+    }
+
+    pub(crate) fn decode(&self) -> Result<Object, Status> {
+        Object::from_json(&self.json)
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn field(&self, path: &str) -> Option<&str> {
+        self.fields.iter().find(|(name, _)| name == path).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Levels of nesting that an object may have. JSON parsers stop at 128, this server's own among them, and lists and events
+/// wrap objects in a few levels more.
+pub(crate) const DEEPEST: usize = 100;
+
+/// How deeply a value is nested; looks no further than `limit` levels.
+pub(crate) fn depth(value: &Value, limit: usize) -> usize {
+    if limit == 0 {
+        return 0;
+    }
+    let below = |value: &Value| depth(value, limit - 1);
+    match value {
+        Value::Object(map) => 1 + map.values().map(below).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(below).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// The time as API objects carry it: whole seconds.
+pub(crate) fn now() -> Time {
+    let now = k8s_openapi::jiff::Timestamp::now();
+    Time(k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// What JSON calls the type of a value.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn take_string(body: &mut Map<String, Value>, key: &str) -> Result<String, Status> {
+    match body.remove(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => {
+            Err(Status::bad_request(format!("{key} must be a string, not {}", type_name(&other))))
+        }
+    }
+}
+
+/// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB`).
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Checks the metadata of a new object, or what an update made of it.
+pub(crate) fn check_metadata(definition: &Definition, object: &Object) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = object.name();
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else if let Err(why) = definition.check_name(name) {
+        causes.push(Cause::invalid("metadata.name", &json!(name), why));
+    }
+    for (key, value) in object.meta.labels.iter().flatten() {
+        if let Err(why) = names::qualified_name(key) {
+            causes.push(Cause::invalid("metadata.labels", &json!(key), why));
+        }
+        if let Err(why) = names::label_value(value) {
+            causes.push(Cause::invalid("metadata.labels", &json!(value), why));
+        }
+    }
+    check_annotations(object, &mut causes);
+    for finalizer in object.finalizers() {
+        if let Err(why) = names::qualified_name(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
+        }
+    }
+    check_owners(object, &mut causes);
+    causes
+}
+
+fn check_annotations(object: &Object, causes: &mut Vec<Cause>) {
+    let mut size = 0;
+    for (key, value) in object.meta.annotations.iter().flatten() {
+        size += key.len() + value.len();
+        // Keys of annotations are compared in lower case, as kube-apiserver does.
+        if let Err(why) = names::qualified_name(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", &json!(key), why));
+        }
+    }
+    if size > ANNOTATIONS_LIMIT {
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+}
+
+fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
+    let mut controllers = 0;
+    for (index, owner) in object.meta.owner_references.iter().flatten().enumerate() {
+        for (field, value) in [
+            ("apiVersion", &owner.api_version),
+            ("kind", &owner.kind),
+            ("name", &owner.name),
+            ("uid", &owner.uid),
+        ] {
+            if value.is_empty() {
+                causes.push(Cause::invalid(
+                    format!("metadata.ownerReferences[{index}].{field}"),
+                    &json!(value),
+                    "must not be empty",
+                ));
+            }
+        }
+        controllers += u32::from(owner.controller == Some(true));
+    }
+    if controllers > 1 {
+        let detail = "Only one reference can have Controller set to true";
+        causes.push(Cause::invalid("metadata.ownerReferences", &json!(controllers), detail));
+    }
+}

@@ -1,0 +1,69 @@
+//! Which kinds the server serves, under which names, versions and schemas.
+
+pub(crate) mod builtin;
+pub(crate) mod column;
+pub(crate) mod crd;
+mod definition;
+pub(crate) mod discovery;
+
+pub(crate) use column::Column;
+pub(crate) use definition::{Definition, NameRule, Selectable, Version};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// All served kinds; replaced as a whole when a CRD changes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Registry {
+    by_id: BTreeMap<Arc<str>, Arc<Definition>>,
+}
+
+impl Registry {
+    /// The kinds that exist without any CRD.
+    pub(crate) fn builtin() -> Self {
+        let mut registry = Self::default();
+        for definition in builtin::definitions() {
+            registry.insert(definition);
+        }
+        registry
+    }
+
+    pub(crate) fn insert(&mut self, definition: Definition) {
+        self.by_id.insert(Arc::clone(&definition.id), Arc::new(definition));
+    }
+
+    pub(crate) fn remove(&mut self, id: &str) {
+        self.by_id.remove(id);
+    }
+
+    /// By `plural.group`, the name a CRD goes by.
+    pub(crate) fn get(&self, id: &str) -> Option<&Arc<Definition>> {
+        self.by_id.get(id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.by_id.values()
+    }
+
+    /// By the parts of a request path; the second half of the answer indexes the definition's versions.
+    pub(crate) fn find(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<(&Arc<Definition>, usize)> {
+        self.iter().filter(|definition| definition.plural == plural).find_map(|definition| {
+            let serves =
+                |candidate: &Version| candidate.group == group && candidate.name == version;
+            Some((definition, definition.versions.iter().position(serves)?))
+        })
+    }
+
+    /// By group and kind, as owner references name their owners.
+    pub(crate) fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Definition>> {
+        self.iter().find(|definition| {
+            definition.kind == kind
+                && definition.versions.iter().any(|version| version.group == group)
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! A print column: what `kubectl get` shows of an object.
+
+use jsonpath_rust::parser::model::JpQuery;
+use jsonpath_rust::parser::parse_json_path;
+use jsonpath_rust::query::js_path_process;
+use serde_json::{Value, json};
+
+/// One column of a kind's table.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i64,
+    pub(super) query: JpQuery,
+}
+
+impl Column {
+    /// Compiles a column.
+    ///
+    /// # Errors
+    /// When the path is none that can be evaluated.
+    pub(crate) fn new(name: &str, kind: &str, path: &str) -> Result<Self, String> {
+        let query = parse_json_path(&standard_path(path))
+            .map_err(|error| format!("jsonPath {path:?} cannot be used: {error}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority: 0,
+            query,
+        })
+    }
+
+    /// The column that names the object; clients find the names of rows by its format.
+    pub(crate) fn of_names() -> Self {
+        let base =
+            Self::new("Name", "string", ".metadata.name").expect("a plain path is well formed");
+        let description = "Name must be unique within a namespace.".to_owned();
+        Self { format: "name".to_owned(), description, ..base }
+    }
+
+    /// The header cell (`metav1.TableColumnDefinition`).
+    pub(crate) fn header(&self) -> Value {
+        json!({
+            "name": self.name, "type": self.kind, "format": self.format,
+            "description": self.description, "priority": self.priority,
+        })
+    }
+
+    /// The cell of one object; null where the object has nothing of the column's type.
+    pub(crate) fn cell(&self, object: &Value) -> Value {
+        let found = js_path_process(&self.query, object).unwrap_or_default();
+        let values: Vec<&Value> =
+            found.into_iter().map(jsonpath_rust::query::QueryRef::val).collect();
+        match (self.kind.as_str(), values.as_slice()) {
+            (_, []) => Value::Null,
+            ("string", [one]) => text(one),
+            ("string", many) => {
+                many.iter().map(|value| plain(value)).collect::<Vec<_>>().join(",").into()
+            }
+            ("date", [Value::String(then), ..]) => age(then).into(),
+            ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
+            ("number", [value, ..]) if value.is_number() => (*value).clone(),
+            ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),
+            _ => Value::Null,
+        }
+    }
+}
+
+fn text(value: &Value) -> Value {
+    if value.is_null() { Value::Null } else { plain(value).into() }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The path as RFC 9535 writes it: kubectl's has no `$` and escapes dots with a backslash.
+fn standard_path(path: &str) -> String {
+    let mut standard = String::from("$");
+    let path = path.trim().trim_start_matches('$');
+    let mut rest = path;
+    while let Some(at) = rest.find("\\.") {
+        // The step that holds the escaped dot runs from the last plain dot before it to the next plain one.
+        let start = rest.get(..at).and_then(|head| head.rfind('.')).unwrap_or(0);
+        let tail = rest.get(start + 1..).unwrap_or_default();
+        let end = step_end(tail);
+        standard.push_str(rest.get(..start).unwrap_or_default());
+        let step = tail.get(..end).unwrap_or_default().replace("\\.", ".");
+        standard.push_str(&format!("[{}]", Value::from(step)));
+        rest = tail.get(end..).unwrap_or_default();
+    }
+    standard.push_str(rest);
+    standard
+}
+
+fn step_end(tail: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in tail.bytes().enumerate() {
+        match byte {
+            b'.' | b'[' if !escaped => return at,
+            _ => escaped = byte == b'\\',
+        }
+    }
+    tail.len()
+}
+
+/// How long ago, as kubectl writes ages (apimachinery `duration.HumanDuration`).
+pub(crate) fn age(then: &str) -> String {
+    let Ok(then) = then.parse::<jiff::Timestamp>() else { return "<invalid>".to_owned() };
+    human(jiff::Timestamp::now().as_second() - then.as_second())
+}
+
+fn human(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let pair = |large: i64, large_unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{large}{large_unit}"),
+        small => format!("{large}{large_unit}{small}{small_unit}"),
+    };
+    match seconds {
+        // Clocks of two machines differ by a little.
+        ..-1 => "<invalid>".to_owned(),
+        -1..0 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => pair(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => pair(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => pair(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => pair(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
+        252_288_000.. => format!("{}y", seconds / YEAR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_read_as_kubectl_writes_them() {
+        let cases = [
+            (5, "5s"),
+            (119, "119s"),
+            (130, "2m10s"),
+            (3600, "60m"),
+            (3 * 3600 + 60, "3h1m"),
+            (86_400, "24h"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(human(seconds), text);
+        }
+    }
+
+    #[test]
+    fn cells_take_the_columns_type() {
+        let object = json!({"spec": {"n": 3, "names": ["a", "b"]}, "metadata": {"labels": {"a.b/c": "x"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]}});
+        let cell = |kind: &str, path: &str| Column::new("C", kind, path).unwrap().cell(&object);
+        assert_eq!(cell("integer", ".spec.n"), json!(3));
+        assert_eq!(cell("string", ".spec.n"), json!("3"));
+        assert_eq!(cell("boolean", ".spec.n"), Value::Null);
+        assert_eq!(cell("string", ".spec.absent"), Value::Null);
+        assert_eq!(cell("string", ".spec.names[*]"), json!("a,b"));
+        assert_eq!(cell("string", ".metadata.labels.a\\.b/c"), json!("x"));
+        assert_eq!(
+            cell("string", r#".status.conditions[?(@.type=="Ready")].status"#),
+            json!("True")
+        );
+    }
+}

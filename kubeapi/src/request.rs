@@ -1,0 +1,241 @@
+//! What a client says around its request: query options, accepted forms, the body.
+
+mod protobuf;
+
+use crate::form::{Form, Include};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Status;
+use crate::verbs::FieldValidation;
+use crate::verbs::delete::{DeleteOptions, Policy};
+use crate::verbs::list::{ListOptions, Selection};
+use crate::verbs::watch::WatchOptions;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Bytes of a request body (apiserver `MaxRequestBodyBytes`).
+pub(crate) const BODY_LIMIT: usize = 3 << 20;
+/// Longest time that a watch may ask for.
+const LONGEST_WATCH: u64 = 7 * 24 * 3600;
+
+/// The query of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Query(HashMap<String, String>);
+
+impl Query {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn flag(&self, name: &str) -> Result<Option<bool>, Status> {
+        match self.get(name) {
+            None => Ok(None),
+            Some("" | "true" | "1" | "True" | "t") => Ok(Some(true)),
+            Some("false" | "0" | "False" | "f") => Ok(Some(false)),
+            Some(other) => {
+                Err(Status::bad_request(format!("{name} must be true or false, not {other:?}")))
+            }
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Status> {
+        let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let number = text
+            .parse()
+            .map_err(|_| Status::bad_request(format!("{name} must be a number, not {text:?}")))?;
+        Ok(Some(number))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    pub(crate) fn is_watch(&self) -> Result<bool, Status> {
+        Ok(self.flag("watch")? == Some(true))
+    }
+
+    /// # Errors
+    /// 400 for a `dryRun` other than `All`.
+    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
+        match self.get("dryRun") {
+            None | Some("") => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => Err(Status::bad_request(format!(
+                "dryRun: Unsupported value: {other:?}: supported values: \"All\""
+            ))),
+        }
+    }
+
+    pub(crate) fn field_validation(&self) -> Result<FieldValidation, Status> {
+        match self.get("fieldValidation") {
+            None | Some("" | "Warn") => Ok(FieldValidation::Warn),
+            Some("Strict") => Ok(FieldValidation::Strict),
+            Some("Ignore") => Ok(FieldValidation::Ignore),
+            Some(other) => Err(Status::unprocessable(format!(
+                "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Warn\", \"Strict\""
+            ))),
+        }
+    }
+
+    pub(crate) fn selection(&self) -> Result<Selection, Status> {
+        Ok(Selection {
+            labels: LabelSelector::parse(self.get("labelSelector").unwrap_or_default())?,
+            fields: FieldSelector::parse(self.get("fieldSelector").unwrap_or_default())?,
+        })
+    }
+
+    pub(crate) fn list(&self) -> Result<ListOptions, Status> {
+        Ok(ListOptions {
+            selection: self.selection()?,
+            limit: self.number("limit")?.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            token: self.text("continue"),
+            revision: self.text("resourceVersion"),
+            revision_match: self.text("resourceVersionMatch"),
+        })
+    }
+
+    pub(crate) fn watch(&self) -> Result<WatchOptions, Status> {
+        let timeout = self.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        Ok(WatchOptions {
+            selection: self.selection()?,
+            revision: self.text("resourceVersion"),
+            revision_match: self.text("resourceVersionMatch"),
+            bookmarks: self.flag("allowWatchBookmarks")? == Some(true),
+            send_initial: self.flag("sendInitialEvents")?,
+            timeout: timeout.map(|seconds| Duration::from_secs(seconds.min(LONGEST_WATCH))),
+        })
+    }
+
+    /// The options of a delete: the body's, else the query's.
+    pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
+        let mut options = DeleteOptions::read(body)?;
+        if let Some(policy) = self.get("propagationPolicy") {
+            options.policy = Policy::parse(policy)?;
+        } else if self.flag("orphanDependents")? == Some(true) {
+            options.policy = Policy::Orphan;
+        }
+        options.dry_run |= self.dry_run()?;
+        Ok(options)
+    }
+
+    fn include(&self) -> Result<Include, Status> {
+        match self.get("includeObject") {
+            None | Some("" | "Metadata") => Ok(Include::Metadata),
+            Some("None") => Ok(Include::None),
+            Some("Object") => Ok(Include::Object),
+            Some(other) => Err(Status::bad_request(format!(
+                "includeObject must be None, Metadata or Object, not {other:?}"
+            ))),
+        }
+    }
+}
+
+/// The first form of the Accept header that this server has.
+///
+/// # Errors
+/// 406 when it has none of them.
+pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
+    let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
+    let accept = accept.to_str().map_err(|_| Status::not_acceptable())?;
+    let include = query.include()?;
+    accept.split(',').find_map(|clause| form(clause, include)).ok_or_else(Status::not_acceptable)
+}
+
+fn form(clause: &str, include: Include) -> Option<Form> {
+    let mut parts = clause.split(';').map(str::trim);
+    if !matches!(parts.next(), Some("application/json" | "application/*" | "*/*")) {
+        return None;
+    }
+    let (mut kind, mut version) = (None, None);
+    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+        match name.trim() {
+            "as" => kind = Some(value.trim()),
+            "v" => version = Some(value.trim()),
+            _ => {}
+        }
+    }
+    match (kind, version) {
+        (None, _) => Some(Form::Object),
+        (Some("Table"), Some("v1")) => Some(Form::Table { version: "v1", include }),
+        (Some("Table"), Some("v1beta1")) => Some(Form::Table { version: "v1beta1", include }),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("v1")) => {
+            Some(Form::Metadata)
+        }
+        _ => None,
+    }
+}
+
+/// The media type of the body, without parameters.
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    text.split(';').next().unwrap_or_default().trim()
+}
+
+/// Reads the whole body.
+///
+/// # Errors
+/// 413 over the limit, 400 when the client breaks off.
+pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Vec<u8>, Status>
+where
+    B: http_body::Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let announced = headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > BODY_LIMIT) {
+        return Err(Status::too_large(BODY_LIMIT));
+    }
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes().to_vec()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_LIMIT)),
+        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
+    }
+}
+
+/// Decodes a body; `null` when it is empty.
+///
+/// # Errors
+/// 400 that says where it is no UTF-8, JSON or YAML; 415 for another media type.
+pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    let text = || {
+        std::str::from_utf8(bytes).map_err(|error| {
+            Status::bad_request(format!(
+                "the body is not valid UTF-8: wrong byte at offset {}",
+                error.valid_up_to()
+            ))
+        })
+    };
+    match media_type {
+        "" | "*/*" | "application/json" | "text/json" => parse_json(text()?),
+        _ if media_type.ends_with("+json") => parse_json(text()?),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => {
+            // As YAML 1.2 has it: `on` and `n` are words, not booleans.
+            let options = serde_saphyr::options! { strict_booleans: true };
+            serde_saphyr::from_str_with_options(text()?, options).map_err(|error| {
+                Status::bad_request(format!("the body is not valid YAML: {error}"))
+            })
+        }
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes),
+        _ if media_type.starts_with("application/apply-patch") => Ok(Value::Null),
+        other => Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format ({other}) - accepted media types include: application/json, application/yaml"
+        ))),
+    }
+}
+
+fn parse_json(text: &str) -> Result<Value, Status> {
+    serde_json::from_str(text)
+        .map_err(|error| Status::bad_request(format!("the body is not valid JSON: {error}")))
+}

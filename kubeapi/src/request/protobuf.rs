@@ -1,0 +1,297 @@
+//! The protobuf that kubectl sends for the kinds it has compiled in (`kubectl create namespace`): a few messages of
+//! kubernetes `k8s.io/api/core/v1/generated.proto` and `apimachinery/pkg/apis/meta/v1/generated.proto`, field by field.
+//! A field that is not in the tables refuses the request; nothing is dropped.
+
+use crate::status::Status;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+/// Before every object (apimachinery `serializer/protobuf`).
+const MAGIC: &[u8] = b"k8s\0";
+
+type Table = &'static [(u64, &'static str, Kind)];
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text,
+    Integer,
+    Flag,
+    Time,
+    Message(Table),
+    Texts,
+    Messages(Table),
+    TextMap,
+    BytesMap,
+}
+
+const OWNER: Table = &[
+    (1, "kind", Kind::Text),
+    (3, "name", Kind::Text),
+    (4, "uid", Kind::Text),
+    (5, "apiVersion", Kind::Text),
+    (6, "controller", Kind::Flag),
+    (7, "blockOwnerDeletion", Kind::Flag),
+];
+const META: Table = &[
+    (1, "name", Kind::Text),
+    (2, "generateName", Kind::Text),
+    (3, "namespace", Kind::Text),
+    (4, "selfLink", Kind::Text),
+    (5, "uid", Kind::Text),
+    (6, "resourceVersion", Kind::Text),
+    (7, "generation", Kind::Integer),
+    (8, "creationTimestamp", Kind::Time),
+    (9, "deletionTimestamp", Kind::Time),
+    (10, "deletionGracePeriodSeconds", Kind::Integer),
+    (11, "labels", Kind::TextMap),
+    (12, "annotations", Kind::TextMap),
+    (13, "ownerReferences", Kind::Messages(OWNER)),
+    (14, "finalizers", Kind::Texts),
+];
+const NAMESPACE: Table = &[
+    (1, "metadata", Kind::Message(META)),
+    (2, "spec", Kind::Message(&[(1, "finalizers", Kind::Texts)])),
+    (3, "status", Kind::Message(&[(1, "phase", Kind::Text)])),
+];
+const CONFIG_MAP: Table = &[
+    (1, "metadata", Kind::Message(META)),
+    (2, "data", Kind::TextMap),
+    (3, "binaryData", Kind::BytesMap),
+    (4, "immutable", Kind::Flag),
+];
+const SECRET: Table = &[
+    (1, "metadata", Kind::Message(META)),
+    (2, "data", Kind::BytesMap),
+    (3, "type", Kind::Text),
+    (4, "stringData", Kind::TextMap),
+    (5, "immutable", Kind::Flag),
+];
+const DELETE_OPTIONS: Table = &[
+    (1, "gracePeriodSeconds", Kind::Integer),
+    (
+        2,
+        "preconditions",
+        Kind::Message(&[(1, "uid", Kind::Text), (2, "resourceVersion", Kind::Text)]),
+    ),
+    (3, "orphanDependents", Kind::Flag),
+    (4, "propagationPolicy", Kind::Text),
+    (5, "dryRun", Kind::Texts),
+];
+const TYPE: Table = &[(1, "apiVersion", Kind::Text), (2, "kind", Kind::Text)];
+
+/// Decodes an object to the JSON that it stands for.
+///
+/// # Errors
+/// 415 for a kind that has no table here, 400 for bytes that are no such message.
+pub(super) fn decode(bytes: &[u8]) -> Result<Value, Status> {
+    let unknown = bytes
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| malformed("it does not start with the magic of Kubernetes"))?;
+    let (mut kind, mut raw) = (Map::new(), None);
+    let mut rest = unknown;
+    while let Some((number, field)) = next(&mut rest)? {
+        match (number, field) {
+            (1, Field::Bytes(bytes)) => kind = message(bytes, TYPE)?,
+            (2, Field::Bytes(bytes)) => raw = Some(bytes),
+            _ => {}
+        }
+    }
+    let text = |name: &str| kind.get(name).and_then(Value::as_str).unwrap_or_default();
+    let table = match (text("apiVersion"), text("kind")) {
+        ("v1", "Namespace") => NAMESPACE,
+        ("v1", "ConfigMap") => CONFIG_MAP,
+        ("v1", "Secret") => SECRET,
+        (_, "DeleteOptions") => DELETE_OPTIONS,
+        (version, kind) => {
+            return Err(Status::unsupported_media_type(format!(
+                "this server does not read {version} {kind} as protobuf - accepted media types include: application/json, application/yaml"
+            )));
+        }
+    };
+    let mut object = message(raw.ok_or_else(|| malformed("it holds no object"))?, table)?;
+    object.extend(kind);
+    Ok(Value::Object(object))
+}
+
+fn malformed(what: &str) -> Status {
+    Status::bad_request(format!("the body is not valid protobuf: {what}"))
+}
+
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Takes the next field off a message.
+fn next<'a>(rest: &mut &'a [u8]) -> Result<Option<(u64, Field<'a>)>, Status> {
+    const VARINT: u64 = 0;
+    const LENGTH_DELIMITED: u64 = 2;
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let tag = varint(rest)?;
+    let field = match tag & 7 {
+        VARINT => Field::Number(varint(rest)?),
+        LENGTH_DELIMITED => {
+            let length =
+                usize::try_from(varint(rest)?).map_err(|_| malformed("a length is too large"))?;
+            let (bytes, after) =
+                rest.split_at_checked(length).ok_or_else(|| malformed("it is cut off"))?;
+            *rest = after;
+            Field::Bytes(bytes)
+        }
+        other => return Err(malformed(&format!("wire type {other} is not used by Kubernetes"))),
+    };
+    Ok(Some((tag >> 3, field)))
+}
+
+fn varint(rest: &mut &[u8]) -> Result<u64, Status> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first().ok_or_else(|| malformed("it is cut off"))?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(malformed("a number is too long"))
+}
+
+fn message(mut rest: &[u8], table: Table) -> Result<Map<String, Value>, Status> {
+    let mut object = Map::new();
+    while let Some((number, field)) = next(&mut rest)? {
+        let Some((_, name, kind)) = table.iter().find(|(known, _, _)| *known == number) else {
+            return Err(Status::unsupported_media_type(format!(
+                "this server does not know protobuf field {number}: send application/json"
+            )));
+        };
+        member(&mut object, name, *kind, &field)?;
+    }
+    Ok(object)
+}
+
+/// Adds a field. Go writes unset strings and times as empty ones; in JSON they are absent.
+fn member(
+    object: &mut Map<String, Value>,
+    name: &str,
+    kind: Kind,
+    field: &Field<'_>,
+) -> Result<(), Status> {
+    let value = match (kind, field) {
+        (Kind::Text, Field::Bytes([])) | (Kind::Time, Field::Bytes([])) => return Ok(()),
+        (Kind::Text, Field::Bytes(bytes)) => text(bytes)?.into(),
+        (Kind::Integer, Field::Number(number)) => number.cast_signed().into(),
+        (Kind::Flag, Field::Number(number)) => (*number != 0).into(),
+        (Kind::Time, Field::Bytes(bytes)) => time(bytes)?.into(),
+        (Kind::Message(table), Field::Bytes(bytes)) => message(bytes, table)?.into(),
+        (Kind::Texts, Field::Bytes(bytes)) => return push(object, name, text(bytes)?.into()),
+        (Kind::Messages(table), Field::Bytes(bytes)) => {
+            return push(object, name, message(bytes, table)?.into());
+        }
+        (Kind::TextMap, Field::Bytes(bytes)) => {
+            return entry(object, name, bytes, |value| text(value).map(str::to_owned));
+        }
+        (Kind::BytesMap, Field::Bytes(bytes)) => {
+            return entry(object, name, bytes, |value| Ok(STANDARD.encode(value)));
+        }
+        _ => return Err(malformed(&format!("{name} has another type"))),
+    };
+    object.insert(name.to_owned(), value);
+    Ok(())
+}
+
+fn push(object: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), Status> {
+    if let Value::Array(items) = object.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
+        items.push(value);
+    }
+    Ok(())
+}
+
+/// One entry of a map: a message of key 1 and value 2.
+fn entry(
+    object: &mut Map<String, Value>,
+    name: &str,
+    mut rest: &[u8],
+    read: impl Fn(&[u8]) -> Result<String, Status>,
+) -> Result<(), Status> {
+    let (mut key, mut value) = (&[][..], &[][..]);
+    while let Some((number, field)) = next(&mut rest)? {
+        match (number, field) {
+            (1, Field::Bytes(bytes)) => key = bytes,
+            (2, Field::Bytes(bytes)) => value = bytes,
+            _ => return Err(malformed(&format!("{name} has an entry that is none"))),
+        }
+    }
+    if let Value::Object(map) = object.entry(name).or_insert_with(|| Value::Object(Map::new())) {
+        map.insert(text(key)?.to_owned(), read(value)?.into());
+    }
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Status> {
+    std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))
+}
+
+fn time(mut rest: &[u8]) -> Result<String, Status> {
+    let mut seconds = 0;
+    while let Some((number, field)) = next(&mut rest)? {
+        if let (1, Field::Number(number)) = (number, field) {
+            seconds = number.cast_signed();
+        }
+    }
+    let time =
+        jiff::Timestamp::from_second(seconds).map_err(|_| malformed("a time is out of range"))?;
+    Ok(time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn delimited(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut field = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+        field.extend_from_slice(bytes);
+        field
+    }
+
+    fn envelope(kind: &str, raw: &[u8]) -> Vec<u8> {
+        let kind = [delimited(1, b"v1"), delimited(2, kind.as_bytes())].concat();
+        [
+            MAGIC.to_vec(),
+            delimited(1, &kind),
+            delimited(2, raw),
+            delimited(3, b""),
+            delimited(4, b""),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn a_secret_reads_as_its_json() {
+        let label = delimited(11, &[delimited(1, b"a"), delimited(2, b"b")].concat());
+        let meta =
+            [delimited(1, b"s"), delimited(2, b""), delimited(8, b""), label, vec![7 << 3, 3]]
+                .concat();
+        let data = [delimited(1, b"k"), delimited(2, &[0xff])].concat();
+        let raw =
+            [delimited(1, &meta), delimited(2, &data), delimited(3, b"Opaque"), vec![5 << 3, 1]]
+                .concat();
+        let expected = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true,
+            "metadata": {"name": "s", "generation": 3, "labels": {"a": "b"}}, "data": {"k": "/w=="}});
+        assert_eq!(decode(&envelope("Secret", &raw)).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert_eq!(decode(b"{}").unwrap_err().code, 400);
+        assert_eq!(decode(&envelope("Pod", b"")).unwrap_err().code, 415);
+        assert_eq!(decode(&envelope("Secret", &delimited(9, b"x"))).unwrap_err().code, 415);
+        let whole = envelope("Secret", &delimited(1, &delimited(1, b"name")));
+        for length in MAGIC.len() + 1..whole.len() - 4 {
+            assert!(decode(whole.get(..length).unwrap()).is_err(), "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `x-kubernetes-validations`: CEL rules, run by the `cel` crate. A rule that the crate cannot run refuses the CRD.
+
+use super::Schema;
+use crate::status::Cause;
+use cel::{Context, Env, Program, Value as Cel, extensions};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// Functions that Kubernetes adds to CEL and this server has not; a rule that calls one is refused.
+const MISSING: [&str; 29] = [
+    "isURL",
+    "url",
+    "quantity",
+    "isQuantity",
+    "ip",
+    "isIP",
+    "cidr",
+    "isCIDR",
+    "find",
+    "findAll",
+    "sum",
+    "isSorted",
+    "indexOf",
+    "lastIndexOf",
+    "min",
+    "max",
+    "format",
+    "semver",
+    "isSemver",
+    "orValue",
+    "authorizer",
+    "isInteger",
+    "asInteger",
+    "containsIP",
+    "containsCIDR",
+    "family",
+    "getHost",
+    "namedFormat",
+    "sets",
+];
+/// Formats that Kubernetes hands to CEL as timestamps and durations, and this server does not.
+const TYPED_FORMATS: [&str; 3] = ["date-time", "date", "duration"];
+
+/// The standard library with the string functions that Kubernetes has (lowerAscii, split, substring, …).
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    env.add_extension(extensions::strings)
+        .expect("the string extension registers once in a fresh environment");
+    Arc::new(env)
+});
+
+/// One compiled rule.
+#[derive(Debug)]
+pub(super) struct Rule {
+    source: String,
+    program: Program,
+    message: Option<String>,
+    message_expression: Option<Program>,
+    field_path: String,
+    reason: &'static str,
+    transition: bool,
+}
+
+impl Rule {
+    /// Compiles the rules of one schema node.
+    pub(super) fn compile_all(rules: Option<&Value>, schema: &Value) -> Result<Vec<Self>, String> {
+        let Some(rules) = rules else { return Ok(Vec::new()) };
+        let rules = rules.as_array().ok_or("must be an array")?;
+        rules.iter().map(|rule| Self::compile(rule, schema)).collect()
+    }
+
+    fn compile(rule: &Value, schema: &Value) -> Result<Self, String> {
+        let text = |key: &str| rule.get(key).and_then(Value::as_str).map(str::to_owned);
+        let source =
+            text("rule").filter(|rule| !rule.trim().is_empty()).ok_or("rule: Required value")?;
+        if rule.get("optionalOldSelf").and_then(Value::as_bool) == Some(true) {
+            return Err(format!(
+                "rule {source:?}: optionalOldSelf is not supported by this server"
+            ));
+        }
+        let program = program(&source, schema)?;
+        let transition = program.references().has_variable("oldSelf");
+        let message_expression =
+            text("messageExpression").map(|source| self::program(&source, schema)).transpose()?;
+        Ok(Self {
+            transition,
+            program,
+            message: text("message"),
+            message_expression,
+            field_path: text("fieldPath").unwrap_or_default(),
+            reason: reason(text("reason").as_deref())?,
+            source,
+        })
+    }
+
+    /// What the rule has against `value`. A rule about a change (`oldSelf`) has nothing to say about a new value.
+    pub(super) fn check(
+        &self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &str,
+    ) -> Option<Cause> {
+        if self.transition && old.is_none() {
+            return None;
+        }
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        context.add_variable_from_value("self", to_cel(Some(schema), value));
+        if let Some(old) = old {
+            context.add_variable_from_value("oldSelf", to_cel(Some(schema), old));
+        }
+        let problem = match self.program.execute(&context) {
+            Ok(Cel::Bool(true)) => return None,
+            Ok(Cel::Bool(false)) => self.explain(&context),
+            Ok(other) => format!("rule {:?} gave {other:?}, not true or false", self.source),
+            Err(error) => format!("rule {:?} could not be evaluated: {error}", self.source),
+        };
+        let field = format!("{path}{}", self.field_path);
+        let field = field.trim_start_matches('.').to_owned();
+        let shown = if value.is_object() || value.is_array() {
+            Value::from(crate::object::type_name(value))
+        } else {
+            value.clone()
+        };
+        Some(Cause { reason: self.reason, ..Cause::invalid(field, &shown, problem) })
+    }
+
+    fn explain(&self, context: &Context<'_, '_>) -> String {
+        let computed = self.message_expression.as_ref().and_then(|expression| {
+            match expression.execute(context) {
+                Ok(Cel::String(text)) if !text.trim().is_empty() => Some(text.to_string()),
+                _ => None,
+            }
+        });
+        computed
+            .or_else(|| self.message.clone())
+            .unwrap_or_else(|| format!("failed rule: {}", self.source))
+    }
+}
+
+fn program(source: &str, schema: &Value) -> Result<Program, String> {
+    let program = ENV
+        .compile(source)
+        .map_err(|errors| format!("rule {source:?} does not compile: {errors}"))?;
+    let references = program.references();
+    if let Some(missing) = MISSING.iter().find(|function| references.has_function(function)) {
+        return Err(format!("rule {source:?} calls {missing}, which this server does not have"));
+    }
+    for name in references.variables() {
+        if !matches!(name, "self" | "oldSelf") && !is_type_name(name) && !name.starts_with('@') {
+            return Err(format!("rule {source:?} names {name}, which is neither self nor oldSelf"));
+        }
+    }
+    if let Some(field) = typed_field(schema, source) {
+        return Err(format!(
+            "rule {source:?} uses {field}, whose format this server compares as plain text"
+        ));
+    }
+    Ok(program)
+}
+
+fn is_type_name(name: &str) -> bool {
+    ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"]
+        .contains(&name)
+}
+
+/// A field of a typed format that the rule's text names.
+fn typed_field<'a>(schema: &'a Value, source: &str) -> Option<&'a str> {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let found = properties.filter_map(|(name, property)| {
+        let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
+        let here = TYPED_FORMATS.contains(&format) && source.contains(name.as_str());
+        if here { Some(name.as_str()) } else { typed_field(property, source) }
+    });
+    let below = ["items", "additionalProperties"]
+        .iter()
+        .filter_map(|key| typed_field(schema.get(key)?, source));
+    found.chain(below).next()
+}
+
+fn reason(name: Option<&str>) -> Result<&'static str, String> {
+    match name {
+        None | Some("FieldValueInvalid") => Ok("FieldValueInvalid"),
+        Some("FieldValueForbidden") => Ok("FieldValueForbidden"),
+        Some("FieldValueRequired") => Ok("FieldValueRequired"),
+        Some("FieldValueDuplicate") => Ok("FieldValueDuplicate"),
+        Some(other) => Err(format!("reason {other:?} is none that a rule may give")),
+    }
+}
+
+/// JSON as CEL sees it: whole numbers are ints, the others doubles; fields of a schema are escaped, keys of a map are not.
+fn to_cel(schema: Option<&Schema>, value: &Value) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(flag) => Cel::Bool(*flag),
+        Value::Number(number) => number
+            .as_i64()
+            .map_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN)), Cel::Int),
+        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::Array(items) => {
+            let schema = schema.and_then(|schema| schema.items.as_deref());
+            Cel::List(Arc::new(items.iter().map(|item| to_cel(schema, item)).collect()))
+        }
+        Value::Object(map) => {
+            let entry = |(name, value): (&String, &Value)| match schema
+                .and_then(|schema| schema.properties.get(name))
+            {
+                Some(property) => (escape(name), to_cel(Some(property), value)),
+                None => (
+                    name.clone(),
+                    to_cel(schema.and_then(|schema| schema.additional.as_deref()), value),
+                ),
+            };
+            Cel::from(map.iter().map(entry).collect::<HashMap<String, Cel>>())
+        }
+    }
+}
+
+/// Names that CEL could not spell are written as Kubernetes writes them (`__dash__` and so on).
+fn escape(name: &str) -> String {
+    if !name.contains(['_', '.', '-', '/']) {
+        return name.to_owned();
+    }
+    name.replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__")
+}

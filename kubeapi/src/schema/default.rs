@@ -1,0 +1,54 @@
+//! Defaulting, and the nulls that Go clients send for "unset".
+
+use super::{Schema, Type};
+use serde_json::{Map, Value};
+
+impl Schema {
+    /// Fills in defaults. A null where the schema has no `nullable` counts as absent: it takes the default, or is dropped.
+    pub(crate) fn fill(&self, body: &mut Map<String, Value>) {
+        for (name, property) in &self.properties {
+            let unset = match body.get(name) {
+                None => true,
+                Some(Value::Null) => !property.nullable,
+                Some(_) => false,
+            };
+            if !unset {
+                continue;
+            }
+            match &property.default {
+                Some(default) => {
+                    body.insert(name.clone(), default.clone());
+                }
+                None => {
+                    body.remove(name);
+                }
+            }
+        }
+        for (name, value) in body.iter_mut() {
+            if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
+                schema.fill_value(value);
+            }
+        }
+    }
+
+    fn fill_value(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => self.fill(map),
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.fill_value(item);
+                }
+            }
+            // JSON has one kind of number; typed clients read `3.0` as no integer.
+            Value::Number(number) if number.is_f64() && self.kind == Some(Type::Integer) => {
+                let whole = number.to_string();
+                let whole = whole.strip_suffix(".0").unwrap_or(&whole);
+                if let Ok(integer) = whole.parse::<i64>() {
+                    *value = integer.into();
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The tower Service: one HTTP request in, one answer out.
+
+use crate::body::Body;
+use crate::form::{Form, encode};
+use crate::object::Object;
+use crate::openapi;
+use crate::registry::discovery;
+use crate::request::{self, Query};
+use crate::routes::{self, Route};
+use crate::status::Status;
+use crate::store::{Job, Outcome, Store};
+use crate::verbs::patch::Patch;
+use crate::verbs::{
+    Resource, Subresource, Target, create, delete, get, list, patch, update, watch,
+};
+use crate::{Api, Identity};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WARNING};
+use http::{HeaderMap, Method, Request, Response};
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{oneshot, watch::Receiver};
+
+/// The API as one client sees it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ApiService {
+    store: Arc<Store>,
+    identity: Identity,
+    stop: Option<Receiver<bool>>,
+}
+
+impl ApiService {
+    pub(crate) fn new(api: &Api, identity: Identity) -> Self {
+        Self { store: Arc::clone(&api.store), identity, stop: None }
+    }
+
+    /// Ends the watches of this service when `stop` becomes true.
+    pub(crate) fn stopped_by(mut self, stop: Receiver<bool>) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}
+
+/// A request without its body.
+struct Call {
+    method: Method,
+    headers: HeaderMap,
+    query: Query,
+}
+
+/// What a request is about, and how its answer is to look.
+struct Addressed {
+    target: Target,
+    resource: Resource,
+    form: Form,
+}
+
+impl ApiService {
+    async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let user = self.identity.user.clone();
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        let call = Call {
+            method: parts.method,
+            query: Query::parse(parts.uri.query()),
+            headers: parts.headers,
+        };
+        let response = match routes::parse(&path) {
+            None => Err(Status::no_such_path()),
+            Some(Route::Objects(target)) => self.objects(call, target, body).await,
+            Some(route) => self.document(&call, &route),
+        };
+        let response = response.unwrap_or_else(|status| refuse(&status));
+        let code = response.status().as_u16();
+        log::debug!(user:% = user, method:% = method, path:% = path, code; "API request");
+        response
+    }
+
+    fn document(&self, call: &Call, route: &Route) -> Result<Response<Body>, Status> {
+        if call.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+        let registry = Arc::clone(&self.store.shared.read().registry);
+        let found = |document: Option<Value>| document.ok_or_else(Status::no_such_path);
+        let document = match route {
+            Route::Objects(_) => return Err(Status::no_such_path()),
+            Route::Health => return Ok(plain("ok")),
+            Route::OpenApiV2 => return openapi::v2::answer(&registry, &call.headers),
+            Route::Version => version(),
+            Route::CoreVersions => discovery::core_versions(),
+            Route::Groups => discovery::groups(&registry),
+            Route::Group(group) => found(discovery::group(&registry, group))?,
+            Route::Resources { group, version } => {
+                found(discovery::resources(&registry, group, version))?
+            }
+            Route::OpenApiIndex => openapi::v3::index(&registry),
+            Route::OpenApiV3 { group, version } => {
+                found(openapi::v3::document(&registry, group, version))?
+            }
+        };
+        Ok(json_response(200, encode(&document)))
+    }
+
+    async fn objects<B>(
+        &self,
+        call: Call,
+        target: Target,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let resource = target.resolve(&self.store.shared.read().registry)?;
+        let form = request::accepted(&call.headers, &call.query)?;
+        let namespaced = resource.definition.namespaced;
+        if namespaced && target.namespace.is_none() && target.name.is_some() {
+            return Err(Status::no_such_path());
+        }
+        let one = target.name.is_some();
+        let in_place = !namespaced || target.namespace.is_some();
+        let addressed = || Addressed { target: target.clone(), resource: resource.clone(), form };
+        match (&call.method, one, target.subresource) {
+            (&Method::GET, _, None) if call.query.is_watch()? => {
+                self.watch(&call, target.clone(), form)
+            }
+            (&Method::GET, true, None | Some(Subresource::Status)) => self.get(&target, form),
+            (&Method::GET, false, None) => {
+                let page = list::list(&self.store.shared.read(), &target, &call.query.list()?)?;
+                Ok(json_response(200, form.page(&page)?))
+            }
+            (&Method::POST, false, None) if in_place => {
+                self.write(Change::Create, call, addressed(), body).await
+            }
+            (&Method::PUT, true, _) => self.write(Change::Update, call, addressed(), body).await,
+            (&Method::PATCH, true, None | Some(Subresource::Status)) => {
+                self.write(Change::Patch, call, addressed(), body).await
+            }
+            (&Method::DELETE, true, None) => {
+                self.write(Change::Delete, call, addressed(), body).await
+            }
+            (&Method::DELETE, false, None) if in_place => {
+                self.write(Change::DeleteCollection, call, addressed(), body).await
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn get(&self, target: &Target, form: Form) -> Result<Response<Body>, Status> {
+        let (resource, stored) = get::get(&self.store.shared.read(), target)?;
+        Ok(warned(json_response(200, form.one(&resource, &stored, true)?), &resource, &[]))
+    }
+
+    fn watch(&self, call: &Call, mut target: Target, form: Form) -> Result<Response<Body>, Status> {
+        let mut options = call.query.watch()?;
+        if let Some(name) = target.name.take() {
+            options.selection.fields.require_name(name);
+        }
+        let events = watch::watch(&self.store.shared, &target, options, form, self.stop.clone())?;
+        Ok(respond(200, Body::events(events)))
+    }
+
+    async fn write<B>(
+        &self,
+        change: Change,
+        call: Call,
+        addressed: Addressed,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let bytes = request::read(&call.headers, body).await?;
+        let media_type = request::media_type(&call.headers);
+        let value = request::decode(media_type, &bytes)?;
+        let strictness = call.query.field_validation()?;
+        let mut dry_run = call.query.dry_run()?;
+        let Addressed { target, resource, form } = addressed;
+        let job_target = target.clone();
+        let apply: crate::store::Apply = match change {
+            Change::Create => {
+                Box::new(move |batch| create::create(batch, &job_target, value, strictness))
+            }
+            Change::Update => {
+                Box::new(move |batch| update::update(batch, &job_target, value, strictness))
+            }
+            Change::Patch => {
+                let change = Patch::read(media_type, value)?;
+                Box::new(move |batch| patch::patch(batch, &job_target, &change, strictness))
+            }
+            Change::Delete => {
+                let options = call.query.delete(&value)?;
+                dry_run |= options.dry_run;
+                Box::new(move |batch| delete::one(batch, &job_target, &options))
+            }
+            Change::DeleteCollection => {
+                let options = call.query.delete(&value)?;
+                let selection = call.query.selection()?;
+                dry_run |= options.dry_run;
+                Box::new(move |batch| delete::collection(batch, &job_target, &selection, &options))
+            }
+        };
+        let (reply, answer) = oneshot::channel();
+        self.store.submit(Job { apply, dry_run, reply })?;
+        let outcome = answer.await.map_err(|_| {
+            Status::unavailable("the API server stopped before the write was stored")
+        })??;
+        // The write may have changed the kind itself, or been the last one of a kind that is going.
+        let now = target.resolve(&self.store.shared.read().registry);
+        finish(&now.unwrap_or(resource), outcome, form, dry_run)
+    }
+}
+
+/// The verbs that change something.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+fn finish(
+    resource: &Resource,
+    outcome: Outcome,
+    form: Form,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
+    match outcome {
+        Outcome::Stored { code, stored, warnings } => {
+            let bytes = if dry_run {
+                draft(resource, &stored.decode()?)
+            } else {
+                form.one(resource, &stored, true)?
+            };
+            Ok(warned(json_response(code, bytes), resource, &warnings))
+        }
+        Outcome::Done(status) => Ok(json_response(200, encode(&status))),
+        Outcome::Deleted(items) => {
+            let revision = items.iter().map(|stored| stored.revision).max().unwrap_or_default();
+            let page = list::Page {
+                resource: resource.clone(),
+                revision,
+                items,
+                token: None,
+                remaining: None,
+            };
+            Ok(json_response(200, form.page(&page)?))
+        }
+    }
+}
+
+/// What would have been stored. Its revision never was, so it is not shown.
+fn draft(resource: &Resource, object: &Object) -> Bytes {
+    let mut object = object.clone();
+    object.meta.resource_version = None;
+    resource.version().show(&resource.definition, &mut object);
+    object.to_json()
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "36", "gitVersion": concat!("v1.36.0+warren.", env!("CARGO_PKG_VERSION")), "gitCommit": "",
+        "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// Adds the warnings that kubectl prints (RFC 7234 code 299, as apiserver writes them).
+fn warned(
+    mut response: Response<Body>,
+    resource: &Resource,
+    warnings: &[String],
+) -> Response<Body> {
+    for warning in resource.version().deprecation.iter().chain(warnings) {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
+/// The answer that carries a refusal.
+pub(crate) fn refuse(status: &Status) -> Response<Body> {
+    let mut response = json_response(status.code, encode(&status.to_json()));
+    if status.code == 405 {
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE"));
+    }
+    response
+}
+
+fn json_response(code: u16, bytes: Bytes) -> Response<Body> {
+    respond(code, Body::whole(bytes))
+}
+
+fn respond(code: u16, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+fn plain(text: &'static str) -> Response<Body> {
+    let mut response = respond(200, Body::whole(text));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}

@@ -1,0 +1,315 @@
+//! The errors of the API: every refusal is a `Status` object with the code, reason and details that kube-apiserver gives.
+
+use serde_json::{Value, json};
+use std::fmt;
+
+/// A failed request, as the client reads it (`metav1.Status`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    pub code: u16,
+    pub reason: &'static str,
+    pub message: String,
+    details: Option<Box<Value>>,
+}
+
+/// What a request was about, for the `details` of a refusal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) plural: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl Subject<'_> {
+    fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    fn details(&self) -> Value {
+        let mut details = json!({ "name": self.name, "kind": self.plural });
+        if !self.group.is_empty() {
+            details["group"] = json!(self.group);
+        }
+        details
+    }
+}
+
+/// One field that is wrong (`field.Error` of apimachinery).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cause {
+    pub(crate) field: String,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+impl Cause {
+    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        Self { field: field.into(), reason: "FieldValueRequired", message }
+    }
+
+    pub(crate) fn invalid(
+        field: impl Into<String>,
+        value: &Value,
+        detail: impl fmt::Display,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {}: {detail}", excerpt(value)),
+        }
+    }
+
+    pub(crate) fn wrong_type(
+        field: impl Into<String>,
+        value: &Value,
+        detail: impl fmt::Display,
+    ) -> Self {
+        Self { reason: "FieldValueTypeInvalid", ..Self::invalid(field, value, detail) }
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl fmt::Display) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {detail}"),
+        }
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueDuplicate",
+            message: format!("Duplicate value: {}", excerpt(value)),
+        }
+    }
+
+    pub(crate) fn unsupported(
+        field: impl Into<String>,
+        value: &Value,
+        supported: &[Value],
+    ) -> Self {
+        let supported: Vec<String> = supported.iter().map(Value::to_string).collect();
+        Self {
+            field: field.into(),
+            reason: "FieldValueNotSupported",
+            message: format!(
+                "Unsupported value: {}: supported values: {}",
+                excerpt(value),
+                supported.join(", ")
+            ),
+        }
+    }
+
+    pub(crate) fn too_long(field: impl Into<String>, limit: impl fmt::Display) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {limit} bytes"),
+        }
+    }
+
+    pub(crate) fn too_many(
+        field: impl Into<String>,
+        count: usize,
+        limit: impl fmt::Display,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueTooMany",
+            message: format!("Too many: {count}: must have at most {limit} items"),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
+    }
+}
+
+/// A value as an error shows it: whole when small, cut when a client sent a novel.
+fn excerpt(value: &Value) -> String {
+    const LONGEST: usize = 256;
+    let mut text = value.to_string();
+    if text.len() > LONGEST {
+        let cut = (0..=LONGEST).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+impl Status {
+    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, subject: Subject<'_>) -> Self {
+        self.details = Some(Box::new(subject.details()));
+        self
+    }
+
+    fn with_cause(mut self, reason: &str, message: &str) -> Self {
+        let details = self.details.get_or_insert_with(|| Box::new(json!({})));
+        details["causes"] = json!([{ "reason": reason, "message": message }]);
+        self
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Self {
+        let message = format!("{} \"{}\" is forbidden: {why}", subject.qualified(), subject.name);
+        Self::new(403, "Forbidden", message).about(subject)
+    }
+
+    pub(crate) fn namespace_terminating(subject: Subject<'_>, namespace: &str) -> Self {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        Self::forbidden(subject, &why).with_cause(
+            "NamespaceTerminating",
+            &format!("namespace {namespace} is being terminated"),
+        )
+    }
+
+    /// The path leads nowhere.
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with_details(json!({}))
+    }
+
+    pub(crate) fn not_found(subject: Subject<'_>) -> Self {
+        let message = format!("{} \"{}\" not found", subject.qualified(), subject.name);
+        Self::new(404, "NotFound", message).about(subject)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    pub(crate) fn not_acceptable() -> Self {
+        Self::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
+    pub(crate) fn already_exists(subject: Subject<'_>) -> Self {
+        let message = format!("{} \"{}\" already exists", subject.qualified(), subject.name);
+        Self::new(409, "AlreadyExists", message).about(subject)
+    }
+
+    pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{}\": {why}",
+            subject.qualified(),
+            subject.name
+        );
+        Self::new(409, "Conflict", message).about(subject)
+    }
+
+    pub(crate) fn stale(subject: Subject<'_>) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(subject, why)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422 with every field that is wrong. `kind` is the object's kind, not its plural, as in kube-apiserver.
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let list: Vec<String> = causes.iter().map(Cause::to_string).collect();
+        let text = match list.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let qualified = Subject { group, plural: kind, name }.qualified();
+        let mut details = Subject { group, plural: kind, name }.details();
+        details["causes"] = causes
+            .iter()
+            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }))
+            .collect();
+        Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {text}"))
+            .with_details(details)
+    }
+
+    /// The patch is well formed but does not fit the object.
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
+        Self::new(422, "Invalid", message)
+    }
+
+    pub(crate) fn internal(message: impl fmt::Display) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+    }
+
+    pub(crate) fn out_of_space(message: impl fmt::Display) -> Self {
+        Self::new(507, "InsufficientStorage", format!("the change could not be stored: {message}"))
+    }
+
+    fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+
+    /// The object that goes over the wire.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            status["details"] = (**details).clone();
+        }
+        status
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}

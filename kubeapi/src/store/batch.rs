@@ -1,0 +1,204 @@
+//! Changes that go to disk together. Each job sees the jobs before it; a job that fails leaves no trace.
+
+use super::State;
+use super::log::{Event, Verb};
+use crate::object::{Key, Object, Stored};
+use crate::registry::{Definition, Registry, builtin, crd};
+use crate::status::Status;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Bytes of one stored object: no more than a request can carry, however many patches it grew from.
+const OBJECT_LIMIT: usize = 3 << 20;
+
+type Staged = Option<Arc<Stored>>;
+
+/// A view of the state with staged changes on top.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    state: &'a State,
+    registry: Arc<Registry>,
+    staged: HashMap<Key, Staged>,
+    events: Vec<Arc<Event>>,
+    /// How to take back the job that is running: what `staged` held before each of its changes.
+    undo: Vec<(Key, Option<Staged>)>,
+    undo_registry: Option<Arc<Registry>>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(state: &'a State) -> Self {
+        Self {
+            state,
+            registry: Arc::clone(&state.registry),
+            staged: HashMap::new(),
+            events: Vec::new(),
+            undo: Vec::new(),
+            undo_registry: None,
+        }
+    }
+
+    /// Runs one job; all of its changes stay, or none.
+    pub(super) fn run<T>(
+        &mut self,
+        keep: bool,
+        job: impl FnOnce(&mut Self) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        self.undo.clear();
+        self.undo_registry = None;
+        let result = job(self);
+        if result.is_err() || !keep {
+            self.roll_back();
+        }
+        result
+    }
+
+    fn roll_back(&mut self) {
+        let keep = self.events.len().saturating_sub(self.undo.len());
+        self.events.truncate(keep);
+        while let Some((key, before)) = self.undo.pop() {
+            match before {
+                Some(staged) => self.staged.insert(key, staged),
+                None => self.staged.remove(&key),
+            };
+        }
+        if let Some(registry) = self.undo_registry.take() {
+            self.registry = registry;
+        }
+    }
+
+    pub(super) fn finish(self) -> (Vec<Arc<Event>>, Arc<Registry>) {
+        (self.events, self.registry)
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The changes staged so far, by all jobs.
+    pub(crate) fn events(&self) -> &[Arc<Event>] {
+        &self.events
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Stored>> {
+        match self.staged.get(key) {
+            Some(staged) => staged.clone(),
+            None => self.state.objects.get(key).cloned(),
+        }
+    }
+
+    /// The keys of one resource, in one namespace or in all.
+    pub(crate) fn keys(&self, resource: &Arc<str>, namespace: Option<&str>) -> Vec<Key> {
+        let wanted = |key: &Key| {
+            key.resource == *resource
+                && namespace.is_none_or(|namespace| key.namespace == namespace)
+        };
+        let mut keys: BTreeSet<Key> =
+            self.state.range(resource, namespace, None).map(|(key, _)| key.clone()).collect();
+        for (key, staged) in self.staged.iter().filter(|(key, _)| wanted(key)) {
+            match staged {
+                Some(_) => keys.insert(key.clone()),
+                None => keys.remove(key),
+            };
+        }
+        keys.into_iter().collect()
+    }
+
+    /// The objects that name `uid` as an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Key> {
+        let mut keys: BTreeSet<Key> = self.state.dependents.get(uid).cloned().unwrap_or_default();
+        let names_owner = |staged: &Staged| {
+            staged.as_ref().is_some_and(|stored| stored.owners.iter().any(|owner| owner.uid == uid))
+        };
+        for (key, staged) in &self.staged {
+            if names_owner(staged) {
+                keys.insert(key.clone())
+            } else {
+                keys.remove(key)
+            };
+        }
+        keys.into_iter().collect()
+    }
+
+    /// Stores an object under the next revision.
+    pub(crate) fn put(
+        &mut self,
+        definition: &Definition,
+        key: Key,
+        mut object: Object,
+    ) -> Result<Arc<Stored>, Status> {
+        let revision = self.next_revision();
+        object.meta.resource_version = Some(revision.to_string());
+        let stored = Arc::new(Stored::new(definition, &object, revision));
+        if stored.json.len() > OBJECT_LIMIT {
+            return Err(Status::too_large(OBJECT_LIMIT));
+        }
+        let previous = self.get(&key);
+        let verb = if previous.is_some() { Verb::Modified } else { Verb::Added };
+        if &*key.resource == builtin::CRDS {
+            self.define(&object)?;
+        }
+        self.stage(
+            Some(Arc::clone(&stored)),
+            Event { revision, key, verb, object: Arc::clone(&stored), previous },
+        );
+        Ok(stored)
+    }
+
+    /// Removes an object; watchers see its last state at the revision of its end.
+    pub(crate) fn remove(&mut self, definition: &Definition, key: Key) -> Result<(), Status> {
+        let Some(stored) = self.get(&key) else { return Ok(()) };
+        self.end(definition, key, stored.decode()?).map(drop)
+    }
+
+    /// Removes an object whose last state is `last`.
+    pub(crate) fn end(
+        &mut self,
+        definition: &Definition,
+        key: Key,
+        mut last: Object,
+    ) -> Result<Arc<Stored>, Status> {
+        let revision = self.next_revision();
+        last.meta.resource_version = Some(revision.to_string());
+        let object = Arc::new(Stored::new(definition, &last, revision));
+        if &*key.resource == builtin::CRDS {
+            self.redefine(|registry| registry.remove(&key.name));
+        }
+        let previous = self.get(&key);
+        self.stage(
+            None,
+            Event { revision, key, verb: Verb::Deleted, object: Arc::clone(&object), previous },
+        );
+        Ok(object)
+    }
+
+    fn stage(&mut self, staged: Staged, event: Event) {
+        let before = self.staged.insert(event.key.clone(), staged);
+        self.undo.push((event.key.clone(), before));
+        self.events.push(Arc::new(event));
+    }
+
+    fn next_revision(&self) -> u64 {
+        self.events.last().map_or(self.state.revision, |event| event.revision) + 1
+    }
+
+    /// Serves what a CRD describes, from the next job on.
+    fn define(&mut self, object: &Object) -> Result<(), Status> {
+        let invalid = |causes: Vec<_>| {
+            Status::invalid("apiextensions.k8s.io", &object.kind, object.name(), &causes)
+        };
+        let definition = crd::compile(object).map_err(invalid)?;
+        let taken = crd::check_names(&self.registry, &definition);
+        if !taken.is_empty() {
+            return Err(invalid(taken));
+        }
+        self.redefine(|registry| registry.insert(definition));
+        Ok(())
+    }
+
+    fn redefine(&mut self, change: impl FnOnce(&mut Registry)) {
+        let mut registry = (*self.registry).clone();
+        change(&mut registry);
+        let before = std::mem::replace(&mut self.registry, Arc::new(registry));
+        self.undo_registry.get_or_insert(before);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a request does to the store, one file per verb.
+
+pub(crate) mod admit;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod install;
+pub(crate) mod list;
+pub(crate) mod patch;
+pub(crate) mod strategic;
+pub(crate) mod update;
+pub(crate) mod watch;
+
+use crate::object::Key;
+use crate::registry::{Definition, Registry, Version};
+use crate::status::Status;
+use std::sync::Arc;
+
+/// What a request path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    /// None for cluster-scoped kinds, and for all namespaces together.
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<Subresource>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subresource {
+    Status,
+    /// Of namespaces only.
+    Finalize,
+}
+
+/// A target whose kind is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Resource {
+    pub(crate) definition: Arc<Definition>,
+    index: usize,
+}
+
+impl Resource {
+    pub(crate) fn version(&self) -> &Version {
+        &self.definition.versions[self.index]
+    }
+}
+
+impl Target {
+    /// Finds the kind.
+    ///
+    /// # Errors
+    /// 404 for a kind, scope or subresource that is not served.
+    pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
+        let (definition, index) = registry
+            .find(&self.group, &self.version, &self.plural)
+            .ok_or_else(Status::no_such_path)?;
+        let resource = Resource { definition: Arc::clone(definition), index };
+        let wrong_scope = self.namespace.is_some() && !definition.namespaced;
+        let serves = match self.subresource {
+            None => true,
+            Some(Subresource::Status) => resource.version().has_status,
+            Some(Subresource::Finalize) => self.plural == "namespaces" && self.group.is_empty(),
+        };
+        if wrong_scope || !serves {
+            return Err(Status::no_such_path());
+        }
+        Ok(resource)
+    }
+
+    pub(crate) fn key(&self, definition: &Definition, name: &str) -> Key {
+        Key {
+            resource: Arc::clone(&definition.id),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// How strictly unknown fields are taken (`fieldValidation`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FieldValidation {
+    Strict,
+    #[default]
+    Warn,
+    Ignore,
+}

@@ -1,0 +1,238 @@
+//! The gate of every write: from what a client sent to what may be stored.
+
+use super::{FieldValidation, Resource};
+use crate::object::{self, DEEPEST, Object};
+use crate::registry::{Definition, Version, builtin, crd};
+use crate::status::{Cause, Status};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+/// Members of `ObjectMeta`; anything else in `metadata` is unknown.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// A client's object in storage form, pruned and defaulted, and the fields that were not known.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) object: Object,
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Reads an object of the resource's type.
+///
+/// # Errors
+/// 400 when it is of another type or cannot be read.
+pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status> {
+    let version = resource.version();
+    if object::depth(&value, DEEPEST + 1) > DEEPEST {
+        return Err(Status::bad_request(format!(
+            "the object is nested more than {DEEPEST} levels deep"
+        )));
+    }
+    let mut unknown = unknown_metadata(&value);
+    let mut object = Object::from_value(value)?;
+    check_type(&resource.definition, version, &object)?;
+    version.schema.prune(&mut object.body, &mut unknown);
+    version.schema.fill(&mut object.body);
+    version.to_storage(&resource.definition, &mut object);
+    object.meta.managed_fields = None;
+    object.meta.self_link = None;
+    Ok(Incoming { object, unknown })
+}
+
+impl Incoming {
+    /// The object, or the refusal of its unknown fields; else what to warn of.
+    pub(crate) fn accept(
+        self,
+        resource: &Resource,
+        strictness: FieldValidation,
+    ) -> Result<(Object, Vec<String>), Status> {
+        let unknown: Vec<String> =
+            self.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+        match strictness {
+            FieldValidation::Strict if !unknown.is_empty() => {
+                let (kind, version) = (&resource.definition.kind, &resource.version().name);
+                let list = unknown.join(", ");
+                Err(Status::bad_request(format!(
+                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
+                )))
+            }
+            FieldValidation::Strict | FieldValidation::Ignore => Ok((self.object, Vec::new())),
+            FieldValidation::Warn => Ok((self.object, unknown)),
+        }
+    }
+}
+
+fn unknown_metadata(value: &Value) -> Vec<String> {
+    let members = value.get("metadata").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    members
+        .filter(|name| !METADATA.contains(&name.as_str()))
+        .map(|name| format!("metadata.{name}"))
+        .collect()
+}
+
+fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
+    if object.kind.is_empty() {
+        return Err(Status::bad_request("Object 'Kind' is missing in the body"));
+    }
+    let expected = version.api_version();
+    if object.api_version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({expected})",
+            object.api_version
+        )));
+    }
+    if object.kind != definition.kind {
+        return Err(Status::bad_request(format!(
+            "the kind in the data ({}) does not match the expected kind ({})",
+            object.kind, definition.kind
+        )));
+    }
+    Ok(())
+}
+
+/// Checks everything that can be said about an object: metadata, schema, rules, and what its kind asks for.
+/// `old` is the object that it replaces. What was already wrong with `old`, and has not changed, is let through: an object
+/// that became invalid when its CRD changed can still be finalized.
+///
+/// # Errors
+/// 422 with every cause.
+pub(crate) fn check(
+    resource: &Resource,
+    object: &Object,
+    old: Option<&Object>,
+) -> Result<(), Status> {
+    let definition = &resource.definition;
+    let mut causes = all_causes(resource, object, old);
+    if let Some(old) = old
+        && !causes.is_empty()
+    {
+        let known = all_causes(resource, old, Some(old));
+        causes.retain(|cause| !known.contains(cause));
+    }
+    if let Some(old) = old {
+        check_new_finalizers(object, old, &mut causes);
+        check_immutable(definition, object, old, &mut causes);
+    }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::invalid(&definition.group, &definition.kind, object.name(), &causes))
+    }
+}
+
+fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec<Cause> {
+    let definition = &resource.definition;
+    let mut causes = object::check_metadata(definition, object);
+    // Rules look at the version that the client spoke, which is the stored one in all but mixed-version clusters.
+    let version = resource.version();
+    let shown = |object: &Object| {
+        let mut object = object.clone();
+        version.show(definition, &mut object);
+        Version::view(&object)
+    };
+    causes.extend(version.schema.validate(&shown(object), old.map(shown).as_ref()));
+    if &*definition.id == builtin::CRDS {
+        causes.extend(crd::compile(object).err().unwrap_or_default());
+    }
+    causes
+}
+
+fn check_new_finalizers(object: &Object, old: &Object, causes: &mut Vec<Cause>) {
+    if !old.is_deleting() {
+        return;
+    }
+    let new: Vec<&String> =
+        object.finalizers().iter().filter(|finalizer| !old.has_finalizer(finalizer)).collect();
+    if !new.is_empty() {
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+        );
+        causes.push(Cause::forbidden("metadata.finalizers", detail));
+    }
+}
+
+/// A ConfigMap or Secret that says it is immutable.
+fn check_immutable(
+    definition: &Definition,
+    object: &Object,
+    old: &Object,
+    causes: &mut Vec<Cause>,
+) {
+    if definition.custom || old.body.get("immutable") != Some(&Value::Bool(true)) {
+        return;
+    }
+    for field in ["data", "binaryData", "immutable", "type"] {
+        if object.body.get(field) != old.body.get(field) {
+            causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
+        }
+    }
+}
+
+/// Completes what a kind's own strategy would fill in before validation.
+///
+/// # Errors
+/// 422 for a CRD that cannot be served.
+pub(crate) fn complete(definition: &Definition, object: &mut Object) -> Result<(), Status> {
+    match &*definition.id {
+        builtin::NAMESPACES => complete_namespace(object),
+        builtin::SECRETS => fold_string_data(object),
+        builtin::CRDS => {
+            let compiled = crd::compile(object).map_err(|causes| {
+                Status::invalid(&definition.group, &definition.kind, object.name(), &causes)
+            })?;
+            crd::complete(object, &compiled);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A namespace carries its name as a label, a finalizer of its own and a phase.
+fn complete_namespace(object: &mut Object) {
+    let name = object.name().to_owned();
+    object
+        .meta
+        .labels
+        .get_or_insert_default()
+        .insert("kubernetes.io/metadata.name".to_owned(), name);
+    let phase = if object.is_deleting() { "Terminating" } else { "Active" };
+    if !object.is_deleting() {
+        object.body.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+    }
+    let status = object.body.entry("status").or_insert_with(|| json!({}));
+    if status.is_object() {
+        status["phase"] = json!(phase);
+    }
+}
+
+/// `stringData` is only a way to write `data`.
+fn fold_string_data(object: &mut Object) {
+    let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
+    if plain.is_empty() {
+        return;
+    }
+    let data = object.body.entry("data").or_insert_with(|| json!({}));
+    if let Value::Object(data) = data {
+        for (name, value) in plain {
+            let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
+            data.insert(name, json!(encoded));
+        }
+    }
+}

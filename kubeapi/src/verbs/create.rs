@@ -1,0 +1,140 @@
+use super::{FieldValidation, Resource, Target, admit};
+use crate::events;
+use crate::object::Key;
+use crate::object::{Object, now};
+use crate::registry::builtin;
+use crate::status::Status;
+use crate::store::{Batch, Outcome};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// Longest name that a generated suffix leaves room for (apiserver `names.maxGeneratedNameLength`).
+const GENERATED_PREFIX: usize = 63 - 5;
+/// Tries for a free generated name.
+const TRIES: usize = 8;
+
+/// Creates an object.
+///
+/// # Errors
+/// 400, 403, 404 (no such namespace), 409, 422: as kube-apiserver.
+pub(crate) fn create(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    body: Value,
+    strictness: FieldValidation,
+) -> Result<Outcome, Status> {
+    let resource = target.resolve(batch.registry())?;
+    let (object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    insert(batch, target, &resource, object, warnings)
+}
+
+/// Stores a new object that has been read.
+pub(super) fn insert(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    resource: &Resource,
+    mut object: Object,
+    warnings: Vec<String>,
+) -> Result<Outcome, Status> {
+    let definition = &resource.definition;
+    place(target, &mut object)?;
+    if object.meta.resource_version.as_deref().is_some_and(|revision| !revision.is_empty()) {
+        return Err(Status::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    own_metadata(batch, resource, target, &mut object);
+    if resource.version().has_status && definition.custom {
+        object.body.remove("status");
+    }
+    admit::complete(definition, &mut object)?;
+    let subject = definition.subject(object.name());
+    if definition.terminating {
+        let mut status = Status::method_not_allowed();
+        status.message =
+            "create not allowed while custom resource definition is terminating".to_owned();
+        return Err(status);
+    }
+    if let Some(namespace) = &target.namespace {
+        check_namespace(batch, namespace, subject)?;
+    }
+    admit::check(resource, &object, None)?;
+    let key = target.key(definition, object.name());
+    if batch.get(&key).is_some() {
+        return Err(Status::already_exists(subject));
+    }
+    let stored = batch.put(definition, key, object)?;
+    if &*definition.id == builtin::EVENTS {
+        events::forget_old(batch, definition, stored.revision)?;
+    }
+    Ok(Outcome::Stored { code: 201, stored, warnings })
+}
+
+/// Puts the object where the path says.
+fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    if !object.namespace().is_empty() && object.namespace() != namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object.meta.namespace = target.namespace.clone();
+    Ok(())
+}
+
+/// Sets what belongs to the server, and a generated name.
+fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object: &mut Object) {
+    let meta = &mut object.meta;
+    meta.resource_version = None;
+    meta.uid = Some(Uuid::new_v4().to_string());
+    meta.creation_timestamp = Some(now());
+    meta.deletion_timestamp = None;
+    meta.deletion_grace_period_seconds = None;
+    meta.generation = resource.definition.counts_generation.then_some(1);
+    let prefix = meta.generate_name.clone().filter(|prefix| !prefix.is_empty());
+    if meta.name.as_deref().is_none_or(str::is_empty)
+        && let Some(prefix) = prefix
+    {
+        meta.name = (0..TRIES)
+            .map(|_| generated(&prefix))
+            .find(|name| batch.get(&target.key(&resource.definition, name)).is_none());
+    }
+}
+
+/// A prefix with five characters that spell no word (apimachinery `rand.String`).
+fn generated(prefix: &str) -> String {
+    const ALPHABET: [char; 27] = [
+        'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w',
+        'x', 'z', '2', '4', '5', '6', '7', '8', '9',
+    ];
+    let mut seed = Uuid::new_v4().as_u128();
+    let mut name: String = prefix.chars().take(GENERATED_PREFIX).collect();
+    for _ in 0..5 {
+        let index = usize::try_from(seed % ALPHABET.len() as u128).unwrap_or_default();
+        name.extend(ALPHABET.get(index));
+        seed /= ALPHABET.len() as u128;
+    }
+    name
+}
+
+/// Content needs a namespace that exists and stays.
+fn check_namespace(
+    batch: &Batch<'_>,
+    namespace: &str,
+    subject: crate::status::Subject<'_>,
+) -> Result<(), Status> {
+    let key = Key {
+        resource: builtin::NAMESPACES.into(),
+        namespace: String::new(),
+        name: namespace.to_owned(),
+    };
+    match batch.get(&key) {
+        None => Err(Status::not_found(crate::status::Subject {
+            group: "",
+            plural: builtin::NAMESPACES,
+            name: namespace,
+        })),
+        Some(found) if found.deleting => Err(Status::namespace_terminating(subject, namespace)),
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,166 @@
+use super::{Resource, Target};
+use crate::object::{Key, Stored};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Status;
+use crate::store::State;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Which objects a list or watch is about, within its target.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn matches(&self, stored: &Stored) -> bool {
+        self.labels.matches(stored) && self.fields.matches(stored)
+    }
+}
+
+/// `metav1.ListOptions` of a list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) selection: Selection,
+    pub(crate) limit: Option<usize>,
+    pub(crate) token: Option<String>,
+    pub(crate) revision: Option<String>,
+    pub(crate) revision_match: Option<String>,
+}
+
+/// One page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) resource: Resource,
+    pub(crate) revision: u64,
+    pub(crate) items: Vec<Arc<Stored>>,
+    pub(crate) token: Option<String>,
+    /// Objects after this page; unknown under a selector.
+    pub(crate) remaining: Option<usize>,
+}
+
+/// Where the next page starts, and at which revision all pages are.
+#[derive(Debug, Serialize, Deserialize)]
+struct Token {
+    rv: u64,
+    ns: String,
+    name: String,
+}
+
+/// Lists objects; the pages of one list show the same moment.
+///
+/// # Errors
+/// 400 for options that make no sense, 410 when that moment has left the log.
+pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
+    let resource = target.resolve(&state.registry)?;
+    options.selection.fields.check(&resource)?;
+    let id = Arc::clone(&resource.definition.id);
+    let token = options.token.as_deref().map(Token::read).transpose()?;
+    let revision = match &token {
+        Some(_)
+            if options
+                .revision
+                .as_deref()
+                .is_some_and(|revision| !matches!(revision, "" | "0")) =>
+        {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        Some(token) => token.rv,
+        None => wanted_revision(state, options)?,
+    };
+    let start =
+        token.map(|token| Key { resource: Arc::clone(&id), namespace: token.ns, name: token.name });
+    let namespace = target.namespace.as_deref();
+    if revision == state.revision {
+        let objects = state.range(&id, namespace, start.as_ref());
+        return Ok(page(resource, revision, objects, options));
+    }
+    let old = state.snapshot(&id, namespace, revision).map_err(|_| too_old(options))?;
+    let objects = old.iter().filter(|(key, _)| start.as_ref().is_none_or(|start| *key >= start));
+    Ok(page(resource, revision, objects, options))
+}
+
+fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
+    let text = options.revision.as_deref().unwrap_or_default();
+    let asked = match text {
+        "" => 0,
+        text => parse_revision(text)?,
+    };
+    match options.revision_match.as_deref() {
+        None | Some("") | Some("NotOlderThan") => {
+            if asked > state.revision {
+                return Err(too_new(asked, state.revision));
+            }
+            Ok(state.revision)
+        }
+        Some("Exact") if asked > state.revision => Err(too_new(asked, state.revision)),
+        Some("Exact") if asked > 0 => Ok(asked),
+        Some("Exact") => Err(Status::bad_request(
+            "resourceVersionMatch Exact needs a resourceVersion other than 0",
+        )),
+        Some(other) => Err(Status::bad_request(format!(
+            "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
+        ))),
+    }
+}
+
+/// # Errors
+/// 400 when the text is no revision of this server.
+pub(crate) fn parse_revision(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        Status::bad_request(format!("invalid resource version {text:?}: it must be a number"))
+    })
+}
+
+/// The client has seen a later state than this server has: it was restored from an older copy.
+pub(crate) fn too_new(asked: u64, current: u64) -> Status {
+    Status::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"))
+}
+
+fn too_old(options: &ListOptions) -> Status {
+    Status::expired(if options.token.is_some() {
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
+    } else {
+        "The resourceVersion for the provided list is too old."
+    })
+}
+
+fn page<'a>(
+    resource: Resource,
+    revision: u64,
+    objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
+    options: &ListOptions,
+) -> Page {
+    let limit = options.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let mut matching = objects.filter(|(_, stored)| options.selection.matches(stored));
+    let items: Vec<Arc<Stored>> =
+        matching.by_ref().take(limit).map(|(_, stored)| Arc::clone(stored)).collect();
+    let next = matching.next().map(|(key, _)| key);
+    let selects = !options.selection.labels.is_empty() || !options.selection.fields.is_empty();
+    let remaining = if next.is_some() && !selects { Some(matching.count() + 1) } else { None };
+    let token = next.map(|key| {
+        Token { rv: revision, ns: key.namespace.clone(), name: key.name.clone() }.write()
+    });
+    Page { resource, revision, items, token, remaining }
+}
+
+impl Token {
+    fn read(text: &str) -> Result<Self, Status> {
+        let invalid = || {
+            Status::bad_request("continue key is not valid: it was not given out by this server")
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
+        serde_json::from_slice(&bytes).map_err(|_| invalid())
+    }
+
+    fn write(&self) -> String {
+        URL_SAFE_NO_PAD.encode(
+            serde_json::to_vec(self).expect("a struct of numbers and strings always encodes"),
+        )
+    }
+}

@@ -1,0 +1,307 @@
+//! A watch holds a place in the log, no queue: a client that reads slowly costs nothing, and one that falls behind the log is
+//! told so (410) instead of missing something.
+
+use super::list::{Selection, parse_revision};
+use super::{Resource, Target};
+use crate::form::Form;
+use crate::object::Stored;
+use crate::status::Status;
+use crate::store::{Event, Expired, Shared, Verb};
+use futures::Stream;
+use hyper::body::Bytes;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+/// Events encoded at a time.
+const CHUNK: usize = 64;
+
+/// `metav1.ListOptions` of a watch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WatchOptions {
+    pub(crate) selection: Selection,
+    pub(crate) revision: Option<String>,
+    pub(crate) revision_match: Option<String>,
+    pub(crate) bookmarks: bool,
+    pub(crate) send_initial: Option<bool>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+struct Watch {
+    shared: Arc<Shared>,
+    resource: Resource,
+    namespace: Option<String>,
+    selection: Selection,
+    form: Form,
+    header: bool,
+    signal: Receiver<u64>,
+    /// The server that carries this watch is going down.
+    stop: Option<Receiver<bool>>,
+    deadline: Option<Instant>,
+    initial: std::vec::IntoIter<Arc<Stored>>,
+    /// Whether a bookmark marks the end of the initial events.
+    mark_initial: bool,
+    bookmarks: bool,
+    /// Everything up to here has been sent.
+    cursor: u64,
+    /// What the client knows of `cursor`.
+    told: u64,
+    ended: bool,
+}
+
+/// Where a watch begins.
+enum Start {
+    /// With the objects that there are.
+    Now {
+        initial: bool,
+    },
+    After(u64),
+}
+
+/// Starts a watch.
+///
+/// # Errors
+/// 400 and 422 for options that make no sense; a revision that has expired is told in the stream.
+pub(crate) fn watch(
+    shared: &Arc<Shared>,
+    target: &Target,
+    options: WatchOptions,
+    form: Form,
+    stop: Option<Receiver<bool>>,
+) -> Result<impl Stream<Item = Bytes> + Send + use<>, Status> {
+    let start = start(&options)?;
+    let resource = target.resolve(&shared.read().registry)?;
+    options.selection.fields.check(&resource)?;
+    let closing = || Status::unavailable("the API server is shutting down");
+    // Subscribed before the state is read, so that no change falls between the two.
+    let signal = shared.subscribe(&resource.definition.id).ok_or_else(closing)?;
+    let mut watch = Watch {
+        shared: Arc::clone(shared),
+        namespace: target.namespace.clone(),
+        selection: options.selection,
+        form,
+        header: true,
+        signal,
+        stop,
+        deadline: options.timeout.map(|timeout| Instant::now() + timeout),
+        initial: Vec::new().into_iter(),
+        mark_initial: options.send_initial == Some(true),
+        bookmarks: options.bookmarks,
+        cursor: 0,
+        told: 0,
+        ended: false,
+        resource,
+    };
+    watch.begin(&start);
+    Ok(futures::stream::unfold(watch, |mut watch| async move {
+        watch.next().await.map(|bytes| (bytes, watch))
+    }))
+}
+
+fn start(options: &WatchOptions) -> Result<Start, Status> {
+    let revision = match options.revision.as_deref().unwrap_or_default() {
+        "" => None,
+        text => Some(parse_revision(text)?),
+    };
+    match (options.send_initial, options.revision_match.as_deref().unwrap_or_default()) {
+        (None, "") => {}
+        (None, _) => {
+            return Err(Status::unprocessable(
+                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
+        }
+        (Some(_), "NotOlderThan") => {}
+        (Some(_), _) => {
+            return Err(Status::unprocessable(
+                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+    }
+    Ok(match (revision, options.send_initial) {
+        (_, Some(true)) | (None | Some(0), None) => Start::Now { initial: true },
+        (None | Some(0), Some(false)) => Start::Now { initial: false },
+        (Some(revision), _) => Start::After(revision),
+    })
+}
+
+impl Watch {
+    fn begin(&mut self, start: &Start) {
+        let state = self.shared.read();
+        match start {
+            Start::After(revision) => self.cursor = *revision,
+            Start::Now { initial } => {
+                if *initial {
+                    let objects =
+                        state.range(&self.resource.definition.id, self.namespace.as_deref(), None);
+                    let matching = objects
+                        .map(|(_, stored)| stored)
+                        .filter(|stored| self.selection.matches(stored));
+                    self.initial = matching.cloned().collect::<Vec<_>>().into_iter();
+                }
+                self.cursor = state.revision;
+            }
+        }
+        self.told = self.cursor;
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(bytes) = self.next_initial() {
+            return Some(bytes);
+        }
+        while !self.ended {
+            self.signal.borrow_and_update();
+            match self.advance() {
+                Ok(bytes) if !bytes.is_empty() => return Some(bytes),
+                Ok(_) => {}
+                Err(status) => {
+                    self.ended = true;
+                    return Some(frame("ERROR", status.to_json().to_string().as_bytes()));
+                }
+            }
+            if self.ended || !self.wait().await {
+                self.ended = true;
+                return self.bookmarks.then(|| self.bookmark(false));
+            }
+        }
+        None
+    }
+
+    fn next_initial(&mut self) -> Option<Bytes> {
+        let mut text = Vec::new();
+        let chunk: Vec<Arc<Stored>> = self.initial.by_ref().take(CHUNK).collect();
+        for stored in chunk {
+            text.extend_from_slice(&self.event("ADDED", &stored));
+        }
+        if self.initial.as_slice().is_empty() && std::mem::take(&mut self.mark_initial) {
+            text.extend_from_slice(&self.bookmark(true));
+        }
+        (!text.is_empty()).then(|| text.into())
+    }
+
+    /// Sends what has happened since the cursor; empty when nothing has that this watch shows.
+    fn advance(&mut self) -> Result<Bytes, Status> {
+        loop {
+            let (events, revision, quarter) = self.read()?;
+            let full = events.len() == CHUNK;
+            let mut text = Vec::new();
+            for event in &events {
+                if let Some((verb, stored)) = self.shows(event) {
+                    text.extend_from_slice(&self.event(verb, stored));
+                    self.told = event.revision;
+                }
+            }
+            self.cursor = if full {
+                events.last().map_or(revision, |event| event.revision)
+            } else {
+                revision
+            };
+            if !text.is_empty() {
+                return Ok(text.into());
+            }
+            if !full {
+                let behind = self.cursor.saturating_sub(self.told) > quarter;
+                return Ok(if self.bookmarks && behind {
+                    self.bookmark(false)
+                } else {
+                    Bytes::new()
+                });
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<(Vec<Arc<Event>>, u64, u64), Status> {
+        let state = self.shared.read();
+        let id = &self.resource.definition.id;
+        if self.cursor > state.revision {
+            // The client saw a later state than this server has, which was restored from an older copy.
+            return Err(Status::expired(format!(
+                "resource version {} lies ahead of {}",
+                self.cursor, state.revision
+            )));
+        }
+        let events = state.log.since(id, self.cursor, CHUNK).map_err(|Expired { horizon }| {
+            Status::expired(format!("too old resource version: {} ({horizon})", self.cursor))
+        })?;
+        // A kind that has changed or gone ends its watches; clients come back to what it is now.
+        let same =
+            state.registry.get(id).is_some_and(|now| Arc::ptr_eq(now, &self.resource.definition));
+        self.ended = !same && events.len() < CHUNK;
+        Ok((events, state.revision, state.log.quarter()))
+    }
+
+    /// What a change looks like through the selection: an object that enters it is new, one that leaves it is gone.
+    fn shows<'a>(&self, event: &'a Event) -> Option<(&'static str, &'a Stored)> {
+        if self.namespace.as_ref().is_some_and(|namespace| event.key.namespace != *namespace) {
+            return None;
+        }
+        let before =
+            event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+        let after = event.verb != Verb::Deleted && self.selection.matches(&event.object);
+        match (before, after) {
+            (false, true) => Some(("ADDED", &event.object)),
+            (true, true) => Some(("MODIFIED", &event.object)),
+            (true, false) => Some(("DELETED", &event.object)),
+            (false, false) => None,
+        }
+    }
+
+    fn event(&mut self, verb: &str, stored: &Stored) -> Bytes {
+        match self.form.one(&self.resource, stored, std::mem::take(&mut self.header)) {
+            Ok(object) => frame(verb, &object),
+            Err(status) => frame("ERROR", status.to_json().to_string().as_bytes()),
+        }
+    }
+
+    fn bookmark(&mut self, initial: bool) -> Bytes {
+        self.told = self.cursor;
+        let mut meta =
+            json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        if initial {
+            meta["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.form {
+            Form::Object => json!({
+                "kind": self.resource.definition.kind, "apiVersion": self.resource.version().api_version(), "metadata": meta,
+            }),
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+            }
+            Form::Table { version, .. } => json!({
+                "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": {"resourceVersion": self.cursor.to_string()},
+                "columnDefinitions": [], "rows": [{"cells": [], "object": {
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}}],
+            }),
+        };
+        frame("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    /// Sleeps until something may have changed; false when the watch is over.
+    async fn wait(&mut self) -> bool {
+        let deadline = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let stop = async {
+            match &mut self.stop {
+                Some(stop) => drop(stop.wait_for(|stop| *stop).await.map(drop)),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = self.signal.changed() => changed.is_ok(),
+            () = deadline => false,
+            () = stop => false,
+        }
+    }
+}
+
+fn frame(verb: &str, object: &[u8]) -> Bytes {
+    let mut text = format!("{{\"type\":\"{verb}\",\"object\":").into_bytes();
+    text.extend_from_slice(object);
+    text.extend_from_slice(b"}\n");
+    text.into()
+}

@@ -1,0 +1,190 @@
+//! What a controller does, through kube's own client and watcher.
+
+use crate::server::{Server, widget};
+use futures::{StreamExt, TryStreamExt};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
+};
+use kube::runtime::watcher::{self, Event};
+use serde_json::json;
+
+fn widgets(server: &Server) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("test.example", "v1", "Widget");
+    Api::namespaced_with(server.client(), "default", &ApiResource::from_gvk(&kind))
+}
+
+fn object(name: &str) -> DynamicObject {
+    serde_json::from_value(widget(name, json!({"node": "n1"}))).unwrap()
+}
+
+#[tokio::test]
+async fn a_life_cycle() {
+    let server = Server::start();
+    let api = widgets(&server);
+    let created = api.create(&PostParams::default(), &object("a")).await.unwrap();
+    assert_eq!(created.metadata.generation, Some(1));
+    assert_eq!(created.data["spec"]["count"], 1, "the default is filled in");
+
+    let finalizer = json!({"metadata": {"finalizers": ["test.example/hold"]}});
+    api.patch("a", &PatchParams::default(), &Patch::Merge(&finalizer)).await.unwrap();
+    let status = json!({"status": {"ready": true}, "spec": {"node": "ignored"}});
+    let patched =
+        api.patch_status("a", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    assert_eq!(
+        (&patched.data["status"]["ready"], &patched.data["spec"]["node"]),
+        (&json!(true), &json!("n1"))
+    );
+    assert_eq!(patched.metadata.generation, Some(1));
+
+    let pending = api.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(pending.metadata.deletion_timestamp.is_some());
+    let release = json!({"metadata": {"finalizers": null}});
+    api.patch("a", &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
+    assert!(api.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn conflicts_reach_the_client() {
+    let server = Server::start();
+    let api = widgets(&server);
+    let first = api.create(&PostParams::default(), &object("a")).await.unwrap();
+    let error = api.create(&PostParams::default(), &object("a")).await.unwrap_err();
+    assert!(matches!(error, kube::Error::Api(status) if status.is_already_exists()));
+
+    let mut second = first.clone();
+    second.data["spec"]["count"] = json!(2);
+    api.replace("a", &PostParams::default(), &second).await.unwrap();
+    let error = api.replace("a", &PostParams::default(), &second).await.unwrap_err();
+    assert!(matches!(error, kube::Error::Api(status) if status.is_conflict()));
+}
+
+#[tokio::test]
+async fn lists_come_in_pages() {
+    let server = Server::start();
+    let api = widgets(&server);
+    for name in ["a", "b", "c", "d", "e"] {
+        api.create(&PostParams::default(), &object(name)).await.unwrap();
+    }
+    let first = api.list(&ListParams::default().limit(2)).await.unwrap();
+    assert_eq!(first.items.len(), 2);
+    assert_eq!(first.metadata.remaining_item_count, Some(3));
+    // What happens between two pages does not show in the second.
+    api.delete("c", &DeleteParams::default()).await.unwrap();
+    api.create(&PostParams::default(), &object("cc")).await.unwrap();
+    let token = first.metadata.continue_.clone().unwrap();
+    let rest = api.list(&ListParams::default().continue_token(&token)).await.unwrap();
+    let names: Vec<_> =
+        rest.items.iter().filter_map(|item| item.metadata.name.as_deref()).collect();
+    assert_eq!(names, ["c", "d", "e"]);
+    assert_eq!(rest.metadata.resource_version, first.metadata.resource_version);
+}
+
+async fn watcher_sees(config: watcher::Config) {
+    let server = Server::start();
+    let api = widgets(&server);
+    api.create(&PostParams::default(), &object("a")).await.unwrap();
+    let events = watcher::watcher(api.clone(), config);
+    futures::pin_mut!(events);
+    let mut next = async || events.try_next().await.unwrap().unwrap();
+    assert!(matches!(next().await, Event::Init));
+    assert!(
+        matches!(next().await, Event::InitApply(object) if object.metadata.name.as_deref() == Some("a"))
+    );
+    assert!(matches!(next().await, Event::InitDone));
+    api.create(&PostParams::default(), &object("b")).await.unwrap();
+    assert!(
+        matches!(next().await, Event::Apply(object) if object.metadata.name.as_deref() == Some("b"))
+    );
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(
+        matches!(next().await, Event::Delete(object) if object.metadata.name.as_deref() == Some("a"))
+    );
+}
+
+#[tokio::test]
+async fn a_watcher_that_lists_first() {
+    watcher_sees(watcher::Config::default()).await;
+}
+
+#[tokio::test]
+async fn a_watcher_that_streams_its_list() {
+    watcher_sees(watcher::Config::default().streaming_lists()).await;
+}
+
+#[tokio::test]
+async fn builtin_kinds_work_typed() {
+    use k8s_openapi::api::coordination::v1::Lease;
+    use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Namespace, Secret};
+    use k8s_openapi::api::events::v1::Event as NewEvent;
+    let server = Server::start();
+    let namespaces: Api<Namespace> = Api::all(server.client());
+    let names: Vec<_> = namespaces
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .into_iter()
+        .filter_map(|n| n.metadata.name)
+        .collect();
+    assert_eq!(names, ["default", "kube-system"]);
+
+    let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let map: ConfigMap =
+        serde_json::from_value(json!({"metadata": {"name": "m"}, "data": {"a": "b"}})).unwrap();
+    assert_eq!(maps.create(&PostParams::default(), &map).await.unwrap().data, map.data);
+
+    let secrets: Api<Secret> = Api::default_namespaced(server.client());
+    let secret: Secret =
+        serde_json::from_value(json!({"metadata": {"name": "s"}, "stringData": {"k": "v"}}))
+            .unwrap();
+    let secret = secrets.create(&PostParams::default(), &secret).await.unwrap();
+    assert_eq!(secret.data.unwrap()["k"].0, b"v");
+    assert_eq!((secret.type_.as_deref(), secret.string_data), (Some("Opaque"), None));
+
+    let leases: Api<Lease> = Api::namespaced(server.client(), "kube-system");
+    let lease: Lease = serde_json::from_value(
+        json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}),
+    )
+    .unwrap();
+    leases.create(&PostParams::default(), &lease).await.unwrap();
+
+    let newer: Api<NewEvent> = Api::default_namespaced(server.client());
+    let event: NewEvent =
+        serde_json::from_value(json!({"metadata": {"generateName": "e-"}, "note": "hello",
+        "regarding": {"kind": "Widget", "name": "a"}, "eventTime": "2026-01-02T03:04:05.000006Z"}))
+        .unwrap();
+    let event = newer.create(&PostParams::default(), &event).await.unwrap();
+    assert!(event.metadata.name.unwrap().starts_with("e-"));
+    let older: Api<CoreEvent> = Api::default_namespaced(server.client());
+    let params = ListParams::default().fields("involvedObject.name=a");
+    let found = older.list(&params).await.unwrap().items;
+    assert_eq!(found.first().and_then(|event| event.message.as_deref()), Some("hello"));
+}
+
+#[tokio::test]
+async fn a_watch_survives_a_restart() {
+    let server = Server::start();
+    let api = widgets(&server);
+    let seen = api
+        .create(&PostParams::default(), &object("a"))
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    api.create(&PostParams::default(), &object("b")).await.unwrap();
+    let server = server.restart();
+    let api = widgets(&server);
+    api.create(&PostParams::default(), &object("c")).await.unwrap();
+    let events = api.watch(&kube::api::WatchParams::default(), &seen).await.unwrap().boxed();
+    let names: Vec<String> = events
+        .take(2)
+        .map(|event| match event.unwrap() {
+            kube::api::WatchEvent::Added(object) => object.metadata.name.unwrap(),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+        .await;
+    assert_eq!(names, ["b", "c"]);
+}

@@ -1,0 +1,134 @@
+//! CustomResourceDefinitions at run time.
+
+use crate::server::{Server, WIDGETS, crd, widget};
+use serde_json::{Value, json};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn gadgets() -> Value {
+    let mut gadgets = crd();
+    gadgets["metadata"]["name"] = json!("gadgets.test.example");
+    gadgets["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget"});
+    gadgets["spec"]["scope"] = json!("Cluster");
+    gadgets
+}
+
+#[tokio::test]
+async fn a_kind_lives_and_dies_with_its_crd() {
+    let server = Server::start();
+    let path = "/apis/test.example/v1/gadgets";
+    server.get(path).await.refused(404);
+    let made = server.post(CRDS, &gadgets()).await.expect(201);
+    let conditions = made["status"]["conditions"].to_string();
+    assert!(conditions.contains("Established") && conditions.contains("NamesAccepted"), "{made}");
+    assert_eq!(made["status"]["acceptedNames"]["listKind"], "GadgetList");
+    let mut gadget = widget("g", json!({"node": "n"}));
+    gadget["kind"] = json!("Gadget");
+    gadget["metadata"]["finalizers"] = json!(["x/hold"]);
+    server.post(path, &gadget).await.expect(201);
+
+    server.delete(&format!("{CRDS}/gadgets.test.example"), &Value::Null).await.expect(200);
+    gadget["metadata"] = json!({"name": "late"});
+    assert!(server.post(path, &gadget).await.refused(405).contains("terminating"));
+    server
+        .merge(&format!("{path}/g"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
+    server.get(path).await.refused(404);
+    server.get(&format!("{CRDS}/gadgets.test.example")).await.refused(404);
+    let server = server.restart();
+    server.get(path).await.refused(404);
+}
+
+#[tokio::test]
+async fn a_changed_schema_shows_in_old_objects() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let mut changed = crd();
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        ["added"] = json!({"type": "string", "default": "new"});
+    server
+        .merge(&format!("{CRDS}/widgets.test.example"), &json!({"spec": changed["spec"]}))
+        .await
+        .expect(200);
+    assert_eq!(server.get(&format!("{WIDGETS}/a")).await.expect(200)["spec"]["added"], "new");
+}
+
+#[tokio::test]
+async fn what_became_invalid_can_still_be_finalized() {
+    let server = Server::start();
+    let mut body = widget("a", json!({"node": "n", "count": 9}));
+    body["metadata"]["finalizers"] = json!(["x/hold"]);
+    server.post(WIDGETS, &body).await.expect(201);
+    let mut changed = crd();
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        ["count"]["maximum"] = json!(5);
+    server
+        .merge(&format!("{CRDS}/widgets.test.example"), &json!({"spec": changed["spec"]}))
+        .await
+        .expect(200);
+    server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 8}})).await.refused(422);
+    server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
+    server
+        .merge(&format!("{WIDGETS}/a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
+    server.get(&format!("{WIDGETS}/a")).await.refused(404);
+}
+
+#[tokio::test]
+async fn a_crd_that_asks_for_too_much_is_refused() {
+    let server = Server::start();
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let cases = [
+        (
+            format!("{schema}/x-kubernetes-validations/0/rule"),
+            json!("self.node.url() == ''"),
+            "url",
+        ),
+        (
+            format!("{schema}/x-kubernetes-validations/0/rule"),
+            json!("self.node ="),
+            "does not compile",
+        ),
+        (
+            format!("{schema}/x-kubernetes-validations/0/rule"),
+            json!("other.node == ''"),
+            "neither self nor oldSelf",
+        ),
+        (
+            format!("{schema}/properties/node/minLength"),
+            json!("x"),
+            "minLength: Invalid value: must be a count",
+        ),
+        ("/spec/names/plural".to_owned(), json!("gizmos"), "must be spec.names.plural"),
+        ("/spec/versions/0/storage".to_owned(), json!(false), "exactly one version"),
+        (
+            "/spec/versions/0/additionalPrinterColumns/0/jsonPath".to_owned(),
+            json!(".spec["),
+            "jsonPath",
+        ),
+        ("/spec/scope".to_owned(), json!("World"), "spec.scope: Unsupported value"),
+    ];
+    for (pointer, value, message) in cases {
+        let mut crd = gadgets();
+        *crd.pointer_mut(&pointer).unwrap() = value;
+        let told = server.post(CRDS, &crd).await.refused(422);
+        assert!(told.contains(message), "{pointer}: {told}");
+    }
+    let mut crd = gadgets();
+    crd["spec"]["names"]["kind"] = json!("Widget");
+    assert!(server.post(CRDS, &crd).await.refused(422).contains("already in use"));
+    let mut crd = gadgets();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["node"]
+        ["$ref"] = json!("#/x");
+    assert!(server.post(CRDS, &crd).await.refused(422).contains("$ref"));
+}
+
+#[tokio::test]
+async fn installing_the_same_crd_again_changes_nothing() {
+    let server = Server::start();
+    let before = server.get(CRDS).await.expect(200);
+    let server = server.restart();
+    assert_eq!(server.get(CRDS).await.expect(200), before);
+}

@@ -1,0 +1,202 @@
+//! Deleting: finalizers, preconditions, owners, namespaces.
+
+use crate::server::{Answer, Server, WIDGETS, widget};
+use serde_json::{Value, json};
+
+fn path(name: &str) -> String {
+    format!("{WIDGETS}/{name}")
+}
+
+async fn finalized(server: &Server, name: &str, finalizers: &[&str]) -> Value {
+    let mut body = widget(name, json!({"node": "n"}));
+    body["metadata"]["finalizers"] = json!(finalizers);
+    server.post(WIDGETS, &body).await.expect(201)
+}
+
+async fn owned(server: &Server, name: &str, owner: &Value, block: bool) -> Value {
+    let mut body = widget(name, json!({"node": "n"}));
+    body["metadata"]["ownerReferences"] = json!([reference(owner, block)]);
+    server.post(WIDGETS, &body).await.expect(201)
+}
+
+fn reference(owner: &Value, block: bool) -> Value {
+    json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"], "blockOwnerDeletion": block})
+}
+
+async fn names(server: &Server) -> Vec<String> {
+    let list = server.get(WIDGETS).await.expect(200);
+    list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn an_object_goes_at_once_or_with_its_last_finalizer() {
+    let server = Server::start();
+    let plain = server.widget("a", json!({"node": "n"})).await;
+    let gone = server.delete(&path("a"), &Value::Null).await.expect(200);
+    assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(gone["details"]["uid"], plain["metadata"]["uid"]);
+    server.delete(&path("a"), &Value::Null).await.refused(404);
+
+    finalized(&server, "b", &["x/one", "x/two"]).await;
+    let marked = server.delete(&path("b"), &Value::Null).await.expect(200);
+    assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(marked["metadata"]["generation"], 2);
+    assert_eq!(
+        server.delete(&path("b"), &Value::Null).await.expect(200),
+        marked,
+        "a second delete changes nothing"
+    );
+    let told = server
+        .merge(&path("b"), &json!({"metadata": {"finalizers": ["x/one", "x/two", "x/new"]}}))
+        .await
+        .refused(422);
+    assert!(told.contains("no new finalizers can be added"), "{told}");
+    server.merge(&path("b"), &json!({"metadata": {"finalizers": ["x/two"]}})).await.expect(200);
+    assert_eq!(names(&server).await, ["b"]);
+    server.merge(&path("b"), &json!({"metadata": {"finalizers": []}})).await.expect(200);
+    assert!(names(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn preconditions_hold_or_nothing_happens() {
+    let server = Server::start();
+    let object = server.widget("a", json!({"node": "n"})).await;
+    let other = json!({"preconditions": {"uid": "other"}});
+    assert!(
+        server.delete(&path("a"), &other).await.refused(409).contains("Precondition failed: UID")
+    );
+    let stale = json!({"preconditions": {"resourceVersion": "1"}});
+    assert!(
+        server
+            .delete(&path("a"), &stale)
+            .await
+            .refused(409)
+            .contains("ResourceVersion in precondition")
+    );
+    let right = json!({"kind": "DeleteOptions", "preconditions": {
+        "uid": object["metadata"]["uid"], "resourceVersion": object["metadata"]["resourceVersion"]}});
+    server.delete(&path("a"), &right).await.expect(200);
+    server.delete(&path("a"), &json!({"propagationPolicy": "Sideways"})).await.refused(422);
+}
+
+#[tokio::test]
+async fn a_collection_goes_by_selector() {
+    let server = Server::start();
+    for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
+        server.widget(name, json!({"node": node})).await;
+    }
+    let deleted = server
+        .delete(&format!("{WIDGETS}?fieldSelector=spec.node%3Dn1"), &Value::Null)
+        .await
+        .expect(200);
+    assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
+    assert_eq!(names(&server).await, ["b"]);
+}
+
+#[tokio::test]
+async fn dependents_go_with_their_last_owner() {
+    let server = Server::start();
+    let one = server.widget("one", json!({"node": "n"})).await;
+    let two = server.widget("two", json!({"node": "n"})).await;
+    let child = owned(&server, "child", &one, false).await;
+    owned(&server, "grandchild", &child, false).await;
+    let mut shared = widget("shared", json!({"node": "n"}));
+    shared["metadata"]["ownerReferences"] = json!([reference(&one, false), reference(&two, false)]);
+    server.post(WIDGETS, &shared).await.expect(201);
+
+    server.delete(&path("one"), &Value::Null).await.expect(200);
+    assert_eq!(names(&server).await, ["shared", "two"]);
+    let shared = server.get(&path("shared")).await.expect(200);
+    assert_eq!(shared["metadata"]["ownerReferences"], json!([reference(&two, false)]));
+    server.delete(&path("two"), &Value::Null).await.expect(200);
+    assert!(names(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_owner_that_never_was_takes_its_dependent_along_but_an_unknown_kind_does_not() {
+    let server = Server::start();
+    let ghost = json!({"apiVersion": "test.example/v1", "kind": "Widget", "metadata": {"name": "ghost", "uid": "1"}});
+    owned(&server, "a", &ghost, false).await;
+    let foreign = json!({"apiVersion": "elsewhere.example/v1", "kind": "Thing", "metadata": {"name": "x", "uid": "2"}});
+    owned(&server, "b", &foreign, false).await;
+    assert_eq!(names(&server).await, ["b"]);
+}
+
+#[tokio::test]
+async fn a_foreground_owner_waits_for_what_blocks_it() {
+    let server = Server::start();
+    let owner = server.widget("owner", json!({"node": "n"})).await;
+    let mut body = widget("child", json!({"node": "n"}));
+    body["metadata"]["ownerReferences"] = json!([reference(&owner, true)]);
+    body["metadata"]["finalizers"] = json!(["x/hold"]);
+    server.post(WIDGETS, &body).await.expect(201);
+    server.delete(&path("owner"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
+    let waiting = server.get(&path("owner")).await.expect(200);
+    assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    assert!(
+        server.get(&path("child")).await.expect(200)["metadata"]["deletionTimestamp"].is_string()
+    );
+    server.merge(&path("child"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert!(names(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn orphans_stay() {
+    let server = Server::start();
+    let owner = server.widget("owner", json!({"node": "n"})).await;
+    owned(&server, "child", &owner, true).await;
+    server
+        .delete(&format!("{}?propagationPolicy=Orphan", path("owner")), &Value::Null)
+        .await
+        .expect(200);
+    let child = server.get(&path("child")).await.expect(200);
+    assert_eq!(child["metadata"].get("ownerReferences"), None);
+    assert_eq!(names(&server).await, ["child"]);
+}
+
+async fn in_namespace(server: &Server, name: &str, finalizers: &[&str]) -> Answer {
+    let mut body = widget(name, json!({"node": "n"}));
+    body["metadata"]["finalizers"] = json!(finalizers);
+    server.post("/apis/test.example/v1/namespaces/rabbit-1/widgets", &body).await
+}
+
+#[tokio::test]
+async fn a_namespace_goes_when_it_is_empty() {
+    let server = Server::start();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-1"}});
+    let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
+    assert_eq!(made["status"]["phase"], "Active");
+    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "rabbit-1");
+    in_namespace(&server, "held", &["x/hold"]).await.expect(201);
+    in_namespace(&server, "free", &[]).await.expect(201);
+
+    server.delete("/api/v1/namespaces/rabbit-1", &Value::Null).await.expect(200);
+    let ending = server.get("/api/v1/namespaces/rabbit-1").await.expect(200);
+    assert_eq!(ending["status"]["phase"], "Terminating");
+    assert!(
+        ending["status"]["conditions"].to_string().contains("x/hold in 1 resource instances"),
+        "{ending}"
+    );
+    let told = in_namespace(&server, "late", &[]).await;
+    assert_eq!(told.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    assert!(told.refused(403).contains("because it is being terminated"));
+    server.get("/apis/test.example/v1/namespaces/rabbit-1/widgets/free").await.refused(404);
+    let held = "/apis/test.example/v1/namespaces/rabbit-1/widgets/held";
+    server.merge(held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    server.get("/api/v1/namespaces/rabbit-1").await.refused(404);
+    assert!(
+        server
+            .delete("/api/v1/namespaces/default", &Value::Null)
+            .await
+            .refused(403)
+            .contains("may not be deleted")
+    );
+}

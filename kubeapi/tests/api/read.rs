@@ -1,0 +1,112 @@
+//! Get and list.
+
+use crate::server::{Server, WIDGETS};
+use serde_json::{Value, json};
+
+fn names(list: &Value) -> Vec<&str> {
+    list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn lists_select() {
+    let server = Server::start();
+    for (name, node, label) in [("a", "n1", "x"), ("b", "n2", "y"), ("c", "n2", "x")] {
+        server.widget(name, json!({"node": node})).await;
+        server
+            .merge(&format!("{WIDGETS}/{name}"), &json!({"metadata": {"labels": {"l": label}}}))
+            .await
+            .expect(200);
+    }
+    let list = async |query: &str| server.get(&format!("{WIDGETS}?{query}")).await.expect(200);
+    assert_eq!(names(&list("labelSelector=l%20in%20(x)").await), ["a", "c"]);
+    assert_eq!(names(&list("labelSelector=l!%3Dx").await), ["b"]);
+    assert_eq!(names(&list("fieldSelector=spec.node%3Dn2,metadata.name!%3Db").await), ["c"]);
+    assert_eq!(names(&list("labelSelector=l%3Dx&limit=1").await), ["a"]);
+    let everywhere = server.get("/apis/test.example/v1/widgets").await.expect(200);
+    assert_eq!(everywhere["kind"], "WidgetList");
+    assert_eq!(everywhere["items"].as_array().unwrap().len(), 3);
+    assert!(
+        server
+            .get(&format!("{WIDGETS}?fieldSelector=spec.count%3D1"))
+            .await
+            .refused(400)
+            .contains("spec.count")
+    );
+    server.get(&format!("{WIDGETS}?labelSelector=a%20b")).await.refused(400);
+    server.get(&format!("{WIDGETS}?limit=x")).await.refused(400);
+    server.get(&format!("{WIDGETS}?continue=nonsense")).await.refused(400);
+    server.get(&format!("{WIDGETS}?resourceVersion=99999")).await.refused(504);
+}
+
+#[tokio::test]
+async fn a_list_can_show_an_exact_moment() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let then = server.get(WIDGETS).await.expect(200);
+    server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 2}})).await.expect(200);
+    server.widget("b", json!({"node": "n"})).await;
+    let revision = then["metadata"]["resourceVersion"].as_str().unwrap();
+    let again = server
+        .get(&format!("{WIDGETS}?resourceVersionMatch=Exact&resourceVersion={revision}"))
+        .await
+        .expect(200);
+    assert_eq!(again["items"], then["items"]);
+}
+
+#[tokio::test]
+async fn paths_that_lead_nowhere_answer_a_status() {
+    let server = Server::start();
+    for path in [
+        "/nope",
+        "/apis/none.example/v1",
+        "/apis/test.example/v2/widgets",
+        "/api/v1/pods",
+        "/api/v1/configmaps/a",
+        "/apis/test.example/v1/namespaces/default/widgets/a/scale",
+        "/api/v1/namespaces/default/configmaps/a/status",
+    ] {
+        server.get(path).await.refused(404);
+    }
+    assert_eq!(
+        server.get("/api/v1/namespaces/default/configmaps/a").await.refused(404),
+        "configmaps \"a\" not found"
+    );
+    server.post("/apis/test.example/v1/widgets", &json!({})).await.refused(405);
+    server.put(WIDGETS, &json!({})).await.refused(405);
+    server.post("/version", &json!({})).await.refused(405);
+}
+
+#[tokio::test]
+async fn discovery_names_what_is_served() {
+    let server = Server::start();
+    let groups = server.get("/apis").await.expect(200);
+    let groups: Vec<&str> = groups["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        groups,
+        ["apiextensions.k8s.io", "coordination.k8s.io", "events.k8s.io", "test.example"]
+    );
+    let resources = server.get("/apis/test.example/v1").await.expect(200);
+    assert_eq!(resources["resources"][0]["shortNames"], json!(["wd"]));
+    assert_eq!(resources["resources"][1]["name"], "widgets/status");
+    assert_eq!(server.get("/api").await.expect(200)["versions"], json!(["v1"]));
+    assert_eq!(server.get("/readyz").await.expect(200), json!("ok"));
+    assert_eq!(server.get("/version").await.expect(200)["major"], "1");
+    let index = server.get("/openapi/v3").await.expect(200);
+    let path = index["paths"]["apis/test.example/v1"]["serverRelativeURL"].as_str().unwrap();
+    let document = server.get(path).await.expect(200);
+    assert_eq!(
+        document["components"]["schemas"]["example.test.v1.Widget"]["properties"]["spec"]["properties"]
+            ["count"]["default"],
+        1
+    );
+}

@@ -1,0 +1,58 @@
+//! Tables, as kubectl asks for them.
+
+use crate::server::{Server, WIDGETS};
+use http::Request;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+async fn table(server: &Server, path: &str, accept: &str) -> Value {
+    let request = Request::builder()
+        .uri(path)
+        .header("accept", accept)
+        .body(Full::new(Bytes::new()))
+        .unwrap();
+    server.answer(request).await.expect(200)
+}
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+#[tokio::test]
+async fn columns_come_from_the_crd() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    server
+        .merge(&format!("{WIDGETS}/a/status"), &json!({"status": {"ready": true}}))
+        .await
+        .expect(200);
+    let list = table(&server, WIDGETS, TABLE).await;
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
+    let header: Vec<&str> = list["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| column["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(header, ["Name", "NODE", "READY", "AGE"]);
+    let row = &list["rows"][0];
+    assert_eq!(
+        row["cells"].as_array().unwrap().get(..3).unwrap(),
+        [json!("a"), json!("n"), json!(true)]
+    );
+    assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+    let one = table(&server, &format!("{WIDGETS}/a?includeObject=Object"), TABLE).await;
+    assert_eq!(one["rows"][0]["object"]["spec"]["node"], "n");
+    let none = table(&server, &format!("{WIDGETS}?includeObject=None"), TABLE).await;
+    assert_eq!(none["rows"][0].get("object"), None);
+}
+
+#[tokio::test]
+async fn metadata_alone() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let list = table(&server, WIDGETS, accept).await;
+    assert_eq!(list["kind"], "PartialObjectMetadataList");
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+    assert_eq!(list["items"][0].get("spec"), None);
+}

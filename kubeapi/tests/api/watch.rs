@@ -1,0 +1,211 @@
+//! Watches: order, resumption, selectors, bookmarks, expiry.
+
+use crate::server::{Server, WIDGETS, request, widget};
+use futures::StreamExt;
+use http::Method;
+use http_body_util::BodyStream;
+use kubeapi::Body;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+
+struct Watch {
+    body: BodyStream<Body>,
+    lines: VecDeque<Value>,
+}
+
+impl Watch {
+    async fn open(server: &Server, query: &str) -> Self {
+        let response = server
+            .send(request(Method::GET, &format!("{WIDGETS}?watch=true&{query}"), "", b""))
+            .await;
+        assert_eq!(response.status(), 200);
+        Self { body: BodyStream::new(response.into_body()), lines: VecDeque::new() }
+    }
+
+    /// The next event; none at the end of the stream.
+    async fn next(&mut self) -> Option<Value> {
+        while self.lines.is_empty() {
+            let frame = self.body.next().await?.unwrap().into_data().unwrap();
+            let lines = frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            self.lines.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+        }
+        self.lines.pop_front()
+    }
+
+    /// The next event as `VERB name`.
+    async fn told(&mut self) -> String {
+        let event = self.next().await.unwrap();
+        let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
+        format!("{} {name}", event["type"].as_str().unwrap())
+    }
+}
+
+fn revision(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_watch_without_revision_starts_with_what_is_there() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let mut watch = Watch::open(&server, "").await;
+    assert_eq!(watch.told().await, "ADDED a");
+    server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 2}})).await.expect(200);
+    server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
+    assert_eq!(watch.told().await, "MODIFIED a");
+    let gone = watch.next().await.unwrap();
+    assert_eq!((&gone["type"], &gone["object"]["spec"]["count"]), (&json!("DELETED"), &json!(2)));
+}
+
+#[tokio::test]
+async fn a_list_streams_with_a_bookmark_at_its_end() {
+    let server = Server::start();
+    let object = server.widget("a", json!({"node": "n"})).await;
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut watch = Watch::open(&server, query).await;
+    assert_eq!(watch.told().await, "ADDED a");
+    let mark = watch.next().await.unwrap();
+    assert_eq!(mark["type"], "BOOKMARK");
+    assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(revision(&mark["object"]), revision(&object));
+    server.get(&format!("{WIDGETS}?watch=true&sendInitialEvents=true")).await.refused(422);
+}
+
+#[tokio::test]
+async fn an_object_that_leaves_the_selector_is_gone() {
+    let server = Server::start();
+    let mut watch = Watch::open(&server, "labelSelector=a%3Db").await;
+    server.widget("a", json!({"node": "n"})).await;
+    let label = |value: Value| json!({"metadata": {"labels": {"a": value}}});
+    for value in [json!("b"), json!("c"), json!("b")] {
+        server.merge(&format!("{WIDGETS}/a"), &label(value)).await.expect(200);
+    }
+    server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 3}})).await.expect(200);
+    server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
+    for expected in ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a", "DELETED a"] {
+        assert_eq!(watch.told().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn the_last_finalizer_ends_an_object_in_one_event() {
+    let server = Server::start();
+    let mut body = widget("a", json!({"node": "n"}));
+    body["metadata"]["finalizers"] = json!(["x/y"]);
+    server.post(WIDGETS, &body).await.expect(201);
+    let mut watch = Watch::open(&server, "fieldSelector=metadata.name%3Da").await;
+    server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
+    server
+        .merge(&format!("{WIDGETS}/a"), &json!({"metadata": {"finalizers": null}}))
+        .await
+        .expect(200);
+    for expected in ["ADDED a", "MODIFIED a", "DELETED a"] {
+        assert_eq!(watch.told().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn every_event_comes_once_and_in_order() {
+    let server = Server::start();
+    let start = server.widget("start", json!({"node": "n"})).await;
+    let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&start))).await;
+    let names: Vec<String> = (0..300).map(|index| format!("w{index:03}")).collect();
+    let write = futures::future::join_all(
+        names.iter().map(|name| server.widget(name, json!({"node": "n"}))),
+    );
+    let (_, seen) = futures::join!(write, async {
+        let mut seen = Vec::new();
+        for _ in 0..names.len() {
+            seen.push(watch.next().await.unwrap()["object"].clone());
+        }
+        seen
+    });
+    let revisions: Vec<u64> = seen.iter().map(|object| revision(object).parse().unwrap()).collect();
+    assert!(revisions.is_sorted_by(|a, b| a < b));
+    let mut told: Vec<&str> =
+        seen.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
+    told.sort_unstable();
+    assert_eq!(told, names);
+}
+
+#[tokio::test]
+async fn a_revision_that_has_left_the_log_is_expired() {
+    let server = Server::with_history(8);
+    let first = server.widget("a", json!({"node": "n"})).await;
+    let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
+    for count in 0..20 {
+        server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
+    }
+    let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&first))).await;
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(watch.next().await, None);
+    let exact = format!("{WIDGETS}?resourceVersionMatch=Exact&resourceVersion={}", revision(&page));
+    server.get(&exact).await.refused(410);
+}
+
+#[tokio::test]
+async fn a_revision_of_the_future_is_expired_too() {
+    let server = Server::start();
+    let mut watch = Watch::open(&server, "resourceVersion=999999").await;
+    assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
+}
+
+#[tokio::test]
+async fn quiet_watches_are_told_how_far_the_log_is() {
+    let server = Server::with_history(40);
+    let mut watch =
+        Watch::open(&server, "allowWatchBookmarks=true&fieldSelector=spec.node%3Dquiet").await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}});
+    let noise = async {
+        for _ in 0..30 {
+            server.post("/api/v1/namespaces/default/configmaps", &map).await.expect(201);
+        }
+    };
+    let (told, ()) = futures::join!(watch.told(), noise);
+    assert_eq!(told, "BOOKMARK -");
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_it_was_asked_to() {
+    let server = Server::start();
+    let mut watch = Watch::open(&server, "timeoutSeconds=1&allowWatchBookmarks=true").await;
+    assert_eq!(watch.told().await, "BOOKMARK -");
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn watches_end_with_the_server_and_with_their_kind() {
+    let server = Server::start();
+    let mut watch = Watch::open(&server, "").await;
+    let mut crd = crate::server::crd();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["extra"] =
+        json!({"type": "string"});
+    let change = json!({"spec": crd["spec"]});
+    server
+        .merge(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.test.example",
+            &change,
+        )
+        .await
+        .expect(200);
+    assert_eq!(watch.next().await, None);
+    let mut watch = Watch::open(&server, "").await;
+    server.api.close();
+    assert_eq!(watch.next().await, None);
+    server.post(WIDGETS, &widget("a", json!({"node": "n"}))).await.refused(503);
+}
+
+#[tokio::test]
+async fn a_reader_that_falls_behind_is_told_and_costs_nothing() {
+    let server = Server::with_history(8);
+    server.widget("a", json!({"node": "n"})).await;
+    let mut watch = Watch::open(&server, "").await;
+    assert_eq!(watch.told().await, "ADDED a");
+    for count in 0..20 {
+        server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
+    }
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["reason"]), (&json!("ERROR"), &json!("Expired")));
+    assert_eq!(watch.next().await, None);
+}

@@ -1,0 +1,377 @@
+//! Create, update and patch.
+
+use crate::server::{Server, WIDGETS, request, widget};
+use http::Method;
+use serde_json::{Value, json};
+
+fn path(name: &str) -> String {
+    format!("{WIDGETS}/{name}")
+}
+
+#[tokio::test]
+async fn a_new_object_is_completed_by_the_server() {
+    let server = Server::start();
+    let mut body = widget("a", json!({"node": "n"}));
+    body["status"] = json!({"ready": true});
+    body["metadata"]["uid"] = json!("mine");
+    body["metadata"]["generation"] = json!(7);
+    let object = server.post(WIDGETS, &body).await.expect(201);
+    assert_eq!(object["spec"], json!({"node": "n", "count": 1}));
+    assert_eq!(object["metadata"]["generation"], 1);
+    assert_eq!(object["metadata"]["namespace"], "default");
+    assert_ne!(object["metadata"]["uid"], "mine");
+    assert!(object["metadata"]["creationTimestamp"].is_string());
+    assert!(object.get("status").is_none(), "status is written through its subresource only");
+}
+
+#[tokio::test]
+async fn generated_names_are_free_names() {
+    let server = Server::start();
+    let body = json!({"apiVersion": "test.example/v1", "kind": "Widget", "metadata": {"generateName": "w-"}, "spec": {"node": "n"}});
+    let first = server.post(WIDGETS, &body).await.expect(201);
+    let second = server.post(WIDGETS, &body).await.expect(201);
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    assert!(
+        name(&first).starts_with("w-") && name(&first).len() == 7 && name(&first) != name(&second)
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_created_is_told_precisely() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    assert_eq!(
+        server.post(WIDGETS, &widget("a", json!({"node": "n"}))).await.refused(409),
+        "widgets.test.example \"a\" already exists"
+    );
+    let elsewhere = "/apis/test.example/v1/namespaces/nowhere/widgets";
+    assert_eq!(
+        server.post(elsewhere, &widget("a", json!({"node": "n"}))).await.refused(404),
+        "namespaces \"nowhere\" not found"
+    );
+    let cases = [
+        (json!({}), "spec.node: Required value"),
+        (
+            json!({"node": 1}),
+            "spec.node: Invalid value: \"integer\": spec.node in body must be of type string: \"integer\"",
+        ),
+        (
+            json!({"node": ""}),
+            "spec.node: Invalid value: \"\": spec.node in body should be at least 1 chars long",
+        ),
+        (
+            json!({"node": "n", "count": -1}),
+            "spec.count: Invalid value: -1: spec.count in body should be greater than or equal to 0",
+        ),
+        (
+            json!({"node": "n", "count": 3_000_000_000_u64}),
+            "spec.count: Invalid value: 3000000000: spec.count in body must be of type int32: 3000000000",
+        ),
+        (
+            json!({"node": "n", "mode": "x"}),
+            "spec.mode: Unsupported value: \"x\": supported values: \"on\", \"off\"",
+        ),
+        (json!({"node": "n", "items": [{}]}), "spec.items[0].name: Required value"),
+        (
+            json!({"node": "n", "items": [{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d"}]}),
+            "spec.items: Too many: 4: must have at most 3 items",
+        ),
+        (json!({"node": "bad"}), "spec: Invalid value: \"object\": node may not be bad"),
+        (json!({"node": "n", "port": 1.5}), "spec.port in body must be of type integer,string"),
+    ];
+    for (spec, message) in cases {
+        let answer = server.post(WIDGETS, &widget("b", spec)).await;
+        let cause = answer.body["details"]["causes"][0].clone();
+        let told = answer.refused(422);
+        assert!(told.starts_with("Widget.test.example \"b\" is invalid: "), "{told}");
+        assert!(told.contains(message), "{told}");
+        assert!(message.starts_with(cause["field"].as_str().unwrap()), "{cause}");
+    }
+    assert_eq!(server.get(WIDGETS).await.expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn metadata_follows_the_rules() {
+    let server = Server::start();
+    for (pointer, value, message) in [
+        (
+            "/metadata/name",
+            json!("Upper"),
+            "metadata.name: Invalid value: \"Upper\": a lowercase RFC 1123 subdomain",
+        ),
+        (
+            "/metadata/name",
+            json!(""),
+            "metadata.name: Required value: name or generateName is required",
+        ),
+        ("/metadata/labels", json!({"a": "b c"}), "metadata.labels: Invalid value: \"b c\""),
+        ("/metadata/labels", json!({"-a": "b"}), "metadata.labels: Invalid value: \"-a\""),
+        ("/metadata/finalizers", json!(["a b"]), "metadata.finalizers: Invalid value: \"a b\""),
+        (
+            "/metadata/ownerReferences",
+            json!([{"apiVersion": "v1", "kind": "X", "name": "x", "uid": ""}]),
+            "metadata.ownerReferences[0].uid",
+        ),
+    ] {
+        let mut body = widget("a", json!({"node": "n"}));
+        body["metadata"][pointer.rsplit('/').next().unwrap()] = value;
+        let told = server.post(WIDGETS, &body).await.refused(422);
+        assert!(told.contains(message), "{told}");
+    }
+    let mut body = widget("a", json!({"node": "n"}));
+    body["metadata"]["namespace"] = json!("other");
+    assert!(
+        server.post(WIDGETS, &body).await.refused(400).contains("does not match the namespace")
+    );
+    body["metadata"] = json!({"name": "a", "labels": 1});
+    assert!(server.post(WIDGETS, &body).await.refused(400).contains("metadata cannot be read"));
+}
+
+#[tokio::test]
+async fn unknown_fields_are_dropped_told_or_refused() {
+    let server = Server::start();
+    let body = widget(
+        "a",
+        json!({"node": "n", "free": {"any": {"thing": 1}}, "typo": 1, "items": [{"name": "x", "nope": 2}]}),
+    );
+    let strict =
+        server.post(&format!("{WIDGETS}?fieldValidation=Strict"), &body).await.refused(400);
+    assert!(strict.contains("strict decoding error: unknown field \"spec.items[0].nope\", unknown field \"spec.typo\""), "{strict}");
+    let silent = server.post(&format!("{WIDGETS}?fieldValidation=Ignore&dryRun=All"), &body).await;
+    assert!(silent.warnings.is_empty());
+    let answer = server.post(WIDGETS, &body).await;
+    assert_eq!(
+        answer.warnings,
+        [
+            "299 - \"unknown field \\\"spec.items[0].nope\\\"\"",
+            "299 - \"unknown field \\\"spec.typo\\\"\""
+        ]
+    );
+    let object = answer.expect(201);
+    assert_eq!(
+        object["spec"],
+        json!({"node": "n", "count": 1, "free": {"any": {"thing": 1}}, "items": [{"name": "x", "size": 7}]})
+    );
+}
+
+#[tokio::test]
+async fn nulls_of_go_clients_count_as_absent() {
+    let server = Server::start();
+    let object =
+        server.widget("a", json!({"node": "n", "count": null, "mode": null, "note": null})).await;
+    assert_eq!(object["spec"], json!({"node": "n", "count": 1, "note": null}));
+}
+
+#[tokio::test]
+async fn a_put_replaces_under_the_revision_it_read() {
+    let server = Server::start();
+    let first = server.widget("a", json!({"node": "n", "mode": "on"})).await;
+    let mut second = first.clone();
+    second["spec"] = json!({"node": "n", "count": 5});
+    second["status"] = json!({"ready": true});
+    let stored = server.put(&path("a"), &second).await.expect(200);
+    assert_eq!(stored["spec"], json!({"node": "n", "count": 5}));
+    assert_eq!(stored["metadata"]["generation"], 2);
+    assert!(stored.get("status").is_none());
+
+    assert!(
+        server.put(&path("a"), &second).await.refused(409).contains("the object has been modified")
+    );
+    second["metadata"]["resourceVersion"] = Value::Null;
+    assert!(
+        server
+            .put(&path("a"), &second)
+            .await
+            .refused(422)
+            .contains("must be specified for an update")
+    );
+    let mut other = stored.clone();
+    other["metadata"]["uid"] = json!("another");
+    assert!(server.put(&path("a"), &other).await.refused(409).contains("Precondition failed: UID"));
+    other = stored.clone();
+    other["metadata"]["name"] = json!("b");
+    assert!(
+        server
+            .put(&path("a"), &other)
+            .await
+            .refused(400)
+            .contains("does not match the name on the URL")
+    );
+    other = stored.clone();
+    other["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");
+    assert!(server.put(&path("a"), &other).await.refused(422).contains("field is immutable"));
+    other = stored.clone();
+    other["spec"]["node"] = json!("m");
+    assert!(server.put(&path("a"), &other).await.refused(422).contains("node is immutable"));
+    assert!(
+        server
+            .put(&path("zz"), &widget("zz", json!({"node": "n"})))
+            .await
+            .refused(404)
+            .contains("not found")
+    );
+    assert_eq!(server.get(&path("a")).await.expect(200), stored);
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_is_no_write() {
+    let server = Server::start();
+    let object = server.widget("a", json!({"node": "n"})).await;
+    assert_eq!(server.put(&path("a"), &object).await.expect(200), object);
+    assert_eq!(
+        server
+            .merge(&path("a"), &json!({"spec": {"count": 1}, "metadata": {"labels": {}}}))
+            .await
+            .expect(200),
+        object
+    );
+    assert_eq!(
+        server
+            .merge(&format!("{}/status", path("a")), &json!({"spec": {"count": 9}}))
+            .await
+            .expect(200),
+        object
+    );
+    let list = server.get(WIDGETS).await.expect(200);
+    assert_eq!(list["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test]
+async fn the_status_subresource_writes_status_only() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let body = json!({"status": {"ready": true, "unknown": 1}, "spec": {"count": 9}, "metadata": {"labels": {"a": "b"}, "finalizers": ["x/y"]}});
+    let object = server.merge(&format!("{}/status", path("a")), &body).await.expect(200);
+    assert_eq!(object["status"], json!({"ready": true}));
+    assert_eq!(object["spec"]["count"], 1);
+    assert_eq!(object["metadata"].get("labels"), None);
+    assert_eq!(object["metadata"].get("finalizers"), None);
+    assert_eq!(object["metadata"]["generation"], 1);
+    assert!(
+        server
+            .merge(&format!("{}/status", path("a")), &json!({"status": {"ready": "x"}}))
+            .await
+            .refused(422)
+            .contains("status.ready")
+    );
+    let told = server
+        .merge(&format!("{}/status", path("a")), &json!({"status": {"since": "soon"}}))
+        .await
+        .refused(422);
+    assert!(told.contains("status.since in body must be of type date-time"), "{told}");
+    let kept = server
+        .merge(&path("a"), &json!({"status": {"ready": false}, "spec": {"count": 2}}))
+        .await
+        .expect(200);
+    assert_eq!(kept["status"], json!({"ready": true}));
+    assert_eq!(kept["metadata"]["generation"], 2);
+    assert_eq!(server.get(&format!("{}/status", path("a"))).await.expect(200), kept);
+}
+
+async fn patch(server: &Server, media_type: &str, body: &Value) -> crate::server::Answer {
+    server.answer(request(Method::PATCH, &path("a"), media_type, body.to_string().as_bytes())).await
+}
+
+#[tokio::test]
+async fn json_patches_apply_whole_or_not_at_all() {
+    let server = Server::start();
+    let object = server.widget("a", json!({"node": "n"})).await;
+    let media_type = "application/json-patch+json";
+    let half = json!([{"op": "replace", "path": "/spec/count", "value": 5}, {"op": "test", "path": "/spec/node", "value": "x"}]);
+    patch(&server, media_type, &half).await.refused(422);
+    patch(&server, media_type, &json!([{"op": "remove", "path": "/spec/absent"}]))
+        .await
+        .refused(422);
+    patch(&server, media_type, &json!([{"op": "jump"}])).await.refused(400);
+    assert_eq!(server.get(&path("a")).await.expect(200), object);
+    let good = json!([{"op": "test", "path": "/spec/node", "value": "n"}, {"op": "add", "path": "/spec/items", "value": [{"name": "i"}]}]);
+    let patched = patch(&server, media_type, &good).await.expect(200);
+    assert_eq!(patched["spec"]["items"], json!([{"name": "i", "size": 7}]));
+}
+
+#[tokio::test]
+async fn merge_patches_check_the_revision_they_name() {
+    let server = Server::start();
+    let object = server.widget("a", json!({"node": "n"})).await;
+    let old = object["metadata"]["resourceVersion"].clone();
+    let body = |count: u32| json!({"metadata": {"resourceVersion": old}, "spec": {"count": count}});
+    server.merge(&path("a"), &body(2)).await.expect(200);
+    server.merge(&path("a"), &body(3)).await.refused(409);
+    server.merge(&path("a"), &json!({"metadata": {"name": "b"}})).await.refused(422);
+    let told = server
+        .merge(&format!("{}?fieldValidation=Strict", path("a")), &json!({"spec": {"typo": 1}}))
+        .await
+        .refused(422);
+    assert!(told.contains("unknown field \"spec.typo\""), "{told}");
+}
+
+#[tokio::test]
+async fn patches_that_are_not_implemented_say_so() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let told = patch(&server, "application/apply-patch+yaml", &json!({})).await.refused(415);
+    assert!(told.contains("server-side apply"), "{told}");
+    patch(&server, "application/strategic-merge-patch+json", &json!({})).await.refused(415);
+    patch(&server, "text/plain", &json!({})).await.refused(415);
+}
+
+#[tokio::test]
+async fn a_dry_run_leaves_nothing_behind() {
+    let server = Server::start();
+    let before = server.get(WIDGETS).await.expect(200);
+    let draft = server
+        .post(&format!("{WIDGETS}?dryRun=All"), &widget("a", json!({"node": "n"})))
+        .await
+        .expect(201);
+    assert_eq!(draft["spec"]["count"], 1);
+    assert_eq!(draft["metadata"].get("resourceVersion"), None);
+    assert_eq!(server.get(WIDGETS).await.expect(200), before);
+    let object = server.widget("a", json!({"node": "n"})).await;
+    server.delete(&format!("{}?dryRun=All", path("a")), &Value::Null).await.expect(200);
+    assert_eq!(server.get(&path("a")).await.expect(200), object);
+    server
+        .post(&format!("{WIDGETS}?dryRun=Some"), &widget("b", json!({"node": "n"})))
+        .await
+        .refused(400);
+}
+
+#[tokio::test]
+async fn everything_is_there_after_a_restart() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    server.widget("b", json!({"node": "n"})).await;
+    server.delete(&path("b"), &Value::Null).await.expect(200);
+    let before = server.get(WIDGETS).await.expect(200);
+    let server = server.restart();
+    assert_eq!(server.get(WIDGETS).await.expect(200), before);
+    let next = server.widget("c", json!({"node": "n"})).await;
+    let number = |object: &Value| {
+        object["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(number(&next) > number(&before));
+}
+
+#[tokio::test]
+async fn a_small_patch_cannot_make_a_large_object() {
+    let server = Server::start();
+    let object =
+        server.widget("a", json!({"node": "n", "free": {"x": {"y": "z".repeat(1000)}}})).await;
+    let media_type = "application/json-patch+json";
+    let doubling: Vec<Value> =
+        (0..40).map(|index| json!({"op": "copy", "from": "/spec/free", "path": format!("/spec/free/c{index}")})).collect();
+    patch(&server, media_type, &json!(doubling)).await.refused(413);
+    let nesting = "/x".repeat(150);
+    patch(
+        &server,
+        media_type,
+        &json!([{"op": "add", "path": format!("/spec/free{nesting}"), "value": 1}]),
+    )
+    .await
+    .refused(413);
+    let mut deep = json!(1);
+    for _ in 0..110 {
+        deep = json!([deep]);
+    }
+    server.merge(&path("a"), &json!({"spec": {"free": deep}})).await.refused(422);
+    assert_eq!(server.get(&path("a")).await.expect(200), object);
+}

@@ -1,0 +1,5 @@
+//! NnfNodeBlockStorage: namespaces on the drives, and who reaches them.
+
+pub mod desired;
+pub mod reconcile;
+pub mod report;

@@ -1,0 +1,187 @@
+//! Brings one NnfNodeBlockStorage to what it asks for.
+
+use std::collections::BTreeSet;
+
+use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus, names::finalizer};
+use clientmount_agent::error::Failure;
+use storage::{
+    ConvergeError, Desired,
+    desired::{AllocationId, ObjectUid},
+    observed::NamespaceOwner,
+};
+
+use super::{
+    desired::{desired, uid},
+    report::{self, Outcome},
+};
+use crate::{
+    chassis::Chassis,
+    failure::{combined, no_room},
+    pass::{Context, Pass},
+    world::Key,
+    write::{WriteError, has_finalizer},
+};
+
+/// Allocates and grants access, or on deletion gives everything back.
+///
+/// `in_use` tells whether the NnfNodeStorage on it exists.
+///
+/// # Errors
+/// When a write did not happen.
+pub async fn reconcile(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    chassis: &Chassis,
+    in_use: bool,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    if object.metadata.deletion_timestamp.is_some() {
+        return leave(context, object, chassis, in_use, pass).await;
+    }
+    let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
+    allocate(context, &object, chassis, pass).await
+}
+
+async fn allocate(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    chassis: &Chassis,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let wanted = match desired(object, chassis) {
+        Ok(wanted) => wanted,
+        Err(error) => return refuse(context, object, &Failure::from(&error), pass).await,
+    };
+    let outcomes = context.converge(wanted.iter().cloned().map(Desired::Allocated).collect()).await;
+    if outcomes.iter().flatten().any(|converged| !converged.steps.is_empty()) {
+        pass.wakes.push(Key::Node);
+    }
+    let back = report::to_roll_back(object, &wanted, &outcomes);
+    roll_back(context, object, &back, pass).await;
+    let failure = failure(&outcomes);
+    if let Some(failure) = &failure {
+        pass.failed(object, failure);
+    }
+    let error = failure.map(|it| context.resource_error(&it, ""));
+    let status = report::status(object, &wanted, &outcomes, &back, &context.started, error);
+    write(context, object, status, pass).await
+}
+
+/// A lack of room is the whole answer: what else failed beside it is given back anyway.
+fn failure(outcomes: &[Outcome]) -> Option<Failure> {
+    let failed: Vec<(usize, &ConvergeError)> = outcomes
+        .iter()
+        .enumerate()
+        .filter_map(|(index, outcome)| Some((index, outcome.as_ref().err()?)))
+        .collect();
+    if let Some((index, error)) = failed.iter().find(|(_, error)| report::is_lack_of_room(error)) {
+        return Some(no_room(*index, error));
+    }
+    let told = |(index, error): &(usize, &ConvergeError)| {
+        (format!("allocation {index}"), Failure::of_convergence(error))
+    };
+    combined(&failed.iter().map(told).collect::<Vec<_>>())
+}
+
+async fn roll_back(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    back: &[AllocationId],
+    pass: &mut Pass,
+) {
+    if back.is_empty() {
+        return;
+    }
+    let results = context.converge(back.iter().copied().map(Desired::Released).collect()).await;
+    pass.wakes.push(Key::Node);
+    for (id, error) in
+        back.iter().zip(&results).filter_map(|(id, result)| Some((id, result.as_ref().err()?)))
+    {
+        let mut failure = Failure::of_convergence(error);
+        failure.debug = format!("give back allocation {id}: {}", failure.debug);
+        pass.failed(object, &failure);
+    }
+}
+
+/// Until the file systems on it are gone the devices stay, and their paths are kept right; then everything goes.
+async fn leave(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    chassis: &Chassis,
+    in_use: bool,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
+        return Ok(());
+    }
+    if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
+        let status = object.status.as_ref();
+        let to_refresh = status
+            .is_some_and(|status| status.ready && !report::is_current(status, &context.started));
+        return match (in_use, to_refresh) {
+            (true, true) => allocate(context, object, chassis, pass).await,
+            (true, false) => Ok(()),
+            // Its NnfNodeStorage was removed by force; the finalizer is this agent's, and nobody else takes it off.
+            (false, _) => {
+                pass.wakes
+                    .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
+                pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
+            }
+        };
+    }
+    match release(context, object).await {
+        Ok(()) => {
+            pass.wakes.push(Key::Node);
+            pass.without_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await
+        }
+        Err(failure) => refuse(context, object, &failure, pass).await,
+    }
+}
+
+/// Gives back every namespace of the object: those its spec names, and whatever else its uid is on.
+async fn release(context: &Context, object: &NnfNodeBlockStorage) -> Result<(), Failure> {
+    let owner = uid(object).map_err(|error| Failure::from(&error))?;
+    let ids = owned(context, owner).await?;
+    let results = context.converge(ids.iter().copied().map(Desired::Released).collect()).await;
+    let failed = |(id, result): (&AllocationId, &Result<_, ConvergeError>)| {
+        Some((
+            format!("give back allocation {}", id.index),
+            Failure::of_convergence(result.as_ref().err()?),
+        ))
+    };
+    let failures: Vec<_> = ids.iter().zip(&results).filter_map(failed).collect();
+    combined(&failures).map_or(Ok(()), Err)
+}
+
+async fn owned(context: &Context, owner: ObjectUid) -> Result<BTreeSet<AllocationId>, Failure> {
+    let [inventory] = &context.converge(vec![Desired::Inventory]).await[..] else {
+        return Ok(BTreeSet::new());
+    };
+    let inventory = inventory.as_ref().map_err(Failure::of_convergence)?;
+    let owners = inventory.observed.namespaces.iter().filter_map(|it| match &it.owner {
+        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) if id.owner == owner => Some(*id),
+        NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Foreign(_) => None,
+    });
+    Ok(owners.collect())
+}
+
+async fn refuse(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    failure: &Failure,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    pass.failed(object, failure);
+    let status = report::refused(object, context.resource_error(failure, ""));
+    write(context, object, status, pass).await
+}
+
+async fn write(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    status: NnfNodeBlockStorageStatus,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let after = NnfNodeBlockStorage { status: Some(status), ..object.clone() };
+    pass.status(context, object, &after).await
+}

@@ -1,0 +1,255 @@
+//! What became of a NnfNodeBlockStorage: its status, from what was seen on the drives. Pure.
+
+use api::{
+    NnfNodeBlockStorage, NnfNodeBlockStorageStatus, ResourceError,
+    nnf_node_block_storage::{
+        NnfNodeBlockStorageAccessStatus, NnfNodeBlockStorageAllocationStatus,
+        NnfNodeBlockStorageDeviceStatus,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use storage::{
+    ConvergeError, Converged, Observed, Step,
+    desired::{Allocation, AllocationId, Endpoint},
+    observed::{Namespace, NamespaceOwner},
+    plan::RejectionClass,
+};
+
+/// One allocation after it was worked on.
+pub type Outcome = Result<Converged, ConvergeError>;
+
+/// The status after every allocation converged or failed.
+///
+/// An allocation that failed keeps what was last known of it, and then the paths are not vouched for: `podStartTime`
+/// moves to `started` only when all of them were seen. `rolled_back` allocations are shown as never made.
+#[must_use]
+pub fn status(
+    object: &NnfNodeBlockStorage,
+    wanted: &[Allocation],
+    outcomes: &[Outcome],
+    rolled_back: &[AllocationId],
+    started: &Time,
+    error: Option<ResourceError>,
+) -> NnfNodeBlockStorageStatus {
+    let before = object.status.clone().unwrap_or_default();
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let allocations: Vec<_> = wanted
+        .iter()
+        .zip(outcomes)
+        .enumerate()
+        .map(|(index, (allocation, outcome))| match outcome {
+            _ if rolled_back.contains(&allocation.id) => {
+                NnfNodeBlockStorageAllocationStatus::default()
+            }
+            Ok(converged) => made(&format!("{name}-{index}"), allocation, &converged.observed),
+            Err(_) => before.allocations.get(index).cloned().unwrap_or_default(),
+        })
+        .collect();
+    let all_seen = outcomes.iter().all(Result::is_ok);
+    NnfNodeBlockStorageStatus {
+        ready: allocations.iter().all(|it| !it.devices.is_empty()) && (all_seen || before.ready),
+        pod_start_time: if all_seen { Some(started.clone()) } else { before.pod_start_time },
+        allocations,
+        error,
+    }
+}
+
+/// The status when the object could not be acted on at all: as it was, with the error.
+#[must_use]
+pub fn refused(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
+    NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
+}
+
+/// What to give back when the object cannot have all it asks for: what this very pass made and nobody was told of.
+///
+/// Anything older stays whatever happens to the others: it may hold a job's data, even if its status was lost.
+#[must_use]
+pub fn to_roll_back(
+    object: &NnfNodeBlockStorage,
+    wanted: &[Allocation],
+    outcomes: &[Outcome],
+) -> Vec<AllocationId> {
+    if !outcomes.iter().any(|it| it.as_ref().is_err_and(is_lack_of_room)) {
+        return Vec::new();
+    }
+    let reported = |index: usize| {
+        let status = object.status.as_ref().and_then(|status| status.allocations.get(index));
+        status.is_some_and(|it| !it.devices.is_empty())
+    };
+    let is_new = |converged: &Converged| {
+        converged.steps.iter().any(|step| matches!(step, Step::CreateNamespace { .. }))
+    };
+    let made = wanted.iter().zip(outcomes).enumerate();
+    let new = made
+        .filter(|(index, (_, outcome))| outcome.as_ref().is_ok_and(is_new) && !reported(*index));
+    new.map(|(_, (allocation, _))| allocation.id).collect()
+}
+
+/// Whether this is a lack of room, which the workload manager answers by going elsewhere.
+#[must_use]
+pub fn is_lack_of_room(error: &ConvergeError) -> bool {
+    matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
+}
+
+fn made(
+    pool: &str,
+    allocation: &Allocation,
+    observed: &Observed,
+) -> NnfNodeBlockStorageAllocationStatus {
+    let ours: Vec<&Namespace> = observed
+        .namespaces
+        .iter()
+        .filter(|it| it.owner == NamespaceOwner::Ours(allocation.id))
+        .collect();
+    let devices: Vec<_> = ours.iter().map(|namespace| device(namespace)).collect();
+    let granted = allocation
+        .access
+        .iter()
+        .filter(|it| ours.iter().all(|namespace| namespace.access.contains(&it.node)));
+    let accesses = granted.map(|it| {
+        let device_paths = match it.endpoint {
+            Endpoint::Rabbit => ours
+                .iter()
+                .filter_map(|it| Some(it.device.as_ref()?.display().to_string()))
+                .collect(),
+            Endpoint::Compute(_) => Vec::new(),
+        };
+        let storage_group_id = format!("{pool}-{}", it.endpoint.number());
+        (it.node.to_string(), NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id })
+    });
+    NnfNodeBlockStorageAllocationStatus {
+        accesses: if ours.is_empty() { Default::default() } else { accesses.collect() },
+        capacity_allocated: devices.iter().map(|device| device.capacity_allocated).sum(),
+        storage_pool_id: if ours.is_empty() { String::new() } else { pool.to_owned() },
+        devices,
+    }
+}
+
+fn device(namespace: &Namespace) -> NnfNodeBlockStorageDeviceStatus {
+    NnfNodeBlockStorageDeviceStatus {
+        nqn: namespace.id.subsystem.to_string(),
+        namespace_id: namespace.id.nsid.to_string(),
+        capacity_allocated: i64::try_from(namespace.size).unwrap_or(i64::MAX),
+    }
+}
+
+/// Whether the paths in this status hold for the agent that started at `started`: Kubernetes keeps whole seconds.
+#[must_use]
+pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
+    status.ready
+        && status
+            .pod_start_time
+            .as_ref()
+            .is_some_and(|at| at.0.as_second() == started.0.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use storage::Rejection;
+
+    use super::*;
+    use crate::{block_storage::desired::desired, samples};
+
+    fn old(allocation: &Allocation) -> Outcome {
+        Ok(Converged { steps: Vec::new(), observed: seen(allocation) })
+    }
+
+    fn new(allocation: &Allocation) -> Outcome {
+        let drive = "nqn.2026-01.io.warren:d0".parse().unwrap();
+        let step = Step::CreateNamespace { allocation: allocation.id, drive, size: 4096 };
+        Ok(Converged { steps: vec![step], observed: seen(allocation) })
+    }
+
+    fn seen(allocation: &Allocation) -> Observed {
+        let namespace = |nsid: u32| Namespace {
+            id: storage::desired::NamespaceId {
+                subsystem: "nqn.2026-01.io.warren:d0".parse().unwrap(),
+                nsid,
+            },
+            owner: NamespaceOwner::Ours(allocation.id),
+            size: 4096,
+            access: allocation.access.iter().map(|it| it.node.clone()).collect(),
+            device: Some(format!("/dev/loop{nsid}").into()),
+        };
+        let mut foreign = namespace(9);
+        foreign.owner = NamespaceOwner::Foreign("no owner".into());
+        Observed { namespaces: vec![namespace(3), foreign, namespace(4)], ..Observed::default() }
+    }
+
+    fn full() -> Outcome {
+        let full = Rejection::InsufficientCapacity { asked: 8, largest: 4, capacity: 4, drives: 1 };
+        Err(ConvergeError::Rejected(full))
+    }
+
+    #[test]
+    fn the_status_has_the_shape_that_central_controllers_read() {
+        let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01", "compute-03"])]);
+        let wanted = desired(&object, &samples::chassis()).unwrap();
+        let started = samples::started();
+        let status = status(&object, &wanted, &[old(&wanted[0])], &[], &started, None);
+        assert_eq!(
+            serde_json::to_value(&status).unwrap(),
+            json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [{
+                "accesses": {
+                    "rabbit-1": {"storageGroupId": "default-job-7-0-xfs-0-0-0", "devicePaths": ["/dev/loop3", "/dev/loop4"]},
+                    "compute-01": {"storageGroupId": "default-job-7-0-xfs-0-0-1"},
+                    "compute-03": {"storageGroupId": "default-job-7-0-xfs-0-0-7"}},
+                "devices": [
+                    {"NQN": "nqn.2026-01.io.warren:d0", "namespaceId": "3", "capacityAllocated": 4096},
+                    {"NQN": "nqn.2026-01.io.warren:d0", "namespaceId": "4", "capacityAllocated": 4096}],
+                "capacityAllocated": 8192,
+                "storagePoolId": "default-job-7-0-xfs-0-0"}]})
+        );
+        assert!(is_current(&status, &started));
+        assert!(!is_current(&status, &"2026-06-01T07:12:10Z".parse().map(Time).unwrap()));
+    }
+
+    #[test]
+    fn out_of_room_gives_back_what_this_pass_made() {
+        let object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
+        let wanted = desired(&object, &samples::chassis()).unwrap();
+        let outcomes = [new(&wanted[0]), full()];
+        let back = to_roll_back(&object, &wanted, &outcomes);
+        assert_eq!(back, [wanted[0].id]);
+        let status = status(&object, &wanted, &outcomes, &back, &samples::started(), None);
+        assert_eq!(
+            serde_json::to_value(status).unwrap(),
+            json!({"ready": false, "allocations": [{}, {}]})
+        );
+    }
+
+    #[test]
+    fn out_of_room_never_takes_what_was_there_before() {
+        let mut object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
+        let wanted = desired(&object, &samples::chassis()).unwrap();
+        assert!(
+            to_roll_back(&object, &wanted, &[old(&wanted[0]), full()]).is_empty(),
+            "its status may have been lost"
+        );
+        let both = [old(&wanted[0]), Ok(Converged::default())];
+        object.status = Some(status(&object, &wanted, &both, &[], &samples::started(), None));
+        assert!(
+            to_roll_back(&object, &wanted, &[new(&wanted[0]), full()]).is_empty(),
+            "it was reported"
+        );
+        assert!(
+            to_roll_back(&object, &wanted, &[new(&wanted[0]), new(&wanted[1])]).is_empty(),
+            "there is room"
+        );
+    }
+
+    #[test]
+    fn a_failure_keeps_what_is_known_and_does_not_vouch_for_paths() {
+        let mut object = samples::block_storage(&[(8, &["rabbit-1"])]);
+        let wanted = desired(&object, &samples::chassis()).unwrap();
+        object.status =
+            Some(status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None));
+        let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
+        let failed = Err(ConvergeError::NotConverging { rounds: 6, next: String::new() });
+        let after = status(&object, &wanted, &[failed], &[], &later, Some(ResourceError::new("x")));
+        let before = object.status.unwrap();
+        assert_eq!(after.allocations, before.allocations);
+        assert!(after.ready && !is_current(&after, &later));
+    }
+}

@@ -1,0 +1,193 @@
+//! Brings one ClientMount of this rabbit to what it asks for.
+
+use std::sync::Arc;
+
+use api::{ClientMount, client_mount::ClientMountDeviceReference, names::finalizer};
+use clientmount_agent::{
+    claims::{Claimant, Claims},
+    desired::{self, Goal, MountUnits, ReferenceError},
+    error::Failure,
+    reconcile::{self, Outcome},
+    report,
+    site::Site,
+};
+use kube::ResourceExt;
+use storage::desired::NamespaceId;
+
+use crate::{
+    failure::combined,
+    node_storage::desired::namespaces,
+    pass::{Context, Pass},
+    world::World,
+    write::{WriteError, has_finalizer},
+};
+
+/// What to do about a ClientMount.
+#[derive(Debug)]
+pub enum Work {
+    /// Bring these units to their goal.
+    Units(MountUnits),
+    /// Tell why nothing is done.
+    Refuse(Goal, Failure),
+}
+
+/// The units of an object, or why there are none. Pure.
+///
+/// # Errors
+/// When the object as a whole cannot be worked on.
+pub fn units(
+    object: &ClientMount,
+    goal: Goal,
+    world: &World,
+    site: &Site,
+) -> Result<MountUnits, Failure> {
+    let profile = world.profile(object);
+    let profile = profile.as_ref().map(|it| &**it).map_err(String::as_str);
+    let references = |reference: &ClientMountDeviceReference| follow(reference, world, site);
+    desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
+}
+
+/// The namespaces behind a reference: those of the block storage of that name, the only one when it is shared.
+fn follow(
+    reference: &ClientMountDeviceReference,
+    world: &World,
+    site: &Site,
+) -> Result<Vec<NamespaceId>, ReferenceError> {
+    let not_ready = |why: String| ReferenceError::NotReady(why);
+    let name = reference.object_reference.name.as_deref().unwrap_or_default();
+    let namespace = reference.object_reference.namespace.as_deref().unwrap_or_default();
+    if namespace != site.node.as_str() {
+        return Err(not_ready(format!(
+            "{namespace}/{name} is not on this rabbit: refer to an object in namespace {}",
+            site.node
+        )));
+    }
+    let block = world.block_storage(name);
+    let block = block.ok_or_else(|| {
+        not_ready(format!("NnfNodeBlockStorage {namespace}/{name} does not exist"))
+    })?;
+    let index = usize::try_from(reference.allocation_index()).unwrap_or(usize::MAX);
+    let place = if block.spec.shared_allocation { 0 } else { index };
+    let found = namespaces(block, place)
+        .map_err(|error| not_ready(clientmount_agent::error::chain(&error)))?;
+    if found.is_empty() {
+        return Err(not_ready(format!(
+            "NnfNodeBlockStorage {namespace}/{name} has no devices for allocation {place} yet"
+        )));
+    }
+    Ok(found)
+}
+
+/// What to do about an object now, its mount points claimed; and the uids of others whose standing this changed.
+pub fn prepare(
+    object: &ClientMount,
+    world: &World,
+    site: &Site,
+    claims: &mut Claims,
+) -> (Work, Vec<String>) {
+    let goal = match Goal::of(object) {
+        Ok(goal) => goal,
+        Err(error) => return (Work::Refuse(Goal::Mounted, Failure::from(&error)), Vec::new()),
+    };
+    let units = match units(object, goal, world, site) {
+        Ok(units) => units,
+        Err(failure) => {
+            return (
+                Work::Refuse(goal, failure),
+                claims.release(&object.uid().unwrap_or_default()),
+            );
+        }
+    };
+    let paths = if units.refused() { Vec::new() } else { units.mount_points().cloned().collect() };
+    let claimant = Claimant::of(object);
+    let uid = claimant.uid.clone();
+    let moved = claims.set(claimant, goal, paths);
+    let work = match claims.conflict(&uid) {
+        Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
+        None => Work::Units(units),
+    };
+    (work, moved)
+}
+
+/// Mounts or unmounts, and says how it went; on deletion lets the object go when nothing of it is left.
+///
+/// # Errors
+/// When a write did not happen.
+pub async fn reconcile(
+    context: &Context,
+    object: &ClientMount,
+    work: Work,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let deleted = object.metadata.deletion_timestamp.is_some();
+    if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
+        return Ok(());
+    }
+    let object = if deleted {
+        object.clone()
+    } else {
+        pass.with_finalizer(context, object, finalizer::CLIENT_MOUNT).await?
+    };
+    let count = object.spec.mounts.len();
+    let (outcome, unreadable) = match work {
+        // What cannot be understood was never mounted.
+        Work::Refuse(..) if deleted => return release(context, &object, pass).await,
+        Work::Refuse(goal, failure) => (Outcome::refused(goal, count, failure), 0),
+        Work::Units(units) => {
+            let unreadable = units.mounts.iter().filter(|mount| mount.is_err()).count();
+            (converge(context, units).await, unreadable)
+        }
+    };
+    if deleted && outcome.failures.len() == unreadable {
+        return release(context, &object, pass).await;
+    }
+    note(&object, &outcome, pass);
+    let after =
+        ClientMount { status: Some(report::status(&context.node, &outcome)), ..object.clone() };
+    pass.status(context, &object, &after).await
+}
+
+async fn converge(context: &Context, units: MountUnits) -> Outcome {
+    let converger = Arc::clone(&context.converger);
+    context.blocking(move || reconcile::converge(&converger, &units)).await
+}
+
+/// One line in the log, whatever the number of mounts.
+fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
+    let failures: Vec<_> = outcome
+        .failures
+        .iter()
+        .map(|failed| {
+            (failed.path.clone().unwrap_or_else(|| "all mounts".to_owned()), failed.failure.clone())
+        })
+        .collect();
+    match combined(&failures) {
+        Some(failure) => pass.failed(object, &failure),
+        None if outcome.goal == Goal::Unmounted => pass.unmounted = object.uid(),
+        None => {}
+    }
+}
+
+async fn release(
+    context: &Context,
+    object: &ClientMount,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    pass.unmounted = object.uid();
+    pass.without_finalizer(context, object, finalizer::CLIENT_MOUNT).await
+}
+
+/// Unmounts what an object left behind that went away without our doing.
+pub async fn clean_up(context: &Context, object: &ClientMount, work: Work, pass: &mut Pass) {
+    let Work::Units(units) = work else {
+        pass.unmounted = object.uid();
+        return;
+    };
+    let unreadable = units.mounts.iter().filter(|mount| mount.is_err()).count();
+    let outcome = converge(context, units).await;
+    if outcome.failures.len() == unreadable {
+        pass.unmounted = object.uid();
+    } else {
+        note(object, &outcome, pass);
+    }
+}

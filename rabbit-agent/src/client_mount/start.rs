@@ -1,0 +1,156 @@
+//! What a start of the agent must leave mounted: everything that an object may still want. Pure.
+
+use api::ClientMount;
+use clientmount_agent::{
+    desired::{Goal, MountProblem, MountUnits},
+    site::Site,
+};
+use kube::ResourceExt;
+use storage::desired::MountPoint;
+
+use super::reconcile::units;
+use crate::{
+    node_storage::desired::{TemporaryRoot, count},
+    world::World,
+    write::describe,
+};
+
+/// Every mount point that an object of this rabbit may own. Too many are harmless; one too few would be unmounted.
+///
+/// # Errors
+/// With the object whose mount points cannot be told; then nothing may be unmounted.
+pub fn keep(
+    world: &World,
+    site: &Site,
+    temporary: &TemporaryRoot,
+) -> Result<Vec<MountPoint>, String> {
+    let mut keep = Vec::new();
+    let ours = |namespace: Option<String>| namespace.as_deref() == Some(site.node.as_str());
+    for object in world.client_mounts.iter().filter(|it| ours(it.namespace())) {
+        keep.extend(
+            mount_points(object, world, site)
+                .map_err(|why| format!("{}: {why}", describe(&**object)))?,
+        );
+    }
+    for object in world.node_storages.iter().filter(|it| ours(it.namespace())) {
+        let profile = world.profile(&**object);
+        let elsewhere = profile.is_ok_and(|profile| {
+            let lines = [
+                &profile.data().xfs_storage,
+                &profile.data().raw_storage,
+                &profile.data().gfs2_storage,
+            ];
+            lines.iter().any(|it| it.variable_override.contains_key("$TEMP_DIR"))
+        });
+        if elsewhere {
+            return Err(format!("{}: its profile moves $TEMP_DIR", describe(&**object)));
+        }
+        // A count that is none was refused before anything was mounted.
+        let indexes = 0..count(object).unwrap_or(0);
+        keep.extend(
+            indexes.filter_map(|index| temporary.mount_point(&object.name_any(), index).ok()),
+        );
+    }
+    Ok(keep)
+}
+
+fn mount_points(
+    object: &ClientMount,
+    world: &World,
+    site: &Site,
+) -> Result<Vec<MountPoint>, String> {
+    match units(object, Goal::Unmounted, world, site) {
+        Ok(units) if units.mounts.iter().all(is_told) => Ok(told(&units)),
+        _ => as_spelled(object, site),
+    }
+}
+
+/// A path that cannot be a mount point here never was one.
+fn is_told<T>(mount: &Result<T, clientmount_agent::desired::MountError>) -> bool {
+    mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
+}
+
+fn told(units: &MountUnits) -> Vec<MountPoint> {
+    units.mount_points().cloned().collect()
+}
+
+fn as_spelled(object: &ClientMount, site: &Site) -> Result<Vec<MountPoint>, String> {
+    if site.index_root.is_some() {
+        return Err("its index tree cannot be told from its spec".to_owned());
+    }
+    let mut paths = Vec::new();
+    for mount in &object.spec.mounts {
+        if mount.mount_path.contains('$') {
+            return Err(format!(
+                "variables in mountPath {:?} cannot be told without its profile",
+                mount.mount_path
+            ));
+        }
+        paths.extend(MountPoint::parse(&mount.mount_path, &site.roots).ok());
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use clientmount_agent::site::Side;
+    use kube::runtime::watcher::Event;
+    use storage::desired::AllowedRoots;
+
+    use super::*;
+    use crate::samples;
+
+    fn site() -> Site {
+        let roots = AllowedRoots::new([PathBuf::from("/mnt/nnf")]).unwrap();
+        Site { node: "rabbit-1".parse().unwrap(), side: Side::Rabbit, roots, index_root: None }
+    }
+
+    fn temporary() -> TemporaryRoot {
+        TemporaryRoot {
+            path: "/mnt/temp".into(),
+            roots: AllowedRoots::new([PathBuf::from("/mnt/temp")]).unwrap(),
+        }
+    }
+
+    fn kept(mount: ClientMount) -> Result<Vec<String>, String> {
+        let mut world = World::new("rabbit-1".parse().unwrap());
+        world.take(Event::Apply(mount));
+        world.take(Event::Apply(samples::node_storage(2, "xfs")));
+        keep(&world, &site(), &temporary())
+            .map(|paths| paths.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn mounts_and_temporary_mounts_of_every_object_are_kept_without_any_profile() {
+        let kept = kept(samples::client_mount(2)).unwrap();
+        let tree = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
+        assert_eq!(
+            kept,
+            [
+                format!("{tree}/node-0"),
+                format!("{tree}/node-1"),
+                format!("/mnt/temp/{0}-0", samples::NAME),
+                format!("/mnt/temp/{0}-1", samples::NAME)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_told_keeps_everything() {
+        let mut mount = samples::client_mount(1);
+        mount.spec.mounts[0].mount_path = "/mnt/nnf/$SOMETHING".into();
+        assert!(kept(mount).unwrap_err().contains("$SOMETHING"));
+    }
+
+    #[test]
+    fn an_object_of_another_node_is_kept_as_spelled_and_a_foreign_namespace_is_no_concern() {
+        let mut mount = samples::client_mount(1);
+        mount.spec.node = "rabbit-2".into();
+        assert_eq!(kept(mount).unwrap().len(), 3);
+        let mut mount = samples::client_mount(1);
+        mount.metadata.namespace = Some("rabbit-2".into());
+        assert_eq!(kept(mount).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,402 @@
+//! The command line and environment, turned once into a configuration that is known to be good.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytesize::ByteSize;
+use clap::Parser;
+use clientmount_agent::site::{IndexRoot, Side, Site};
+use log::LevelFilter;
+use storage::{
+    desired::{AllowedRoots, MountPointError, NameError, NodeName},
+    linux::{DriveConfig, LinuxConfig},
+};
+use thiserror::Error;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use crate::{client::Address, node_storage::desired::TemporaryRoot};
+
+/// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
+/// ask.
+///
+/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the
+/// coordinator wants another agent for this rabbit.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    /// This rabbit's name, which is the namespace of its objects [default: the host name up to its first dot]
+    #[arg(long, env = "WARREN_NODE", value_name = "NAME", help_heading = "Node")]
+    pub node: Option<String>,
+    /// Directory beneath which ClientMounts may mount; repeat for several
+    #[arg(
+        long = "mount-root",
+        env = "WARREN_MOUNT_ROOT",
+        value_name = "DIR",
+        value_delimiter = ':',
+        default_value = "/mnt/nnf",
+        help_heading = "Node"
+    )]
+    pub mount_roots: Vec<PathBuf>,
+    /// Directory beneath which set-up hooks see a file system
+    #[arg(
+        long,
+        env = "WARREN_TEMP_ROOT",
+        value_name = "DIR",
+        default_value = "/mnt/temp",
+        help_heading = "Node"
+    )]
+    pub temp_root: PathBuf,
+    /// Directory that shows every index tree once more as node-<k> bind mounts with a link per compute
+    #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
+    pub index_root: Option<PathBuf>,
+    /// Directory in which it is recorded which of the site's hooks ran
+    #[arg(
+        long,
+        env = "WARREN_STATE_DIR",
+        value_name = "DIR",
+        default_value = "/var/lib/warren/rabbit-agent",
+        help_heading = "Node"
+    )]
+    pub state_dir: PathBuf,
+
+    /// The Kubernetes API: unix:///PATH, kubeconfig:/PATH, or in-cluster
+    #[arg(
+        long,
+        env = "WARREN_API",
+        value_name = "ADDRESS",
+        default_value = "unix:///run/warren/api.sock",
+        help_heading = "API"
+    )]
+    pub api: Address,
+    /// Name of the pod the agent runs in, if it runs in one; shown in the NnfNode
+    #[arg(
+        long,
+        env = "NNF_POD_NAME",
+        value_name = "NAME",
+        default_value = "",
+        help_heading = "API"
+    )]
+    pub pod: String,
+
+    /// The coordinator that is told of this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
+    #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
+    pub coordinator: Option<String>,
+    /// Certificates of the authorities that may sign the coordinator's certificate, PEM
+    #[arg(long, env = "WARREN_CA", value_name = "FILE", help_heading = "Coordinator")]
+    pub ca: Option<PathBuf>,
+    /// This rabbit's certificate, PEM; it must be issued to the rabbit's name
+    #[arg(
+        long,
+        env = "WARREN_CERTIFICATE",
+        value_name = "FILE",
+        requires = "key",
+        help_heading = "Coordinator"
+    )]
+    pub certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM
+    #[arg(
+        long,
+        env = "WARREN_KEY",
+        value_name = "FILE",
+        requires = "certificate",
+        help_heading = "Coordinator"
+    )]
+    pub key: Option<PathBuf>,
+
+    /// Use drives made of files in this directory instead of NVMe drives
+    #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
+    pub file_pool: Option<PathBuf>,
+    /// How many drives a pool gets that does not exist yet
+    #[arg(long, env = "WARREN_FILE_DRIVES", value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u16).range(1..=1024), requires = "file_pool", help_heading = "Storage")]
+    pub file_drives: u16,
+    /// Size of each of them, e.g. 4GiB; they take up only what is written
+    #[arg(
+        long,
+        env = "WARREN_FILE_DRIVE_CAPACITY",
+        value_name = "SIZE",
+        default_value = "4GiB",
+        requires = "file_pool",
+        help_heading = "Storage"
+    )]
+    pub file_drive_capacity: ByteSize,
+    /// Seconds after which a site's command is killed with all its children
+    #[arg(long, env = "WARREN_COMMAND_DEADLINE", value_name = "SECONDS", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Storage")]
+    pub command_deadline: u64,
+    /// Seconds after which a mount or umount that hangs in the kernel is reported and left alone
+    #[arg(long, env = "WARREN_MOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Storage")]
+    pub mount_deadline: u64,
+
+    /// What is logged: off, error, warn, info, debug or trace
+    #[arg(
+        long,
+        env = "WARREN_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Logs"
+    )]
+    pub log_level: LevelFilter,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// Not a host name.
+    #[error("--node")]
+    Node(#[source] NameError),
+    /// Not a directory to mount beneath.
+    #[error("{flag}")]
+    Root {
+        /// Which flag.
+        flag: &'static str,
+        /// Why.
+        #[source]
+        source: MountPointError,
+    },
+    /// One within another: what is mounted beneath both could not be told apart.
+    #[error("{first} {} and {second} {} overlap: use directories of which none is within another", .first_path.display(), .second_path.display())]
+    Overlap {
+        /// A flag.
+        first: &'static str,
+        /// Its directory.
+        first_path: PathBuf,
+        /// Another flag.
+        second: &'static str,
+        /// Its directory.
+        second_path: PathBuf,
+    },
+    /// Drives of no size.
+    #[error("--file-drive-capacity is 0: use at least 1MiB")]
+    NoCapacity,
+    /// Not an address of a coordinator.
+    #[error("--coordinator: {value:?} {problem}")]
+    Coordinator {
+        /// The value.
+        value: String,
+        /// What is wrong with it, and the remedy.
+        problem: &'static str,
+    },
+    /// A certificate or key cannot be read.
+    #[error("{flag}: read {}", path.display())]
+    ReadPem {
+        /// Which flag.
+        flag: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Certificates and key do not make a TLS configuration.
+    #[error("--ca, --certificate, --key: not usable for TLS")]
+    Tls(#[source] tonic::transport::Error),
+    /// The host has no name that could be the node's.
+    #[error("the host's name cannot be read: name the rabbit with --node")]
+    HostName(#[source] nix::Error),
+}
+
+/// A configuration that can.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The rabbit.
+    pub rabbit: Rabbit,
+    /// Where the API is.
+    pub api: Address,
+    /// Where the coordinator is, if there is one, with what it takes to be let in.
+    pub coordinator: Option<Endpoint>,
+    /// The rabbit's storage.
+    pub storage: LinuxConfig,
+}
+
+/// The rabbit that the agent works on.
+#[derive(Debug, Clone)]
+pub struct Rabbit {
+    /// Its name, and where ClientMounts may mount.
+    pub site: Site,
+    /// Where set-up hooks see a file system.
+    pub temporary: TemporaryRoot,
+    /// The pod's name, or nothing.
+    pub pod: String,
+}
+
+impl Args {
+    /// Checks everything that can be checked without changing the node.
+    ///
+    /// # Errors
+    /// At the first value that cannot be used, naming it and the remedy.
+    pub fn check(self) -> Result<Config, ConfigError> {
+        let coordinator = self.coordinator.as_deref().map(|url| self.endpoint(url)).transpose()?;
+        let name = self.node.clone().map_or_else(host_name, Ok)?;
+        let node: NodeName = name.parse().map_err(ConfigError::Node)?;
+        let every_root = self.roots()?;
+        let roots = allowed("--mount-root", self.mount_roots.clone())?;
+        let temporary = allowed("--temp-root", [self.temp_root.clone()])?;
+        let index_root = self.index_root.clone().map(IndexRoot::new).transpose();
+        let index_root =
+            index_root.map_err(|source| ConfigError::Root { flag: "--index-root", source })?;
+        let drives = self.drives(&node)?;
+        Ok(Config {
+            rabbit: Rabbit {
+                temporary: TemporaryRoot { path: temporary.to_string(), roots: temporary },
+                site: Site { node, side: Side::Rabbit, roots, index_root },
+                pod: self.pod,
+            },
+            api: self.api,
+            coordinator,
+            storage: LinuxConfig {
+                drives,
+                roots: every_root,
+                state: self.state_dir,
+                command_deadline: Duration::from_secs(self.command_deadline),
+                mount_deadline: Duration::from_secs(self.mount_deadline),
+            },
+        })
+    }
+
+    fn drives(&self, node: &NodeName) -> Result<DriveConfig, ConfigError> {
+        let Some(pool) = self.file_pool.clone() else { return Ok(DriveConfig::None) };
+        let drive_capacity = self.file_drive_capacity.as_u64();
+        if drive_capacity == 0 {
+            return Err(ConfigError::NoCapacity);
+        }
+        Ok(DriveConfig::File { pool, node: node.clone(), drives: self.file_drives, drive_capacity })
+    }
+
+    /// Everything beneath which this agent mounts.
+    fn roots(&self) -> Result<AllowedRoots, ConfigError> {
+        let mut flagged: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
+        flagged.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));
+        flagged.extend(self.mount_roots.iter().map(|path| ("--mount-root", path.as_path())));
+        for (place, (first, first_path)) in flagged.iter().enumerate() {
+            let overlapping = flagged
+                .iter()
+                .skip(place + 1)
+                .find(|(_, path)| path.starts_with(first_path) || first_path.starts_with(path));
+            if let Some((second, second_path)) = overlapping {
+                return Err(ConfigError::Overlap {
+                    first,
+                    first_path: first_path.to_path_buf(),
+                    second,
+                    second_path: second_path.to_path_buf(),
+                });
+            }
+        }
+        allowed(
+            "--mount-root, --temp-root, --index-root",
+            flagged.into_iter().map(|(_, path)| path.to_owned()),
+        )
+    }
+
+    fn endpoint(&self, url: &str) -> Result<Endpoint, ConfigError> {
+        let wrong = |problem| ConfigError::Coordinator { value: url.to_owned(), problem };
+        if let Some(path) = url.strip_prefix("unix://") {
+            if !path.starts_with('/') {
+                return Err(wrong(
+                    "is not an absolute socket path: use unix:///run/warren/coordinator.sock",
+                ));
+            }
+            return Endpoint::from_shared(url.to_owned()).map_err(|_| wrong("is not a URL"));
+        }
+        if !url.starts_with("https://") {
+            return Err(wrong(
+                "is neither unix:///PATH nor https://HOST:PORT: without TLS a node could not prove its name",
+            ));
+        }
+        let (Some(ca), Some(certificate), Some(key)) = (&self.ca, &self.certificate, &self.key)
+        else {
+            return Err(wrong("needs --ca, --certificate and --key"));
+        };
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(pem("--ca", ca)?))
+            .identity(Identity::from_pem(pem("--certificate", certificate)?, pem("--key", key)?));
+        let endpoint = Endpoint::from_shared(url.to_owned())
+            .map_err(|_| wrong("is not a URL: use https://HOST:PORT"))?;
+        endpoint.tls_config(tls).map_err(ConfigError::Tls)
+    }
+}
+
+fn allowed(
+    flag: &'static str,
+    paths: impl IntoIterator<Item = PathBuf>,
+) -> Result<AllowedRoots, ConfigError> {
+    AllowedRoots::new(paths).map_err(|source| ConfigError::Root { flag, source })
+}
+
+fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|source| ConfigError::ReadPem {
+        flag,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn host_name() -> Result<String, ConfigError> {
+    let name = nix::unistd::gethostname().map_err(ConfigError::HostName)?;
+    Ok(name.to_string_lossy().split('.').next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clientmount_agent::error::chain;
+
+    use super::*;
+
+    fn check(args: &[&str]) -> Result<Config, String> {
+        let args = Args::try_parse_from([&["rabbit-agent", "--node", "rabbit-1"], args].concat());
+        args.map_err(|error| error.to_string())?.check().map_err(|error| chain(&error))
+    }
+
+    #[test]
+    fn command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_good_and_every_root_may_be_mounted_beneath() {
+        let config = check(&["--index-root", "/mnt/index"]).unwrap();
+        assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf");
+        assert_eq!(config.storage.roots.to_string(), "/mnt/temp or /mnt/index or /mnt/nnf");
+        assert_eq!(
+            config.rabbit.temporary.mount_point("x", 3).unwrap().to_string(),
+            "/mnt/temp/x-3"
+        );
+        assert!(config.coordinator.is_none() && matches!(config.storage.drives, DriveConfig::None));
+    }
+
+    #[test]
+    fn file_drives_have_a_size_for_people() {
+        let config =
+            check(&["--file-pool", "/p", "--file-drives", "2", "--file-drive-capacity", "2GiB"])
+                .unwrap();
+        let DriveConfig::File { drives, drive_capacity, .. } = config.storage.drives else {
+            panic!("file drives")
+        };
+        assert_eq!((drives, drive_capacity), (2, 2 << 30));
+    }
+
+    #[test]
+    fn bad_values_are_named_with_their_remedy() {
+        for (args, told) in [
+            (&["--mount-root", "mnt"][..], "is not absolute"),
+            (&["--mount-root", "/"], "overlap"),
+            (
+                &["--temp-root", "/mnt/nnf/temp"],
+                "--temp-root /mnt/nnf/temp and --mount-root /mnt/nnf overlap",
+            ),
+            (
+                &["--index-root", "/mnt/nnf"],
+                "--index-root /mnt/nnf and --mount-root /mnt/nnf overlap",
+            ),
+            (&["--api", "http://x"], "use unix:///path/to/api.sock"),
+            (&["--coordinator", "http://x:1"], "neither unix:///PATH nor https://HOST:PORT"),
+            (&["--coordinator", "https://x:1"], "needs --ca, --certificate and --key"),
+            (&["--file-pool", "/p", "--file-drive-capacity", "0"], "--file-drive-capacity is 0"),
+            (&["--file-pool", "/p", "--file-drive-capacity", "many"], "many"),
+        ] {
+            let error = check(args).unwrap_err();
+            assert!(error.contains(told), "{args:?}: {error}");
+        }
+    }
+}

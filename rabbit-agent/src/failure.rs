@@ -1,0 +1,128 @@
+//! Errors of this rabbit's own kinds as the one failure of an object.
+
+use api::{ErrorType, Severity};
+use clientmount_agent::error::{Failure, chain};
+use storage::ConvergeError;
+
+use crate::{
+    block_storage::desired::BlockStorageError, chassis::ChassisError,
+    node_storage::desired::NodeStorageError,
+};
+
+/// The words that the sites' tools look for when a rabbit is full.
+pub const INSUFFICIENT: &str = "insufficient capacity available";
+
+impl From<&BlockStorageError> for Failure {
+    /// A name that is missing may be configured later, which wakes the object; anything else is for its author.
+    fn from(error: &BlockStorageError) -> Self {
+        match error {
+            BlockStorageError::Access {
+                source: ChassisError::NoSystemConfiguration { .. },
+                ..
+            } => Self::waiting(chain(error)),
+            _ => Self::input(chain(error)),
+        }
+    }
+}
+
+impl From<&NodeStorageError> for Failure {
+    fn from(error: &NodeStorageError) -> Self {
+        Self::input(chain(error))
+    }
+}
+
+/// An allocation that found no room.
+#[must_use]
+pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
+    let mut failure = Failure::of_convergence(error);
+    let why = failure.debug.strip_prefix("insufficient capacity: ").unwrap_or(&failure.debug);
+    failure.user = format!("{INSUFFICIENT}: allocation {index}: {why}");
+    failure.debug =
+        format!("unable to allocate NVMe namespaces for allocation {index}: {}", failure.debug);
+    failure
+}
+
+/// Many failures as one: as severe as the worst, tried again with the first, and each told with what it is of.
+#[must_use]
+pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
+    let (_, worst) = failures.iter().max_by_key(|(_, failure)| rank(&failure.severity))?;
+    let retry = failures.iter().map(|(_, failure)| failure.retry).min()?;
+    let internal = failures.iter().any(|(_, failure)| failure.error_type == ErrorType::Internal);
+    let told = |text: fn(&Failure) -> &str| {
+        let parts: Vec<_> =
+            failures.iter().map(|(of, failure)| format!("{of}: {}", text(failure))).collect();
+        parts.join("; ")
+    };
+    Some(Failure {
+        error_type: if internal { ErrorType::Internal } else { worst.error_type.clone() },
+        severity: worst.severity.clone(),
+        user: told(|failure| &failure.user),
+        debug: told(|failure| &failure.debug),
+        retry,
+    })
+}
+
+fn rank(severity: &Severity) -> u8 {
+    match severity {
+        Severity::Minor => 0,
+        Severity::Major | Severity::Other(_) => 1,
+        Severity::Fatal => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clientmount_agent::error::Retry;
+    use storage::Rejection;
+
+    use super::*;
+
+    #[test]
+    fn a_full_rabbit_says_the_words_that_tools_look_for_and_the_numbers() {
+        let full =
+            Rejection::InsufficientCapacity { asked: 800, largest: 40, capacity: 100, drives: 2 };
+        let failure = no_room(3, &ConvergeError::Rejected(full));
+        assert_eq!(
+            (failure.error_type.clone(), failure.severity.clone()),
+            (ErrorType::Wlm, Severity::Fatal)
+        );
+        let error = failure.to_resource_error("rabbit-1", "");
+        let user = error.user_message.unwrap();
+        assert!(user.starts_with("rabbit-1: insufficient capacity available"), "{user}");
+        assert!(
+            user.contains("allocation 3") && user.contains("800") && user.contains("40"),
+            "{user}"
+        );
+    }
+
+    #[test]
+    fn every_failure_is_told_and_the_worst_decides() {
+        let first = Failure { retry: Retry::Soon, ..Failure::waiting("busy".into()) };
+        let second = Failure::input("wrong".into());
+        let both =
+            combined(&[("allocation 0".into(), first), ("allocation 2".into(), second)]).unwrap();
+        assert_eq!((both.severity, both.retry), (Severity::Fatal, Retry::Soon));
+        assert_eq!(both.user, "allocation 0: busy; allocation 2: wrong");
+        assert_eq!(combined(&[]), None);
+    }
+
+    #[test]
+    fn a_compute_that_may_yet_be_configured_is_waited_for() {
+        let rabbit = "rabbit-1".parse().unwrap();
+        let access = |source| BlockStorageError::Access { index: 0, place: 1, source };
+        let waiting = Failure::from(&access(ChassisError::NoSystemConfiguration { rabbit }));
+        assert_eq!(waiting.severity, Severity::Minor);
+        let rabbit = "rabbit-1".parse().unwrap();
+        let wrong = Failure::from(&access(ChassisError::ComputeNotListed {
+            compute: "compute-77".into(),
+            rabbit,
+        }));
+        assert_eq!(wrong.severity, Severity::Fatal);
+        assert!(
+            wrong.user.contains("spec.allocations[0].access[1]")
+                && wrong.user.contains("compute-77"),
+            "{}",
+            wrong.user
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! A rabbit: carves namespaces out of its drives, makes file systems on them, and mounts them as trees.
+//!
+//! # Path of data
+//! ```text
+//! watch ─► world ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
+//! ```
+//! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
+//! (ClientMount), `node` (NnfNode). `desired` and `report` are pure, `reconcile` joins them.
+//!
+//! # Guarantees
+//! * Only objects in the namespace of the rabbit's own name are acted on.
+//! * Nothing is concluded from the absence of an object before every kind was listed to its end.
+//! * A write that changes nothing is not sent, and the agent's own writes do not wake it.
+//! * Namespaces that no object claims are told of and never deleted.
+//!
+//! # Assumptions
+//! One agent per rabbit, as root, in the host's mount namespace.
+
+pub mod agent;
+pub mod block_storage;
+pub mod chassis;
+pub mod client;
+pub mod client_mount;
+pub mod config;
+pub mod failure;
+pub mod health;
+pub mod node;
+pub mod node_storage;
+pub mod pass;
+pub mod queue;
+pub mod run;
+#[cfg(test)]
+mod samples;
+pub mod shelf;
+pub mod watch;
+pub mod world;
+pub mod write;
+
+pub use run::{End, RunError, run, work};

@@ -1,0 +1,4 @@
+//! The rabbit itself: its NnfNode.
+
+pub mod reconcile;
+pub mod report;

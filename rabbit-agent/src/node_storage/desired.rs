@@ -1,0 +1,419 @@
+//! `NnfNodeStorageSpec` to file systems. Every user error of the kind is born here.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use api::{
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
+    nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
+};
+use storage::{
+    desired::{
+        AllowedRoots, FileSystem, FileSystemId, FileSystemKind, Hook, HookId, HookScope,
+        MountPoint, MountPointError, NameError, NamespaceId, ObjectUid, Volume,
+    },
+    template::{SiteCommand, SiteCommandError},
+};
+use thiserror::Error;
+
+/// Why a NnfNodeStorage cannot be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NodeStorageError {
+    /// A label is missing.
+    #[error("metadata.labels[{0}] is missing: the object that asks for storage sets it")]
+    Label(&'static str),
+    /// The owner's uid is none.
+    #[error("metadata.labels[{}]", label::OWNER_UID)]
+    Owner(#[source] NameError),
+    /// The type is known to the schema and not to this build.
+    #[error("spec.fileSystemType {0:?} is not supported by this build: use xfs or raw")]
+    Type(String),
+    /// Not a number of file systems.
+    #[error("spec.count is {0}: use 0 to {MOST_FILE_SYSTEMS}")]
+    Count(i64),
+    /// One device cannot hold several file systems without LVM.
+    #[error(
+        "spec.count is {0} with sharedAllocation: several file systems on one allocation need LVM, which this build does not have; use a profile with sharedVg false"
+    )]
+    SharedCount(i64),
+    /// The names that computes derive would differ.
+    #[error(
+        "spec.sharedAllocation is {spec}, but {field} of the pinned profile is {profile}: computes would look for another volume group; make them equal"
+    )]
+    Sharing {
+        /// As the object says.
+        spec: bool,
+        /// The profile's field.
+        field: String,
+        /// As the profile says.
+        profile: bool,
+    },
+    /// More file systems than block storage.
+    #[error(
+        "spec.count is {count}, but NnfNodeBlockStorage {block} has {allocations} allocations: ask for as many"
+    )]
+    Allocations {
+        /// File systems asked for.
+        count: u32,
+        /// The block storage.
+        block: String,
+        /// Its allocations.
+        allocations: usize,
+    },
+    /// The rabbit itself was not given the devices.
+    #[error(
+        "NnfNodeBlockStorage {block} gives {rabbit} no device for allocation {index}: put {rabbit} first in spec.allocations[{index}].access"
+    )]
+    NoAccess {
+        /// The block storage.
+        block: String,
+        /// Which allocation.
+        index: usize,
+        /// The rabbit.
+        rabbit: String,
+    },
+    /// A value for each allocation is wanted, and one is missing.
+    #[error(
+        "spec.commandVariables[{place}] ({name}) has {values} indexedValues for {count} file systems: give one for each"
+    )]
+    IndexedValues {
+        /// Which variable.
+        place: usize,
+        /// Its name.
+        name: String,
+        /// How many there are.
+        values: usize,
+        /// How many are needed.
+        count: u32,
+    },
+    /// Not a variable.
+    #[error("spec.commandVariables[{place}].name is {name:?}: a variable's name begins with '$'")]
+    VariableName {
+        /// Which variable.
+        place: usize,
+        /// As written.
+        name: String,
+    },
+    /// A line of the profile.
+    #[error("pinned profile {profile}")]
+    Profile {
+        /// Its namespace and name.
+        profile: String,
+        /// What is wrong.
+        #[source]
+        source: SiteCommandError,
+    },
+    /// `$TEMP_DIR` leads somewhere else.
+    #[error("temporary mount directory")]
+    Temporary(#[source] MountPointError),
+    /// The block storage's status names what cannot be a namespace.
+    #[error("status.allocations[{index}].devices of NnfNodeBlockStorage {block}")]
+    Device {
+        /// Which allocation.
+        index: usize,
+        /// The block storage.
+        block: String,
+        /// What is wrong.
+        #[source]
+        source: NameError,
+    },
+}
+
+/// More than the namespaces of all drives of a rabbit.
+const MOST_FILE_SYSTEMS: u32 = 4096;
+
+/// Where set-up hooks see a file system.
+#[derive(Debug, Clone)]
+pub struct TemporaryRoot {
+    /// The directory beneath which temporary mounts are made, e.g. `/mnt/temp`.
+    pub path: String,
+    /// The same, as mounting is allowed.
+    pub roots: AllowedRoots,
+}
+
+impl TemporaryRoot {
+    /// Mount point for file system `index` of the object, unless its profile says otherwise.
+    ///
+    /// # Errors
+    /// When the name makes no path.
+    pub fn mount_point(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
+        MountPoint::parse(&format!("{}/{name}-{index}", self.path), &self.roots)
+    }
+}
+
+/// How many file systems the object asks for.
+///
+/// # Errors
+/// When it is not a number of file systems.
+pub fn count(object: &NnfNodeStorage) -> Result<u32, NodeStorageError> {
+    let count = u32::try_from(object.spec.count).ok().filter(|count| *count <= MOST_FILE_SYSTEMS);
+    count.ok_or(NodeStorageError::Count(object.spec.count))
+}
+
+/// The file systems that the object asks for, on the namespaces that `block` reports.
+///
+/// # Errors
+/// On the first field that cannot be carried out.
+pub fn desired(
+    object: &NnfNodeStorage,
+    profile: &NnfStorageProfile,
+    block: &NnfNodeBlockStorage,
+    temporary: &TemporaryRoot,
+) -> Result<Vec<FileSystem>, NodeStorageError> {
+    let count = count(object)?;
+    let kind = kind(object)?;
+    let shared = object.spec.shared_allocation;
+    if shared && count > 1 {
+        return Err(NodeStorageError::SharedCount(object.spec.count));
+    }
+    let (field, lines) = match kind {
+        FileSystemKind::Raw => ("rawStorage", &profile.data().raw_storage),
+        FileSystemKind::Xfs | FileSystemKind::Gfs2 | FileSystemKind::Lustre => {
+            ("xfsStorage", &profile.data().xfs_storage)
+        }
+    };
+    let in_profile = lines.block_device_commands.shared_vg;
+    if in_profile != shared {
+        let field = format!("data.{field}.blockDeviceCommands.sharedVg");
+        return Err(NodeStorageError::Sharing { spec: shared, field, profile: in_profile });
+    }
+    let text = Text { object, profile, field, lines, kind, count };
+    (0..count).map(|index| text.file_system(index, block, temporary)).collect()
+}
+
+/// Whether the block storage has what the object's file systems are made on.
+///
+/// # Errors
+/// When it has fewer allocations, or the rabbit has no devices for one.
+pub fn check_block(
+    object: &NnfNodeStorage,
+    block: &NnfNodeBlockStorage,
+) -> Result<(), NodeStorageError> {
+    let count = count(object)?;
+    let needed = if object.spec.shared_allocation { count.min(1) } else { count } as usize;
+    let name = || name_of(&block.metadata.name);
+    let made = block.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    if made.len() < needed {
+        return Err(NodeStorageError::Allocations {
+            count,
+            block: name(),
+            allocations: made.len(),
+        });
+    }
+    let rabbit = name_of(&object.metadata.namespace);
+    let lacking = made.iter().take(needed).position(|it| {
+        let paths = it.accesses.get(&rabbit).map_or(0, |access| access.device_paths.len());
+        it.devices.is_empty() || paths != it.devices.len()
+    });
+    lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
+}
+
+fn kind(object: &NnfNodeStorage) -> Result<FileSystemKind, NodeStorageError> {
+    match &object.spec.file_system_type {
+        FileSystemType::Raw => Ok(FileSystemKind::Raw),
+        FileSystemType::Xfs => Ok(FileSystemKind::Xfs),
+        other => Err(NodeStorageError::Type(other.as_str().to_owned())),
+    }
+}
+
+fn name_of(name: &Option<String>) -> String {
+    name.clone().unwrap_or_default()
+}
+
+type Variables = BTreeMap<String, String>;
+
+/// What all file systems of one object have in common.
+struct Text<'a> {
+    object: &'a NnfNodeStorage,
+    profile: &'a NnfStorageProfile,
+    field: &'static str,
+    lines: &'a StorageProfile,
+    kind: FileSystemKind,
+    count: u32,
+}
+
+impl Text<'_> {
+    fn file_system(
+        &self,
+        index: u32,
+        block: &NnfNodeBlockStorage,
+        temporary: &TemporaryRoot,
+    ) -> Result<FileSystem, NodeStorageError> {
+        let owner =
+            self.object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
+        let owner: ObjectUid = owner.parse().map_err(NodeStorageError::Owner)?;
+        let name = name_of(&self.object.metadata.name);
+        let rabbit = name_of(&self.object.metadata.namespace);
+        let id = FileSystemId::derive(owner, &rabbit, &name, index);
+        let volume = self.volume(owner, index, block)?;
+        let default = temporary.mount_point(&name, index).map_err(NodeStorageError::Temporary)?;
+        let variables = self.variables(index, &volume, &default)?;
+        let asked = storage::template::expand("$TEMP_DIR", &variables);
+        let temporary =
+            MountPoint::parse(&asked, &temporary.roots).map_err(NodeStorageError::Temporary)?;
+        let scope = HookScope::file_system(&id);
+        let rabbit = &self.lines.file_system_commands.rabbit_commands;
+        let setup = &self.lines.user_commands;
+        let raw = self.kind == FileSystemKind::Raw;
+        let mounted: &[String] = if raw { &[] } else { &setup.post_setup };
+        let unmounting: &[String] = if raw { &[] } else { &setup.pre_teardown };
+        Ok(FileSystem {
+            id,
+            kind: self.kind,
+            mkfs: if raw {
+                None
+            } else {
+                self.line("fileSystemCommands.rabbitCommands.mkfs", &rabbit.mkfs, &variables)?
+            },
+            post_activate: self.hooks(&scope, "postActivate", &setup.post_activate, &variables)?,
+            post_setup: self.hooks(&scope, "postSetup", mounted, &variables)?,
+            pre_teardown: self.hooks(&scope, "preTeardown", unmounting, &variables)?,
+            pre_deactivate: self.hooks(
+                &scope,
+                "preDeactivate",
+                &setup.pre_deactivate,
+                &variables,
+            )?,
+            post_teardown: self.hooks(&scope, "postTeardown", &setup.post_teardown, &variables)?,
+            mount: self.line(
+                "fileSystemCommands.rabbitCommands.mount",
+                &rabbit.mount,
+                &variables,
+            )?,
+            volume,
+            temporary,
+        })
+    }
+
+    fn volume(
+        &self,
+        owner: ObjectUid,
+        index: u32,
+        block: &NnfNodeBlockStorage,
+    ) -> Result<Volume, NodeStorageError> {
+        let directive =
+            self.object.directive_index().ok_or(NodeStorageError::Label(label::DIRECTIVE_INDEX))?;
+        let shared = self.object.spec.shared_allocation;
+        let (group, logical) = if shared {
+            (format!("{owner}_{directive}"), format!("lv-{index}"))
+        } else {
+            (format!("{owner}_{directive}_{index}"), "lv".to_owned())
+        };
+        let renamed = |variable: &str, name: String| {
+            self.lines.variable_override.get(variable).cloned().unwrap_or(name)
+        };
+        let place = if shared { 0 } else { index as usize };
+        Ok(Volume {
+            group: renamed("$VG_NAME", group),
+            logical: renamed("$LV_NAME", logical),
+            namespaces: namespaces(block, place)?,
+        })
+    }
+
+    /// Weakest first: what the agent knows, what the object says, what the profile overrides.
+    fn variables(
+        &self,
+        index: u32,
+        volume: &Volume,
+        temporary: &MountPoint,
+    ) -> Result<Variables, NodeStorageError> {
+        let spec = &self.object.spec;
+        let label = |key| self.object.label(key).unwrap_or_default().to_owned();
+        let percent = if spec.shared_allocation { 100 / self.count.max(1) } else { 100 };
+        let target = if self.kind == FileSystemKind::Raw { "file" } else { "directory" };
+        let known = [
+            ("$JOBID", label(label::JOB_ID)),
+            ("$DIRECTIVE_INDEX", label(label::DIRECTIVE_INDEX)),
+            ("$WORKFLOW_UID", label(label::WORKFLOW_UID)),
+            ("$USERID", spec.user_id.to_string()),
+            ("$GROUPID", spec.group_id.to_string()),
+            ("$VG_NAME", volume.group.clone()),
+            ("$LV_NAME", volume.logical.clone()),
+            ("$LV_INDEX", index.to_string()),
+            ("$LV_SIZE", format!("{}K", spec.capacity / 1024)),
+            ("$PERCENT_VG", format!("{percent}%VG")),
+            ("$FSTYPE", self.kind.as_str().to_owned()),
+            ("$MOUNT_TARGET", target.to_owned()),
+            ("$TEMP_DIR", temporary.to_string()),
+            ("$MOUNT_PATH", "$TEMP_DIR".to_owned()),
+        ];
+        let mut variables: Variables =
+            known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        for (place, variable) in spec.command_variables.iter().enumerate() {
+            let name = &variable.name;
+            if !name.starts_with('$') || name.len() < 2 {
+                return Err(NodeStorageError::VariableName { place, name: name.clone() });
+            }
+            let value = if variable.indexed {
+                let values = &variable.indexed_values;
+                values.get(index as usize).ok_or_else(|| NodeStorageError::IndexedValues {
+                    place,
+                    name: name.clone(),
+                    values: values.len(),
+                    count: self.count,
+                })?
+            } else {
+                &variable.value
+            };
+            variables.insert(name.clone(), value.clone());
+        }
+        variables.extend(self.lines.variable_override.clone());
+        Ok(variables)
+    }
+
+    fn line(
+        &self,
+        field: &str,
+        line: &str,
+        variables: &Variables,
+    ) -> Result<Option<SiteCommand>, NodeStorageError> {
+        SiteCommand::new(&format!("data.{}.{field}", self.field), line, variables.clone()).map_err(
+            |source| {
+                let meta = &self.profile.metadata;
+                let profile = format!("{}/{}", name_of(&meta.namespace), name_of(&meta.name));
+                NodeStorageError::Profile { profile, source }
+            },
+        )
+    }
+
+    fn hooks(
+        &self,
+        scope: &HookScope,
+        phase: &'static str,
+        lines: &[String],
+        variables: &Variables,
+    ) -> Result<Vec<Hook>, NodeStorageError> {
+        let mut hooks = Vec::new();
+        for (place, line) in lines.iter().enumerate() {
+            if let Some(command) =
+                self.line(&format!("userCommands.{phase}[{place}]"), line, variables)?
+            {
+                hooks.push(Hook { id: HookId { scope: scope.clone(), phase, place }, command });
+            }
+        }
+        Ok(hooks)
+    }
+}
+
+/// The namespaces of allocation `index` as a block storage reports them; empty when it was not made.
+///
+/// # Errors
+/// When the status names what cannot be a namespace.
+pub fn namespaces(
+    block: &NnfNodeBlockStorage,
+    index: usize,
+) -> Result<Vec<NamespaceId>, NodeStorageError> {
+    let Some(allocation) = block.status.as_ref().and_then(|status| status.allocations.get(index))
+    else {
+        return Ok(Vec::new());
+    };
+    let wrong =
+        |source| NodeStorageError::Device { index, block: name_of(&block.metadata.name), source };
+    let ids = allocation
+        .devices
+        .iter()
+        .map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id));
+    ids.collect::<Result<_, _>>().map_err(wrong)
+}

@@ -1,0 +1,194 @@
+use api::{NnfNodeStorage, nnf_node_storage::CommandVariable};
+use clientmount_agent::error::chain;
+
+use super::*;
+use crate::samples;
+
+fn temporary() -> TemporaryRoot {
+    TemporaryRoot {
+        path: "/mnt/temp".into(),
+        roots: AllowedRoots::new(["/mnt/temp".into()]).unwrap(),
+    }
+}
+
+fn made(
+    object: &NnfNodeStorage,
+    profile: &NnfStorageProfile,
+) -> Result<Vec<FileSystem>, NodeStorageError> {
+    desired(object, profile, &samples::block_storage_ready(2), &temporary())
+}
+
+fn variable(name: &str, value: &str) -> CommandVariable {
+    CommandVariable { name: name.into(), value: value.into(), ..CommandVariable::default() }
+}
+
+#[test]
+fn each_file_system_has_its_own_volume_identity_and_temporary_mount() {
+    let units = made(&samples::node_storage(2, "xfs"), &samples::profile()).unwrap();
+    assert_eq!(units.len(), 2);
+    let [_, second] = &units[..] else { panic!("two") };
+    assert_eq!(second.volume.group, format!("{}_0_1", samples::OWNER));
+    assert_eq!((&*second.volume.logical, second.volume.namespaces[0].nsid), ("lv", 2));
+    assert_eq!(second.temporary.to_string(), format!("/mnt/temp/{}-1", samples::NAME));
+    let owner = samples::OWNER.parse().unwrap();
+    assert_eq!(second.id, FileSystemId::derive(owner, "rabbit-1", samples::NAME, 1));
+    assert_ne!(units[0].id, second.id);
+}
+
+#[test]
+fn site_lines_see_the_owner_and_the_temporary_mount() {
+    let units = made(&samples::node_storage(1, "xfs"), &samples::profile()).unwrap();
+    let hook = &units[0].post_setup[0];
+    assert_eq!(
+        hook.command.expand(&BTreeMap::new()),
+        format!("chown 1050:1051 /mnt/temp/{}-0", samples::NAME)
+    );
+    assert_eq!((hook.id.phase, hook.id.place), ("postSetup", 0));
+    let device = BTreeMap::from([("$DEVICE".to_owned(), "/dev/loop7".to_owned())]);
+    assert_eq!(units[0].mkfs.as_ref().unwrap().expand(&device), "/dev/loop7");
+}
+
+#[test]
+fn raw_has_no_mkfs_and_no_hook_that_needs_a_mount() {
+    let mut profile = samples::profile();
+    profile.spec.data.raw_storage.user_commands.post_setup = vec!["chown x $MOUNT_PATH".into()];
+    profile.spec.data.raw_storage.user_commands.post_activate = vec!["true".into()];
+    let units = made(&samples::node_storage(1, "raw"), &profile).unwrap();
+    assert_eq!(
+        (&units[0].mkfs, units[0].post_setup.len(), units[0].post_activate.len()),
+        (&None, 0, 1)
+    );
+}
+
+#[test]
+fn an_indexed_variable_gives_each_file_system_its_own_value() {
+    let mut object = samples::node_storage(2, "xfs");
+    object.spec.command_variables.push(CommandVariable {
+        name: "$COMPUTE_HOSTNAME".into(),
+        indexed: true,
+        indexed_values: vec!["compute-01".into(), "compute-02".into()],
+        ..CommandVariable::default()
+    });
+    let mut profile = samples::profile();
+    profile.spec.data.xfs_storage.user_commands.post_setup =
+        vec!["touch $MOUNT_PATH/$COMPUTE_HOSTNAME".into()];
+    let units = made(&object, &profile).unwrap();
+    let line = units[1].post_setup[0].command.expand(&BTreeMap::new());
+    assert!(line.ends_with("-1/compute-02"), "{line}");
+}
+
+#[test]
+fn too_few_indexed_values_are_counted_and_do_not_panic() {
+    let mut object = samples::node_storage(2, "xfs");
+    let short = CommandVariable {
+        name: "$COMPUTE_HOSTNAME".into(),
+        indexed: true,
+        indexed_values: vec!["compute-01".into()],
+        ..CommandVariable::default()
+    };
+    object.spec.command_variables = vec![short];
+    let error = made(&object, &samples::profile()).unwrap_err();
+    let expected = NodeStorageError::IndexedValues {
+        place: 0,
+        name: "$COMPUTE_HOSTNAME".into(),
+        values: 1,
+        count: 2,
+    };
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn a_value_from_an_object_does_not_run() {
+    let mut object = samples::node_storage(1, "xfs");
+    object.spec.command_variables.push(variable("$JOBID", "1; touch /tmp/owned"));
+    let mut profile = samples::profile();
+    profile.spec.data.xfs_storage.user_commands.post_setup = vec!["echo $JOBID".into()];
+    let units = made(&object, &profile).unwrap();
+    assert_eq!(
+        units[0].post_setup[0].command.expand(&BTreeMap::new()),
+        "echo '1; touch /tmp/owned'"
+    );
+}
+
+#[test]
+fn a_shared_volume_group_with_one_file_system_is_named_without_the_index() {
+    let mut object = samples::node_storage(1, "xfs");
+    object.spec.shared_allocation = true;
+    let mut profile = samples::profile();
+    profile.spec.data.xfs_storage.block_device_commands.shared_vg = true;
+    let units = made(&object, &profile).unwrap();
+    assert_eq!(units[0].volume.group, format!("{}_0", samples::OWNER));
+    assert_eq!(units[0].volume.logical, "lv-0");
+}
+
+#[test]
+fn what_this_build_cannot_do_is_refused_before_anything_is_touched() {
+    for kind in ["lvm", "zfs", "gfs2", "lustre", "ext4"] {
+        let error = made(&samples::node_storage(1, kind), &samples::profile()).unwrap_err();
+        assert_eq!(error, NodeStorageError::Type(kind.into()));
+    }
+    let mut shared = samples::node_storage(2, "raw");
+    shared.spec.shared_allocation = true;
+    assert_eq!(made(&shared, &samples::profile()), Err(NodeStorageError::SharedCount(2)));
+}
+
+#[test]
+fn sharing_that_differs_between_object_and_profile_is_told() {
+    let mut profile = samples::profile();
+    profile.spec.data.xfs_storage.block_device_commands.shared_vg = true;
+    let text = made(&samples::node_storage(1, "xfs"), &profile).unwrap_err().to_string();
+    assert!(text.contains("data.xfsStorage.blockDeviceCommands.sharedVg"), "{text}");
+}
+
+#[test]
+fn wrong_fields_are_named() {
+    assert_eq!(
+        made(&samples::node_storage(-1, "xfs"), &samples::profile()),
+        Err(NodeStorageError::Count(-1))
+    );
+    let huge = samples::node_storage(i64::MAX, "xfs");
+    assert_eq!(made(&huge, &samples::profile()), Err(NodeStorageError::Count(i64::MAX)));
+
+    let mut object = samples::node_storage(1, "xfs");
+    object.metadata.labels.as_mut().unwrap().remove(label::OWNER_UID);
+    assert_eq!(made(&object, &samples::profile()), Err(NodeStorageError::Label(label::OWNER_UID)));
+
+    let mut object = samples::node_storage(1, "xfs");
+    object.spec.command_variables = vec![variable("JOBID", "1")];
+    let expected = NodeStorageError::VariableName { place: 0, name: "JOBID".into() };
+    assert_eq!(made(&object, &samples::profile()), Err(expected));
+
+    let mut profile = samples::profile();
+    profile.spec.data.xfs_storage.file_system_commands.rabbit_commands.mkfs =
+        "-L 'x $DEVICE".into();
+    let text = chain(&made(&samples::node_storage(1, "xfs"), &profile).unwrap_err());
+    assert!(
+        text.contains("default/job-7-0")
+            && text.contains("rabbitCommands.mkfs")
+            && text.contains("quotes"),
+        "{text}"
+    );
+
+    let mut profile = samples::profile();
+    profile.spec.data.xfs_storage.variable_override.insert("$TEMP_DIR".into(), "/etc".into());
+    let error = made(&samples::node_storage(1, "xfs"), &profile);
+    assert!(matches!(error, Err(NodeStorageError::Temporary(_))), "{error:?}");
+}
+
+#[test]
+fn block_storage_must_have_a_device_of_this_rabbit_for_each() {
+    let object = samples::node_storage(3, "xfs");
+    let mut block = samples::block_storage_ready(2);
+    assert!(matches!(
+        check_block(&object, &block),
+        Err(NodeStorageError::Allocations { count: 3, allocations: 2, .. })
+    ));
+    let object = samples::node_storage(2, "xfs");
+    assert_eq!(check_block(&object, &block), Ok(()));
+    block.status.as_mut().unwrap().allocations[1].accesses.clear();
+    let error = check_block(&object, &block).unwrap_err().to_string();
+    assert!(
+        error.contains("allocation 1: put rabbit-1 first in spec.allocations[1].access"),
+        "{error}"
+    );
+}

@@ -1,0 +1,189 @@
+//! Brings one NnfNodeStorage to what it asks for.
+
+use std::sync::Arc;
+
+use api::{
+    NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
+};
+use clientmount_agent::error::{Failure, Retry};
+use storage::{Desired, desired::FileSystem};
+
+use super::{
+    desired::{check_block, desired},
+    report,
+};
+use crate::{
+    block_storage::report::is_current,
+    failure::combined,
+    pass::{Context, Pass},
+    world::block_name,
+    write::{WriteError, describe, has_finalizer},
+};
+
+/// What an NnfNodeStorage refers to.
+#[derive(Debug)]
+pub struct View {
+    /// Itself.
+    pub object: Arc<NnfNodeStorage>,
+    /// The block storage underneath, if it exists.
+    pub block: Option<Arc<NnfNodeBlockStorage>>,
+    /// Its pinned profile, or why it cannot be had.
+    pub profile: Result<Arc<NnfStorageProfile>, String>,
+}
+
+/// Makes and sets up the file systems, or on deletion tears them down.
+///
+/// # Errors
+/// When a write did not happen.
+pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+    if view.object.metadata.deletion_timestamp.is_some() {
+        return leave(context, view, pass).await;
+    }
+    let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
+    let Some(block) = &view.block else {
+        return refuse(context, &object, &no_block(&object), pass).await;
+    };
+    // Its devices are on their way, and their coming wakes us: that is no error, and an earlier one is over.
+    let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
+    if !current || block.metadata.deletion_timestamp.is_some() {
+        let waiting =
+            object.status.clone().map(|status| NnfNodeStorageStatus { error: None, ..status });
+        return pass
+            .status(context, &object, &NnfNodeStorage { status: waiting, ..object.clone() })
+            .await;
+    }
+    pass.with_finalizer(context, &**block, finalizer::NNF_NODE_STORAGE).await?;
+    match units(context, view, block, true) {
+        Ok(units) => make(context, &object, units, pass).await,
+        Err(failure) => refuse(context, &object, &failure, pass).await,
+    }
+}
+
+fn no_block(object: &NnfNodeStorage) -> Failure {
+    let debug = format!(
+        "NnfNodeBlockStorage {} does not exist: create it in the same namespace",
+        block_name(object)
+    );
+    Failure {
+        user: "could not find storage allocation".to_owned(),
+        severity: api::Severity::Major,
+        ..Failure::waiting(debug)
+    }
+}
+
+/// The object's file systems; with `to_make`, on devices that are there.
+fn units(
+    context: &Context,
+    view: &View,
+    block: &NnfNodeBlockStorage,
+    to_make: bool,
+) -> Result<Vec<FileSystem>, Failure> {
+    let profile = view.profile.as_ref().map_err(|why| Failure::input(why.clone()))?;
+    if !profile.data().pinned {
+        let name = describe(&**profile);
+        return Err(Failure::input(format!(
+            "{name} is not pinned: set data.pinned to true, or name the pinned copy in the labels"
+        )));
+    }
+    if to_make {
+        check_block(&view.object, block).map_err(|error| Failure::from(&error))?;
+    }
+    desired(&view.object, profile, block, &context.temporary).map_err(|error| Failure::from(&error))
+}
+
+async fn make(
+    context: &Context,
+    object: &NnfNodeStorage,
+    units: Vec<FileSystem>,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let results = context.converge(units.into_iter().map(Desired::FileSystemReady).collect()).await;
+    let made: Vec<bool> = results.iter().map(Result::is_ok).collect();
+    let failures: Vec<_> = results
+        .iter()
+        .enumerate()
+        .filter_map(|(index, result)| {
+            Some((format!("file system {index}"), Failure::of_convergence(result.as_ref().err()?)))
+        })
+        .collect();
+    let failure = combined(&failures);
+    if let Some(failure) = &failure {
+        pass.failed(object, failure);
+    }
+    let error = failure.map(|it| context.resource_error(&it, "unable to create file system"));
+    write(context, object, report::status(&made, error), pass).await
+}
+
+/// Tears down what was made, and then lets go of the block storage and of the object.
+async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+    let object = &*view.object;
+    if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
+        return Ok(());
+    }
+    if let Some(block) =
+        view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))
+    {
+        match tear_down(context, view, block).await {
+            Ok(Torn::Down) => {
+                pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
+            }
+            Ok(Torn::NotYet) => return Ok(()),
+            Err(failure) => return refuse(context, object, &failure, pass).await,
+        }
+    }
+    pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
+}
+
+enum Torn {
+    Down,
+    /// The devices must be seen again first; the block storage's status will wake us.
+    NotYet,
+}
+
+async fn tear_down(
+    context: &Context,
+    view: &View,
+    block: &NnfNodeBlockStorage,
+) -> Result<Torn, Failure> {
+    let status = block.status.as_ref();
+    if status.is_some_and(|status| status.ready && !is_current(status, &context.started)) {
+        return Ok(Torn::NotYet);
+    }
+    let units = match units(context, view, block, false) {
+        Ok(units) => units,
+        // It was never carried out, so nothing of it exists.
+        Err(_) if !report::was_ever_made(&view.object) => return Ok(Torn::Down),
+        Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
+    };
+    let on_devices = units.into_iter().filter(|unit| !unit.volume.namespaces.is_empty());
+    let results = context.converge(on_devices.map(Desired::FileSystemGone).collect()).await;
+    let failures: Vec<_> = results
+        .iter()
+        .enumerate()
+        .filter_map(|(index, result)| {
+            Some((format!("file system {index}"), Failure::of_convergence(result.as_ref().err()?)))
+        })
+        .collect();
+    combined(&failures).map_or(Ok(Torn::Down), Err)
+}
+
+async fn refuse(
+    context: &Context,
+    object: &NnfNodeStorage,
+    failure: &Failure,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    pass.failed(object, failure);
+    let status = report::refused(object, context.resource_error(failure, ""));
+    write(context, object, status, pass).await
+}
+
+async fn write(
+    context: &Context,
+    object: &NnfNodeStorage,
+    status: NnfNodeStorageStatus,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let after = NnfNodeStorage { status: Some(status), ..object.clone() };
+    pass.status(context, object, &after).await
+}

@@ -1,0 +1,200 @@
+//! One pass over one object: what it may use, and what it leaves behind.
+
+use std::{fmt, sync::Arc};
+
+use api::ResourceError;
+use clientmount_agent::{
+    error::{Failure, Retry, chain},
+    site::Site,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
+use storage::{ConvergeError, Converged, Converger, Desired, desired::NodeName};
+
+use crate::{
+    node_storage::desired::TemporaryRoot,
+    shelf::Fingerprint,
+    world::{Kept, Key, Tell, Wake, World},
+    write::{self, Object, WriteError},
+};
+
+/// What every pass may use.
+pub struct Context {
+    /// This rabbit.
+    pub node: NodeName,
+    /// The pod the agent runs in, or nothing.
+    pub pod: String,
+    /// The API.
+    pub client: Client,
+    /// The node's storage.
+    pub converger: Arc<Converger>,
+    /// When the agent started: device paths it did not look up itself are not trusted.
+    pub started: Time,
+    /// Where ClientMounts may mount.
+    pub site: Site,
+    /// Where set-up hooks see a file system.
+    pub temporary: TemporaryRoot,
+}
+
+impl fmt::Debug for Context {
+    /// Without the client, which cannot be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("node", &self.node)
+            .field("started", &self.started)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Converges units side by side on threads that may block.
+    pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
+        let converger = Arc::clone(&self.converger);
+        self.blocking(move || converger.converge_all(&units)).await
+    }
+
+    /// Runs something that may block in the kernel.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        tokio::task::spawn_blocking(work)
+            .await
+            .expect("work on the node does not panic, and is not cancelled while it is awaited")
+    }
+
+    /// An error as objects carry it.
+    #[must_use]
+    pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
+        failure.to_resource_error(self.node.as_str(), context)
+    }
+}
+
+/// What a pass wrote, as the API stored it.
+pub struct Wrote {
+    /// Which object it was, and what it then looked like to its passes.
+    pub handled: Option<(Key, Fingerprint)>,
+    tell: Tell,
+}
+
+impl Wrote {
+    fn of<K: Kept>(object: K) -> Self {
+        let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
+        Self { handled, tell: Box::new(move |world| world.wrote(object)) }
+    }
+
+    /// Tells the world.
+    pub fn tell(self, world: &mut World) -> Vec<Wake> {
+        (self.tell)(world)
+    }
+}
+
+impl fmt::Debug for Wrote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wrote").field("handled", &self.handled).finish_non_exhaustive()
+    }
+}
+
+/// What a pass leaves behind.
+#[derive(Debug)]
+pub struct Pass {
+    /// What it wrote, in order.
+    pub wrote: Vec<Wrote>,
+    /// When to try again by itself: the soonest of what failed.
+    pub retry: Retry,
+    /// Whether the object is as it should be.
+    pub done: bool,
+    /// Who must look again.
+    pub wakes: Vec<Key>,
+    /// Uid of a ClientMount of which nothing is mounted any more.
+    pub unmounted: Option<String>,
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        Self {
+            wrote: Vec::new(),
+            retry: Retry::OnChange,
+            done: true,
+            wakes: Vec::new(),
+            unmounted: None,
+        }
+    }
+}
+
+impl Pass {
+    /// Notes a failure and says it once in the log, with all its causes.
+    pub fn failed<K: Object>(&mut self, object: &K, failure: &Failure) {
+        log::warn!(object = write::describe(object), severity = failure.severity.as_str(); "{}", failure.debug);
+        self.retry = self.retry.min(failure.retry);
+        self.done = false;
+    }
+
+    /// Notes how the pass's writes went; a lost race is no news, the watch brings what others wrote.
+    #[must_use]
+    pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
+        let Err(error) = writes else { return self };
+        self.done = false;
+        match &error {
+            WriteError::Gone { .. } => {}
+            WriteError::Conflict { .. } => self.retry = Retry::Soon,
+            WriteError::Api { .. } => {
+                log::warn!("{}", chain(&error));
+                self.retry = Retry::Soon;
+            }
+        }
+        self
+    }
+
+    /// Notes a write.
+    pub fn wrote<K: Kept>(&mut self, object: K) {
+        self.wrote.push(Wrote::of(object));
+    }
+
+    /// Puts the agent's finalizer on, before anything of the object is made, and returns the object as it then is.
+    ///
+    /// # Errors
+    /// When it cannot be put on.
+    pub async fn with_finalizer<K: Kept>(
+        &mut self,
+        context: &Context,
+        object: &K,
+        finalizer: &str,
+    ) -> Result<K, WriteError> {
+        let Some(stored) = write::add_finalizer(&context.client, object, finalizer).await? else {
+            return Ok(object.clone());
+        };
+        self.wrote.push(Wrote::of(stored.clone()));
+        Ok(stored)
+    }
+
+    /// Takes a finalizer off.
+    ///
+    /// # Errors
+    /// When it cannot be taken off.
+    pub async fn without_finalizer<K: Kept>(
+        &mut self,
+        context: &Context,
+        object: &K,
+        finalizer: &str,
+    ) -> Result<(), WriteError> {
+        let stored = write::remove_finalizer(&context.client, object, finalizer).await?;
+        self.wrote.extend(stored.map(Wrote::of));
+        Ok(())
+    }
+
+    /// Writes a status, if it is a new one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn status<K: Kept>(
+        &mut self,
+        context: &Context,
+        before: &K,
+        after: &K,
+    ) -> Result<(), WriteError> {
+        let stored = write::status(&context.client, before, after).await?;
+        self.wrote.extend(stored.map(Wrote::of));
+        Ok(())
+    }
+}

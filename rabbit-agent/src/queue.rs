@@ -1,0 +1,146 @@
+//! Which object is worked on next: each by one task at a time, many objects side by side, failures again later.
+//!
+//! Pure: the clock comes in as an argument. A wake during work is never lost: the object is worked on once more.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    time::Instant,
+};
+
+use clientmount_agent::error::{Retry, jitter};
+
+/// Keys that wait, run, or wait to be tried again.
+#[derive(Debug)]
+pub struct Queue<K> {
+    limit: usize,
+    waiting: BTreeSet<K>,
+    running: BTreeSet<K>,
+    failing: BTreeMap<K, Failing>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    failures: u32,
+    due: Instant,
+}
+
+impl<K: Ord + Clone + Debug> Queue<K> {
+    /// A queue that hands out at most `limit` keys at a time.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { limit, waiting: BTreeSet::new(), running: BTreeSet::new(), failing: BTreeMap::new() }
+    }
+
+    /// Something about this key changed: it is worked on as soon as there is room, whatever delay it was in.
+    pub fn wake(&mut self, key: K) {
+        self.waiting.insert(key);
+    }
+
+    /// Hands out what may start now.
+    pub fn start(&mut self, now: Instant) -> Vec<K> {
+        let due: Vec<K> = self
+            .failing
+            .iter()
+            .filter(|(key, it)| it.due <= now && !self.running.contains(key))
+            .map(|(key, _)| key.clone())
+            .collect();
+        self.waiting.extend(due);
+        let room = self.limit.saturating_sub(self.running.len());
+        let start: Vec<K> = self.waiting.difference(&self.running).take(room).cloned().collect();
+        for key in &start {
+            self.waiting.remove(key);
+            self.running.insert(key.clone());
+        }
+        start
+    }
+
+    /// The work on a key ended; unless `retry` waits for a change, it is tried again by itself.
+    pub fn finished(&mut self, key: &K, retry: Retry, now: Instant) {
+        self.running.remove(key);
+        let failures = self.failing.get(key).map_or(0, |it| it.failures.saturating_add(1));
+        match retry.delay(failures, jitter()) {
+            None => {
+                self.failing.remove(key);
+            }
+            Some(delay) => {
+                self.failing.insert(key.clone(), Failing { failures, due: now + delay });
+            }
+        }
+    }
+
+    /// When to look again if nothing happens before; `None` at rest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.failing
+            .iter()
+            .filter(|(key, _)| !self.running.contains(key))
+            .map(|(_, it)| it.due)
+            .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn second(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn a_wake_during_work_is_worked_on_once_more() {
+        let now = Instant::now();
+        let mut queue = Queue::new(8);
+        queue.wake("a");
+        assert_eq!(queue.start(now), ["a"]);
+        queue.wake("a");
+        assert!(queue.start(now).is_empty(), "one task per key");
+        queue.finished(&"a", Retry::OnChange, now);
+        assert_eq!(queue.start(now), ["a"]);
+        queue.finished(&"a", Retry::OnChange, now);
+        assert!(queue.start(now).is_empty());
+        assert_eq!(queue.deadline(), None, "at rest there is no timer");
+    }
+
+    #[test]
+    fn no_more_than_the_limit_run_side_by_side() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        for key in ["a", "b", "c"] {
+            queue.wake(key);
+        }
+        assert_eq!(queue.start(now), ["a", "b"]);
+        queue.finished(&"a", Retry::OnChange, now);
+        assert_eq!(queue.start(now), ["c"]);
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time_and_a_success_forgets_them() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        queue.wake("a");
+        queue.start(now);
+        queue.finished(&"a", Retry::Soon, now);
+        assert!(queue.start(now).is_empty());
+        assert_eq!(queue.start(now + second(2)), ["a"], "the first delay is 0.75 to 1.25 s");
+        queue.finished(&"a", Retry::Soon, now);
+        assert!(queue.start(now + second(1)).is_empty(), "the second delay is 1.5 to 2.5 s");
+        assert_eq!(queue.start(now + second(3)), ["a"]);
+        queue.finished(&"a", Retry::OnChange, now);
+        assert_eq!(queue.deadline(), None);
+    }
+
+    #[test]
+    fn a_change_ends_a_delay() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        queue.wake("a");
+        queue.start(now);
+        queue.finished(&"a", Retry::Later, now);
+        queue.wake("a");
+        assert_eq!(queue.start(now), ["a"]);
+    }
+}

@@ -1,0 +1,147 @@
+//! Wiring: the API, the node, the loop, and the link to the coordinator.
+
+use std::sync::Arc;
+
+use clientmount_agent::{
+    hello::{HelloError, hello},
+    link::{self, LinkEvent},
+    outbox::Outbox,
+};
+use daemon::{stopped, tell_ready, tell_stopping};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use kube::Client;
+use proto::v1::Role;
+use storage::{Converger, Host, LinuxHost, linux::LinuxHostError};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tonic::transport::Endpoint;
+
+use crate::{
+    agent::Agent,
+    client::{ClientError, connect},
+    config::{Config, Rabbit},
+    health::Board,
+    pass::Context,
+    watch::watch,
+};
+
+/// Why the agent stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to.
+    Stopped,
+    /// The coordinator wants another agent for this rabbit; the text says which.
+    Refused(String),
+}
+
+/// The agent cannot start.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The node's storage is not usable.
+    #[error("set up the rabbit's storage")]
+    Storage(#[source] LinuxHostError),
+    /// There is no way to the API.
+    #[error("set up the way to the API")]
+    Client(#[source] ClientError),
+    /// The kernel did not tell when it booted.
+    #[error("find out who this agent is")]
+    Hello(#[source] HelloError),
+    /// Signals cannot be caught.
+    #[error("wait for signals")]
+    Stop(#[source] daemon::StopError),
+}
+
+/// Runs the agent until it is stopped or refused.
+///
+/// # Errors
+/// When it cannot start.
+pub async fn run(config: Config) -> Result<End, RunError> {
+    let host = LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?;
+    let client = connect(&config.api).await.map_err(RunError::Client)?;
+    let board = Board::default();
+    let refused = match config.coordinator.clone() {
+        Some(coordinator) => Some(tell_coordinator(coordinator, &config, &board)?),
+        None => None,
+    };
+    let stop = async {
+        tokio::select! {
+            stop = stopped() => stop.map(|_| End::Stopped).map_err(RunError::Stop),
+            why = refusal(refused) => Ok(End::Refused(why)),
+        }
+    };
+    work(config.rabbit, Arc::new(host), client, board, stop).await
+}
+
+async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
+    match refused {
+        Some(refused) => match refused.await {
+            Ok(why) => why,
+            Err(_) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Works on `host` as the API asks, until `stop`.
+///
+/// # Errors
+/// Those of `stop`.
+pub async fn work<E>(
+    rabbit: Rabbit,
+    host: Arc<dyn Host>,
+    client: Client,
+    board: Board,
+    stop: impl Future<Output = Result<End, E>>,
+) -> Result<End, E> {
+    let events = watch(&client, &rabbit.site.node);
+    let context = Context {
+        node: rabbit.site.node.clone(),
+        pod: rabbit.pod,
+        client,
+        converger: Arc::new(Converger::new(host)),
+        // Kubernetes keeps whole seconds of a time, and compares them.
+        started: Time(
+            Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH),
+        ),
+        site: rabbit.site,
+        temporary: rabbit.temporary,
+    };
+    tell_ready();
+    let mut end = None;
+    let stop = async {
+        end = Some(stop.await);
+        tell_stopping();
+    };
+    Agent::new(Arc::new(context), board).run(events, stop).await;
+    end.unwrap_or(Ok(End::Stopped))
+}
+
+/// Holds a link to the coordinator that carries the rabbit's health; mounts come from the API, not from there.
+fn tell_coordinator(
+    coordinator: Endpoint,
+    config: &Config,
+    board: &Board,
+) -> Result<oneshot::Receiver<String>, RunError> {
+    let hello = hello(&config.rabbit.site.node, Role::Rabbit).map_err(RunError::Hello)?;
+    let outbox = Arc::new(Outbox::default());
+    let (events, mut from_link) = mpsc::channel(16);
+    let (refuse, refused) = oneshot::channel();
+    tokio::spawn(link::run(coordinator, hello, Arc::clone(&outbox), events));
+    tokio::spawn(async move {
+        while let Some(event) = from_link.recv().await {
+            if let LinkEvent::Refused(why) = event {
+                // Nobody listens any more only when the agent stops anyway.
+                drop(refuse.send(why));
+                return;
+            }
+        }
+    });
+    let mut health = board.listen();
+    tokio::spawn(async move {
+        while health.changed().await.is_ok() {
+            let newest = health.borrow_and_update().clone();
+            outbox.set_health(newest);
+        }
+    });
+    Ok(refused)
+}

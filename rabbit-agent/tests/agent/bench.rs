@@ -1,0 +1,380 @@
+//! A rabbit on a bench: an API in this process, drives in memory, and the agent between them.
+
+use std::{
+    fmt::Debug,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use api::{
+    ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    SystemConfiguration,
+};
+use clientmount_agent::site::{Side, Site};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    core::NamespaceResourceScope,
+    runtime::wait::await_condition,
+};
+use kubeapi::Identity;
+use rabbit_agent::{
+    End, config::Rabbit, health::Board, node_storage::desired::TemporaryRoot, work,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use storage::{
+    Desired, Host, Observed, Step,
+    desired::{AllowedRoots, MountPoint},
+    fake::FakeHost,
+    host::{ObserveError, StepError},
+};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+pub(crate) const RABBIT: &str = "rabbit-1";
+pub(crate) const NAME: &str = "default-job-7-0-xfs-0";
+pub(crate) const MOUNT: &str = "default-job-7-0-servers";
+const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
+const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
+
+/// How long a test waits for what must come; only a failing test ever does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) trait Kind:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// The node, with a note of every look at it.
+#[derive(Debug)]
+struct Watched {
+    host: Arc<FakeHost>,
+    looks: Arc<Mutex<Vec<Desired>>>,
+}
+
+impl Host for Watched {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.looks.lock().unwrap().push(desired.clone());
+        self.host.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        self.host.apply(step)
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) client: Client,
+    pub(crate) looks: Arc<Mutex<Vec<Desired>>>,
+    pub(crate) host: Arc<FakeHost>,
+    pub(crate) health: Board,
+    agent: Option<Agent>,
+    _directory: tempfile::TempDir,
+}
+
+struct Agent {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<End, ()>>,
+}
+
+pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
+    AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
+}
+
+pub(crate) fn rabbit() -> Rabbit {
+    Rabbit {
+        site: Site {
+            node: RABBIT.parse().unwrap(),
+            side: Side::Rabbit,
+            roots: roots(&["/mnt/nnf"]),
+            index_root: None,
+        },
+        temporary: TemporaryRoot { path: "/mnt/temp".into(), roots: roots(&["/mnt/temp"]) },
+        pod: "pod-0".into(),
+    }
+}
+
+pub(crate) fn path(text: &str) -> MountPoint {
+    MountPoint::parse(text, &roots(&["/mnt/nnf", "/mnt/temp"])).unwrap()
+}
+
+pub(crate) fn in_tree(name: &str) -> String {
+    format!("{TREE}/{name}")
+}
+
+impl Bench {
+    /// Two drives of a gibibyte, three computes in slots 0, 1 and 6, a pinned profile; the agent runs.
+    pub(crate) async fn new() -> Self {
+        let mut bench = Self::bare().await;
+        bench
+            .make::<SystemConfiguration>(
+                "default",
+                system(&[("compute-01", 0), ("compute-02", 1), ("compute-03", 6)]),
+            )
+            .await;
+        bench.make::<NnfStorageProfile>("default", profile()).await;
+        bench.start();
+        bench
+    }
+
+    /// Nothing but an API and drives.
+    pub(crate) async fn bare() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = kubeapi::Config::new(directory.path().join("api"));
+        config.crds = api::crd::crd_values();
+        let served = kubeapi::Api::open(config).unwrap();
+        let client = Client::new(served.service(Identity { user: "test".into() }), "default");
+        let node = RABBIT.parse().unwrap();
+        let host =
+            Arc::new(FakeHost::with_drives(node, roots(&["/mnt/nnf", "/mnt/temp"]), 2, 1 << 30));
+        let bench = Self {
+            client,
+            looks: Arc::default(),
+            host,
+            health: Board::default(),
+            agent: None,
+            _directory: directory,
+        };
+        for name in [RABBIT, "rabbit-2"] {
+            let namespace: Namespace =
+                serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            Api::all(bench.client.clone())
+                .create(&PostParams::default(), &namespace)
+                .await
+                .unwrap();
+        }
+        bench
+    }
+
+    pub(crate) fn start(&mut self) {
+        let (stop, stopped) = oneshot::channel();
+        let stop_agent = async move {
+            drop(stopped.await);
+            Ok(End::Stopped)
+        };
+        let host = Arc::new(Watched { host: self.host.clone(), looks: self.looks.clone() });
+        let task = tokio::spawn(work(
+            rabbit(),
+            host,
+            self.client.clone(),
+            self.health.clone(),
+            stop_agent,
+        ));
+        self.agent = Some(Agent { stop, task });
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        let agent = self.agent.take().expect("the agent runs");
+        agent.stop.send(()).unwrap();
+        assert_eq!(agent.task.await.unwrap(), Ok(End::Stopped));
+    }
+
+    pub(crate) fn of<K: Kind>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    pub(crate) async fn make<K: Kind>(&self, namespace: &str, object: Value) -> K {
+        let object: K = serde_json::from_value(object).unwrap();
+        self.of::<K>(namespace).create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    pub(crate) async fn change<K: Kind>(&self, name: &str, patch: Value) -> K {
+        self.of::<K>(RABBIT)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn get<K: Kind>(&self, name: &str) -> K {
+        self.of::<K>(RABBIT).get(name).await.unwrap()
+    }
+
+    /// Waits until `holds`, and returns the object as it then is.
+    pub(crate) async fn until<K: Kind>(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&K) -> bool,
+    ) -> K {
+        let api = self.of::<K>(RABBIT);
+        let waited =
+            await_condition(api.clone(), name, |object: Option<&K>| object.is_some_and(&holds));
+        match tokio::time::timeout(PATIENCE, waited).await {
+            Ok(found) => found.unwrap().unwrap(),
+            Err(_) => panic!("{name} is not {what}: {:#?}", api.get_opt(name).await),
+        }
+    }
+
+    pub(crate) async fn delete<K: Kind>(&self, name: &str) {
+        self.of::<K>(RABBIT).delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub(crate) async fn until_gone<K: Kind>(&self, name: &str) {
+        let api = self.of::<K>(RABBIT);
+        let waited = await_condition(api.clone(), name, |object: Option<&K>| object.is_none());
+        if tokio::time::timeout(PATIENCE, waited).await.is_err() {
+            panic!("{name} is not gone: {:#?}", api.get_opt(name).await);
+        }
+    }
+
+    /// Every version of an object since it was made, up to and including its deletion.
+    pub(crate) fn history<K: Kind>(&self, made: &K) -> JoinHandle<Vec<K>> {
+        let api = self.of::<K>(RABBIT);
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={}", made.name_any()))
+            .timeout(120);
+        let version = made.resource_version().unwrap();
+        tokio::spawn(async move {
+            let mut seen = Vec::new();
+            let mut events = api.watch(&params, &version).await.unwrap().boxed();
+            while let Some(event) = events.try_next().await.unwrap() {
+                match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => seen.push(object),
+                    WatchEvent::Deleted(object) => {
+                        seen.push(object);
+                        break;
+                    }
+                    WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+                }
+            }
+            seen
+        })
+    }
+
+    /// Block storage and file systems, both ready.
+    pub(crate) async fn file_systems(&self, count: usize) -> (NnfNodeBlockStorage, NnfNodeStorage) {
+        let access = vec![(1_i64 << 20, &[RABBIT][..]); count];
+        self.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &access)).await;
+        self.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, count)).await;
+        let storage = self.until(NAME, "ready", storage_ready).await;
+        (self.get(NAME).await, storage)
+    }
+}
+
+pub(crate) fn block_ready(object: &NnfNodeBlockStorage) -> bool {
+    object.status.as_ref().is_some_and(|status| status.ready)
+}
+
+pub(crate) fn block_failed(object: &NnfNodeBlockStorage) -> bool {
+    object.status.as_ref().is_some_and(|status| status.error.is_some())
+}
+
+pub(crate) fn storage_ready(object: &NnfNodeStorage) -> bool {
+    object.status.as_ref().is_some_and(|status| status.ready)
+}
+
+pub(crate) fn storage_failed(object: &NnfNodeStorage) -> bool {
+    object.status.as_ref().is_some_and(|status| status.error.is_some())
+}
+
+pub(crate) fn mount_ready(object: &ClientMount) -> bool {
+    object.status.as_ref().is_some_and(|status| status.all_ready)
+}
+
+pub(crate) fn mount_failed(object: &ClientMount) -> bool {
+    object.status.as_ref().is_some_and(|status| status.error.is_some())
+}
+
+pub(crate) fn node_told(object: &NnfNode) -> bool {
+    object.status.as_ref().is_some_and(|status| !status.drives.is_empty())
+}
+
+pub(crate) fn system(computes: &[(&str, i64)]) -> Value {
+    let computes: Vec<_> =
+        computes.iter().map(|(name, index)| json!({"name": name, "index": index})).collect();
+    json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
+        "metadata": {"name": "default", "namespace": "default"},
+        "spec": {"portsCooldownInSeconds": 0, "storageNodes": [{"type": "Rabbit", "name": RABBIT, "computesAccess": computes}]}
+    })
+}
+
+fn labels() -> Value {
+    json!({
+        "dataworkflowservices.github.io/workflow.uid": "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21",
+        "dataworkflowservices.github.io/owner.uid": OWNER,
+        "nnf.cray.hpe.com/directive_index": "0",
+        "nnf.cray.hpe.com/job_id": "287341",
+        "nnf.cray.hpe.com/pinned_storage_profile_name": "job-7-0",
+        "nnf.cray.hpe.com/pinned_storage_profile_namespace": "default",
+        "nnf.cray.hpe.com/target_directive_index": "0",
+        "nnf.cray.hpe.com/target_owner_uid": OWNER
+    })
+}
+
+pub(crate) fn block_storage(name: &str, allocations: &[(i64, &[&str])]) -> Value {
+    let allocations: Vec<_> = allocations
+        .iter()
+        .map(|(capacity, access)| json!({"capacity": capacity, "access": access}))
+        .collect();
+    json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeBlockStorage",
+        "metadata": {"name": name, "namespace": RABBIT, "labels": labels()},
+        "spec": {"sharedAllocation": false, "allocations": allocations}
+    })
+}
+
+pub(crate) fn node_storage(name: &str, count: usize) -> Value {
+    json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeStorage",
+        "metadata": {"name": name, "namespace": RABBIT, "labels": labels()},
+        "spec": {
+            "count": count, "sharedAllocation": false, "capacity": 1 << 20, "userID": 1050, "groupID": 1051, "fileSystemType": "xfs",
+            "blockReference": {"kind": "NnfNodeBlockStorage", "name": name, "namespace": RABBIT}
+        }
+    })
+}
+
+pub(crate) fn profile() -> Value {
+    json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfStorageProfile",
+        "metadata": {"name": "job-7-0", "namespace": "default"},
+        "data": {"default": false, "pinned": true, "xfsStorage": {
+            "blockDeviceCommands": {"sharedVg": false},
+            "fileSystemCommands": {"rabbitCommands": {"mkfs": "$DEVICE", "mount": "$DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"}},
+            "userCommands": {"postSetup": ["chown $USERID:$GROUPID $MOUNT_PATH"], "preTeardown": ["true"]}
+        }}
+    })
+}
+
+pub(crate) fn client_mount(name: &str, computes: &[&str]) -> Value {
+    let mounts: Vec<_> = computes
+        .iter()
+        .enumerate()
+        .map(|(index, compute)| {
+            json!({
+                "mountPath": in_tree(&format!("node-{index}")), "compute": compute,
+                "setPermissions": false, "options": "", "type": "xfs", "targetType": "directory",
+                "device": {"type": "reference", "deviceReference": {
+                    "objectReference": {"kind": "NnfNodeStorage", "name": NAME, "namespace": RABBIT}, "data": index}}
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "ClientMount",
+        "metadata": {"name": name, "namespace": RABBIT, "labels": labels()},
+        "spec": {"node": RABBIT, "desiredState": "mounted", "mounts": mounts}
+    })
+}

@@ -1,0 +1,132 @@
+use api::{ErrorType, NnfNodeBlockStorage, Severity, SystemConfiguration};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use storage::{Step, desired::Endpoint};
+
+use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, system};
+
+const MIB: i64 = 1 << 20;
+
+fn access_of(object: &NnfNodeBlockStorage, allocation: usize) -> Vec<(String, String)> {
+    let status = object.status.as_ref().unwrap();
+    let accesses = status.allocations[allocation].accesses.iter();
+    accesses.map(|(node, access)| (node.clone(), access.storage_group_id.clone())).collect()
+}
+
+#[tokio::test]
+async fn access_is_granted_by_slot_and_withdrawn() {
+    let bench = Bench::new().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
+    assert_eq!(access_of(&object, 0), [(RABBIT.to_owned(), format!("{NAME}-0-0"))]);
+    assert!(object.status.as_ref().unwrap().pod_start_time.is_some());
+
+    let spec =
+        |access: &[&str]| json!({"spec": {"allocations": [{"capacity": MIB, "access": access}]}});
+    bench.change::<NnfNodeBlockStorage>(NAME, spec(&[RABBIT, "compute-03"])).await;
+    let object =
+        bench.until(NAME, "granted", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 2).await;
+    assert_eq!(access_of(&object, 0)[0], ("compute-03".to_owned(), format!("{NAME}-0-7")));
+    let to_slot_6 =
+        |step: &Step| matches!(step, Step::Attach { endpoint: Endpoint::Compute(6), .. });
+    assert!(bench.host.applied().iter().any(to_slot_6));
+
+    bench.change::<NnfNodeBlockStorage>(NAME, spec(&[RABBIT])).await;
+    bench.until(NAME, "withdrawn", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 1).await;
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    assert!(bench.host.is_clean());
+}
+
+#[tokio::test]
+async fn an_unknown_compute_changes_nothing_until_it_is_configured() {
+    let bench = Bench::new().await;
+    let asked = block_storage(NAME, &[(MIB, &[RABBIT]), (MIB, &[RABBIT, "compute-77"])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, asked).await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
+    let error = object.status.unwrap().error.unwrap();
+    let user = error.user_message.unwrap();
+    assert_eq!((error.severity, error.error_type), (Severity::Fatal, ErrorType::User));
+    assert!(
+        user.contains("spec.allocations[1].access[1]") && user.contains("compute-77"),
+        "{user}"
+    );
+    assert!(bench.host.applied().is_empty());
+
+    let patch =
+        json!({"spec": {"storageNodes": system(&[("compute-77", 3)])["spec"]["storageNodes"]}});
+    let systems = bench.of::<SystemConfiguration>("default");
+    systems.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
+    assert_eq!(object.status.as_ref().unwrap().error, None);
+    assert!(access_of(&object, 1).contains(&("compute-77".to_owned(), format!("{NAME}-1-4"))));
+}
+
+#[tokio::test]
+async fn capacities_of_nothing_are_refused_by_field() {
+    let bench = Bench::new().await;
+    for (name, capacity) in [("zero", 0), ("negative", -4096)] {
+        bench
+            .make::<NnfNodeBlockStorage>(RABBIT, block_storage(name, &[(capacity, &[RABBIT])]))
+            .await;
+        let object: NnfNodeBlockStorage = bench.until(name, "refused", block_failed).await;
+        let user = object.status.unwrap().error.unwrap().user_message.unwrap();
+        assert!(
+            user.contains(&format!("spec.allocations[0].capacity is {capacity} bytes")),
+            "{user}"
+        );
+    }
+    assert!(bench.host.applied().is_empty());
+    bench.delete::<NnfNodeBlockStorage>("zero").await;
+    bench.until_gone::<NnfNodeBlockStorage>("zero").await;
+}
+
+#[tokio::test]
+async fn a_full_rabbit_gives_all_or_nothing_and_serves_when_there_is_room() {
+    let bench = Bench::new().await;
+    bench
+        .make::<NnfNodeBlockStorage>(
+            RABBIT,
+            block_storage("first", &[(700 * MIB, &[RABBIT][..]); 2]),
+        )
+        .await;
+    bench.until::<NnfNodeBlockStorage>("first", "ready", block_ready).await;
+    let before = bench.host.applied().len();
+
+    bench
+        .make::<NnfNodeBlockStorage>(
+            RABBIT,
+            block_storage(NAME, &[(MIB, &[RABBIT]), (500 * MIB, &[RABBIT])]),
+        )
+        .await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
+    let status = object.status.unwrap();
+    let error = status.error.unwrap();
+    let user = error.user_message.unwrap();
+    assert_eq!((error.severity, error.error_type), (Severity::Fatal, ErrorType::Wlm));
+    assert!(
+        user.starts_with("rabbit-1: insufficient capacity available") && user.contains("524288000"),
+        "{user}"
+    );
+    assert!(!status.ready && status.allocations.iter().all(|it| it.devices.is_empty()));
+    let since: Vec<_> = bench.host.applied().into_iter().skip(before).collect();
+    let created = since.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
+    let deleted = since.iter().filter(|step| matches!(step, Step::DeleteNamespace { .. })).count();
+    assert_eq!(created, deleted, "what was made for it was given back: {since:#?}");
+
+    bench.delete::<NnfNodeBlockStorage>("first").await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "served", block_ready).await;
+    assert_eq!(object.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn a_namespace_elsewhere_is_none_of_our_business() {
+    let bench = Bench::new().await;
+    let mut foreign = block_storage(NAME, &[(MIB, &[RABBIT])]);
+    foreign["metadata"]["namespace"] = json!("rabbit-2");
+    bench.make::<NnfNodeBlockStorage>("rabbit-2", foreign).await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("ours", &[(MIB, &[RABBIT])])).await;
+    bench.until::<NnfNodeBlockStorage>("ours", "ready", block_ready).await;
+    let untouched = bench.of::<NnfNodeBlockStorage>("rabbit-2").get(NAME).await.unwrap();
+    assert_eq!((untouched.status, untouched.metadata.finalizers), (None, None));
+}

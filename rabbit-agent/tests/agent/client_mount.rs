@@ -1,0 +1,184 @@
+use api::{ClientMount, ErrorType, Severity, names::finalizer};
+use kube::ResourceExt;
+use serde_json::json;
+use storage::{Desired, Step};
+
+use crate::bench::{
+    Bench, MOUNT, NAME, RABBIT, client_mount, in_tree, mount_failed, mount_ready, path,
+};
+
+const COMPUTES: [&str; 3] = ["compute-01", "compute-02", "compute-03"];
+
+fn user_message(object: &ClientMount) -> String {
+    let error = object.status.as_ref().and_then(|status| status.error.clone());
+    error.and_then(|error| error.user_message).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn the_tree_appears_and_goes_in_four_writes() {
+    let bench = Bench::new().await;
+    bench.file_systems(3).await;
+    let made = bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES)).await;
+    let history = bench.history(&made);
+    let object = bench.until(MOUNT, "mounted", mount_ready).await;
+    let entry = json!({"state": "mounted", "ready": true});
+    let expected = json!({"mounts": [entry, entry, entry], "allReady": true});
+    assert_eq!(serde_json::to_value(object.status.unwrap()).unwrap(), expected);
+    let links: Vec<_> =
+        bench.host.applied().into_iter().filter(|step| matches!(step, Step::Link { .. })).collect();
+    assert_eq!(links.len(), 3, "{links:#?}");
+
+    bench.change::<ClientMount>(MOUNT, json!({"spec": {"desiredState": "unmounted"}})).await;
+    let unmounted = |it: &ClientMount| {
+        it.status.as_ref().is_some_and(|status| {
+            status.all_ready && status.mounts[0].state.as_str() == "unmounted"
+        })
+    };
+    bench.until(MOUNT, "unmounted", unmounted).await;
+    bench.delete::<ClientMount>(MOUNT).await;
+    let seen = history.await.unwrap();
+    // finalizer, mounted, (our change), unmounted, (our delete), gone with its finalizer
+    assert_eq!(seen.len(), 6, "{seen:#?}");
+    let mounts =
+        bench.host.applied().iter().filter(|step| matches!(step, Step::Mount { .. })).count();
+    assert_eq!(mounts, 6, "three to set up, three for the tree");
+}
+
+#[tokio::test]
+async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
+    let bench = Bench::new().await;
+    bench.file_systems(2).await;
+    let before = bench.host.applied().len();
+    for (bad, told) in [
+        ("mnt/nnf/x", "is not absolute"),
+        ("/mnt/nnf/../x", "contains '..'"),
+        ("/etc/x", "is not beneath an allowed root"),
+        ("/mnt/temp/x", "is not beneath an allowed root"),
+    ] {
+        let mut object = client_mount(MOUNT, &COMPUTES[..2]);
+        object["spec"]["mounts"][1]["mountPath"] = json!(bad);
+        bench.make::<ClientMount>(RABBIT, object).await;
+        let object: ClientMount = bench.until(MOUNT, "refused", mount_failed).await;
+        let user = user_message(&object);
+        assert!(
+            user.contains("spec.mounts[1].mountPath") && user.contains(told) && user.contains(bad),
+            "{user}"
+        );
+        let error = object.status.unwrap().error.unwrap();
+        assert_eq!((error.severity, error.error_type), (Severity::Fatal, ErrorType::User));
+        bench.delete::<ClientMount>(MOUNT).await;
+        bench.until_gone::<ClientMount>(MOUNT).await;
+    }
+    assert_eq!(bench.host.applied().len(), before);
+}
+
+#[tokio::test]
+async fn a_mount_of_another_node_is_refused_and_an_occupied_path_is_left_alone() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    let mut object = client_mount("elsewhere", &COMPUTES[..1]);
+    object["spec"]["node"] = json!("rabbit-2");
+    bench.make::<ClientMount>(RABBIT, object).await;
+    let object: ClientMount = bench.until("elsewhere", "refused", mount_failed).await;
+    assert!(user_message(&object).contains("spec.node"), "{}", user_message(&object));
+
+    bench.host.plant_mount(&path(&in_tree("node-0")), "/dev/sdz", "ext4");
+    let foreign = bench.host.foreign();
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    let object: ClientMount = bench.until(MOUNT, "refused", mount_failed).await;
+    assert!(user_message(&object).contains("/dev/sdz"), "{}", user_message(&object));
+    assert_eq!(bench.host.foreign(), foreign);
+}
+
+#[tokio::test]
+async fn the_second_object_for_a_path_waits_for_the_first() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount("a-first", &COMPUTES[..1])).await;
+    bench.until("a-first", "mounted", mount_ready).await;
+    bench.make::<ClientMount>(RABBIT, client_mount("second", &COMPUTES[..1])).await;
+    let object = bench
+        .until("second", "contested", |it: &ClientMount| {
+            mount_failed(it)
+                || (mount_ready(it)
+                    && it.status.as_ref().is_some_and(|status| status.error.is_none()))
+        })
+        .await;
+    // Of two objects of one second the uid decides which keeps the path.
+    let (loser, winner) =
+        if mount_failed(&object) { ("second", "a-first") } else { ("a-first", "second") };
+    let object: ClientMount = bench.until(loser, "contested", mount_failed).await;
+    assert!(user_message(&object).contains(winner), "{}", user_message(&object));
+    bench.delete::<ClientMount>(winner).await;
+    let object = bench.until(loser, "mounted", mount_ready).await;
+    assert_eq!(object.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn a_mount_waits_for_its_devices_and_comes_by_itself() {
+    let bench = Bench::new().await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    let object: ClientMount = bench.until(MOUNT, "waiting", mount_failed).await;
+    assert_eq!(object.status.as_ref().unwrap().error.as_ref().unwrap().severity, Severity::Minor);
+    assert!(user_message(&object).contains(NAME), "{}", user_message(&object));
+    bench.file_systems(1).await;
+    let object = bench.until(MOUNT, "mounted", mount_ready).await;
+    assert_eq!(object.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn a_busy_mount_says_so_until_it_is_let_go() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    bench.host.hold(&path(&in_tree("node-0")));
+    bench.delete::<ClientMount>(MOUNT).await;
+    let object: ClientMount = bench.until(MOUNT, "held", mount_failed).await;
+    assert!(user_message(&object).contains("node-0"), "{}", user_message(&object));
+    bench.host.let_go(&path(&in_tree("node-0")));
+    bench.until_gone::<ClientMount>(MOUNT).await;
+}
+
+#[tokio::test]
+async fn an_object_that_vanishes_is_cleaned_up_after() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    let object = bench.until(MOUNT, "mounted", mount_ready).await;
+    assert_eq!(object.finalizers(), [finalizer::CLIENT_MOUNT]);
+    // As a centre does for a node that it thinks is off: both at once, so that the agent learns of it too late.
+    bench
+        .change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": ["example.com/hold"]}}))
+        .await;
+    bench
+        .until(MOUNT, "ours again", |it: &ClientMount| {
+            it.finalizers().iter().any(|name| name == finalizer::CLIENT_MOUNT)
+        })
+        .await;
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.until(MOUNT, "let go", |it: &ClientMount| it.finalizers() == ["example.com/hold"]).await;
+    bench.change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": null}})).await;
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    let unmounts =
+        bench.host.applied().iter().filter(|step| matches!(step, Step::Unmount { .. })).count();
+    assert_eq!(unmounts, 2, "one after set-up, one of the tree");
+}
+
+#[tokio::test]
+async fn own_writes_do_not_wake_the_agent() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    // Events of one kind come in order: when the second object was refused, the first one's last echo has been heard.
+    let mut other = client_mount("other", &COMPUTES[..1]);
+    other["spec"]["node"] = json!("rabbit-2");
+    bench.make::<ClientMount>(RABBIT, other).await;
+    bench.until("other", "refused", mount_failed).await;
+    let looks = bench.looks.lock().unwrap();
+    let of_mount = looks
+        .iter()
+        .filter(|desired| matches!(desired, Desired::Mounted(_) | Desired::IndexTree(_)));
+    assert_eq!(of_mount.count(), 4, "the mount and its tree, each planned and confirmed");
+}

@@ -1,0 +1,9 @@
+//! The agent against an API in this process and drives in memory.
+
+mod bench;
+mod block_storage;
+mod client_mount;
+mod node;
+mod node_storage;
+mod restart;
+mod wiring;

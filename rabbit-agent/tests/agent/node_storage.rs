@@ -1,0 +1,120 @@
+use api::{NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, Severity, names::finalizer};
+use kube::ResourceExt;
+use serde_json::json;
+use storage::Step;
+
+use crate::bench::{
+    Bench, NAME, RABBIT, block_failed, block_storage, node_storage, profile, storage_failed,
+    storage_ready, system,
+};
+
+#[tokio::test]
+async fn file_systems_are_made_set_up_and_torn_down() {
+    let bench = Bench::new().await;
+    let (block, storage) = bench.file_systems(3).await;
+    let status = serde_json::to_value(storage.status.unwrap()).unwrap();
+    let healthy = json!({"health": "Healthy", "ready": true});
+    assert_eq!(
+        status,
+        json!({"allocations": [healthy, healthy, healthy], "health": "Healthy", "ready": true})
+    );
+    assert_eq!(
+        block.finalizers(),
+        [finalizer::NNF_NODE_BLOCK_STORAGE, finalizer::NNF_NODE_STORAGE]
+    );
+    let hooks = |phase: &str| {
+        let applied = bench.host.applied();
+        applied
+            .iter()
+            .filter(|step| matches!(step, Step::RunHook { id, .. } if id.phase == phase))
+            .count()
+    };
+    assert_eq!((hooks("postSetup"), hooks("preTeardown")), (3, 0));
+
+    // The block storage is asked to go first, and waits for its file systems.
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    assert_eq!((hooks("postSetup"), hooks("preTeardown")), (3, 3));
+    assert!(bench.host.is_clean());
+}
+
+#[tokio::test]
+async fn a_life_takes_three_writes() {
+    let bench = Bench::new().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    let made = bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    let history = bench.history(&made);
+    bench.until(NAME, "ready", storage_ready).await;
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    let seen = history.await.unwrap();
+    let told: Vec<_> = seen
+        .iter()
+        .map(|it| {
+            (it.finalizers().len(), storage_ready(it), it.metadata.deletion_timestamp.is_some())
+        })
+        .collect();
+    // finalizer, status, (our delete), gone with its finalizer
+    assert_eq!(told, [(1, false, false), (1, true, false), (1, true, true), (0, true, true)]);
+}
+
+#[tokio::test]
+async fn waiting_for_devices_is_no_error() {
+    let bench = Bench::bare().await;
+    bench.make::<NnfStorageProfile>("default", profile()).await;
+    let mut bench = bench;
+    bench.start();
+    bench
+        .make::<NnfNodeBlockStorage>(
+            RABBIT,
+            block_storage(NAME, &[(1 << 20, &[RABBIT, "compute-01"])]),
+        )
+        .await;
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    let block = bench.until(NAME, "waiting for slots", block_failed).await;
+    assert_eq!(block.status.unwrap().error.unwrap().severity, Severity::Minor);
+    let storage: NnfNodeStorage =
+        bench.until(NAME, "held", |it: &NnfNodeStorage| !it.finalizers().is_empty()).await;
+    assert_eq!(storage.status, None);
+    bench.make::<api::SystemConfiguration>("default", system(&[("compute-01", 0)])).await;
+    let storage = bench.until(NAME, "ready", storage_ready).await;
+    assert_eq!(storage.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn without_block_storage_or_profile_it_says_so_and_goes_on_when_they_come() {
+    let mut bench = Bench::bare().await;
+    bench.start();
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    let storage: NnfNodeStorage = bench.until(NAME, "failed", storage_failed).await;
+    let user = storage.status.unwrap().error.unwrap().user_message.unwrap();
+    assert!(user.contains("could not find storage allocation"), "{user}");
+
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    let of_profile = |it: &NnfNodeStorage| {
+        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+        error
+            .and_then(|error| error.user_message.as_ref())
+            .is_some_and(|text| text.contains("NnfStorageProfile default/job-7-0"))
+    };
+    bench.until(NAME, "failed for its profile", of_profile).await;
+    bench.make::<NnfStorageProfile>("default", profile()).await;
+    let storage = bench.until(NAME, "ready", storage_ready).await;
+    assert_eq!(storage.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn what_was_never_made_goes_without_its_profile() {
+    let mut bench = Bench::bare().await;
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    let storage: NnfNodeStorage = bench.until(NAME, "refused", storage_failed).await;
+    assert_eq!(storage.status.unwrap().error.unwrap().severity, Severity::Fatal);
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    assert!(bench.host.is_clean());
+}

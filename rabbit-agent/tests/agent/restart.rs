@@ -1,0 +1,95 @@
+use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use storage::{Step, fake::Fault};
+
+use crate::bench::{
+    Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_storage,
+    storage_ready,
+};
+
+fn mounts(bench: &Bench) -> usize {
+    let applied = bench.host.applied();
+    let made = applied.iter().filter(|step| matches!(step, Step::Mount { .. })).count();
+    made - applied.iter().filter(|step| matches!(step, Step::Unmount { .. })).count()
+}
+
+#[tokio::test]
+async fn stopping_leaves_everything_mounted_and_starting_does_nothing_again() {
+    let mut bench = Bench::new().await;
+    bench.file_systems(2).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01", "compute-02"])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    bench.stop().await;
+    assert_eq!(mounts(&bench), 2);
+    let (steps, version) = (
+        bench.host.applied().len(),
+        bench.get::<ClientMount>(MOUNT).await.metadata.resource_version,
+    );
+
+    bench.start();
+    // Whatever is asked next is served after everything that was there was looked at.
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage("next", 0)).await;
+    bench.until("next", "ready", storage_ready).await;
+    let since: Vec<_> = bench.host.applied().into_iter().skip(steps).collect();
+    let of_next = |step: &Step| matches!(step, Step::CreateNamespace { .. } | Step::Attach { .. });
+    assert!(since.iter().all(of_next), "{since:#?}");
+    assert_eq!(bench.get::<ClientMount>(MOUNT).await.metadata.resource_version, version);
+}
+
+#[tokio::test]
+async fn after_a_reboot_everything_is_mounted_again() {
+    let mut bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    bench.stop().await;
+    bench.host.reboot();
+    let before = bench.host.applied().len();
+    bench.start();
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    bench.make::<ClientMount>(RABBIT, client_mount("after", &["compute-01"])).await;
+    bench.until("after", "mounted", mount_ready).await;
+    let since: Vec<_> = bench.host.applied().into_iter().skip(before).collect();
+    assert!(
+        !since
+            .iter()
+            .any(|step| matches!(step, Step::MakeFileSystem { .. } | Step::CreateNamespace { .. })),
+        "{since:#?}"
+    );
+}
+
+#[tokio::test]
+async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
+    let mut bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    bench.stop().await;
+    let api = bench.of::<ClientMount>(RABBIT);
+    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    api.patch(MOUNT, &PatchParams::default(), &strip).await.unwrap();
+    api.delete(MOUNT, &DeleteParams::default()).await.unwrap();
+    assert_eq!(mounts(&bench), 1);
+    bench.start();
+    bench.make::<ClientMount>(RABBIT, client_mount("next", &["compute-01"])).await;
+    bench.until("next", "mounted", mount_ready).await;
+    assert_eq!(mounts(&bench), 1);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_is_told_and_tried_again() {
+    for fault in [Fault::Before, Fault::Halfway, Fault::After] {
+        for after in 0..6 {
+            let bench = Bench::new().await;
+            bench.host.fail(after, fault);
+            bench.file_systems(1).await;
+            bench.delete::<NnfNodeStorage>(NAME).await;
+            bench.delete::<NnfNodeBlockStorage>(NAME).await;
+            bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+            assert!(bench.host.is_clean(), "{fault:?} after {after}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The whole agent over real sockets: the API's and the coordinator's.
+
+use std::{path::PathBuf, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use proto::v1::{
+    FromNode, Role, ToNode, Welcome, from_node,
+    health::State,
+    node_link_server::{NodeLink, NodeLinkServer},
+    to_node,
+};
+use rabbit_agent::{End, client::Address, config::Config, run};
+use storage::{
+    desired::AllowedRoots,
+    linux::{DriveConfig, LinuxConfig},
+};
+use tokio::{net::UnixListener, sync::mpsc};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{Request, Response, Status, Streaming, transport::Server};
+
+use crate::bench::{RABBIT, rabbit};
+
+/// Hears one node out, and then wants another agent.
+struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
+
+#[tonic::async_trait]
+impl NodeLink for Coordinator {
+    type OpenStream = BoxStream<'static, Result<ToNode, Status>>;
+
+    async fn open(
+        &self,
+        request: Request<Streaming<FromNode>>,
+    ) -> Result<Response<Self::OpenStream>, Status> {
+        let mut from_node = request.into_inner();
+        let heard = self.0.clone();
+        let (to_node, answers) = mpsc::unbounded_channel();
+        to_node
+            .send(Ok(ToNode { message: Some(to_node::Message::Welcome(Welcome { epoch: 1 })) }))
+            .unwrap();
+        tokio::spawn(async move {
+            while let Some(Ok(FromNode { message: Some(message) })) = from_node.next().await {
+                let is_health = matches!(&message, from_node::Message::Health(health) if health.state() != State::Unspecified);
+                heard.send(message).unwrap();
+                if is_health {
+                    to_node
+                        .send(Err(Status::aborted("superseded by a newer agent of this node")))
+                        .unwrap();
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(tokio_stream::wrappers::UnboundedReceiverStream::new(answers).boxed()))
+    }
+}
+
+#[tokio::test]
+async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let mut config = kubeapi::Config::new(at("api"));
+    config.crds = api::crd::crd_values();
+    let served = kubeapi::Api::open(config).unwrap();
+    let listener = UnixListener::bind(at("api.sock")).unwrap();
+    tokio::spawn(kubeapi::serve::unix(listener, served, Vec::new(), std::future::pending()));
+
+    let (heard, mut hearing) = mpsc::unbounded_channel();
+    let listener = UnixListenerStream::new(UnixListener::bind(at("coordinator.sock")).unwrap());
+    tokio::spawn(
+        Server::builder()
+            .add_service(NodeLinkServer::new(Coordinator(heard)))
+            .serve_with_incoming(listener),
+    );
+
+    let coordinator = format!("unix://{}", at("coordinator.sock").display());
+    let config = Config {
+        rabbit: rabbit(),
+        api: Address::Unix(at("api.sock")),
+        coordinator: Some(tonic::transport::Endpoint::from_shared(coordinator).unwrap()),
+        storage: LinuxConfig {
+            drives: DriveConfig::None,
+            roots: AllowedRoots::new([PathBuf::from("/mnt/nnf")]).unwrap(),
+            state: at("state"),
+            command_deadline: Duration::from_secs(9),
+            mount_deadline: Duration::from_secs(9),
+        },
+    };
+    let end = tokio::time::timeout(Duration::from_secs(30), run(config)).await.unwrap().unwrap();
+    assert_eq!(end, End::Refused("superseded by a newer agent of this node".into()));
+
+    let Some(from_node::Message::Hello(hello)) = hearing.recv().await else {
+        panic!("hello comes first")
+    };
+    assert_eq!((hello.node.as_str(), hello.role()), (RABBIT, Role::Rabbit));
+    while let Some(message) = hearing.recv().await {
+        if let from_node::Message::Health(health) = message
+            && health.state() != State::Unspecified
+        {
+            assert_eq!(health.state(), State::Critical, "it has no drives");
+            return;
+        }
+    }
+    panic!("no health was told");
+}

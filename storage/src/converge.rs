@@ -1,0 +1,166 @@
+//! Observe, plan, execute, look again: until nothing is left to do.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use thiserror::Error;
+
+use crate::{
+    Desired, Host, Observed, Rejection, Step,
+    execute::{ExecuteError, execute},
+    host::{ObserveError, StepError},
+    plan,
+};
+
+/// Looks at a node and plan again this often: a rabbit needs three rounds to create, attach and confirm.
+const ROUNDS: usize = 6;
+
+/// Groups that work at the same time in one call; each needs a thread that may block in the kernel.
+const SIDE_BY_SIDE: usize = 16;
+
+/// What a unit's convergence changed: empty when it already was as desired.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Converged {
+    /// The steps taken, in order.
+    pub steps: Vec<Step>,
+    /// What the last look saw.
+    pub observed: crate::Observed,
+}
+
+/// Why a unit is not as desired.
+#[derive(Debug, Error)]
+pub enum ConvergeError {
+    /// The node could not be looked at.
+    #[error("observe the node")]
+    Observe(#[source] ObserveError),
+    /// The node was left untouched.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// A step failed; those before it stand.
+    #[error(transparent)]
+    Step(#[from] ExecuteError),
+    /// Steps remain after several rounds: something undoes them.
+    #[error("still not as desired after {rounds} rounds, next would be: {next}")]
+    NotConverging {
+        /// How often it was tried.
+        rounds: usize,
+        /// The first step of the plan that remains.
+        next: String,
+    },
+}
+
+/// Brings one node to what is desired of it.
+#[derive(Debug)]
+pub struct Converger {
+    host: Arc<dyn Host>,
+    groups: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+impl Converger {
+    /// A converger for `host`; two of them for one node would not serialise against each other.
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, groups: Mutex::default() }
+    }
+
+    /// Observes, plans and executes until nothing is left to do.
+    ///
+    /// Blocks while another unit of the same [`Desired::group`] is worked on.
+    ///
+    /// # Errors
+    /// As [`ConvergeError`] tells; what was done stands, and calling again goes on from there.
+    pub fn converge(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
+        let group = self.group(&desired.group());
+        let result = {
+            let _turn = lock(&group);
+            self.rounds(desired)
+        };
+        drop(group);
+        self.forget_idle_groups();
+        result
+    }
+
+    /// Converges every unit, groups side by side, units of one group in the order given; results in the order given.
+    #[must_use]
+    pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
+        let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, unit) in desired.iter().enumerate() {
+            groups.entry(unit.group()).or_default().push(place);
+        }
+        let threads = groups.len().min(SIDE_BY_SIDE);
+        let queue: Mutex<VecDeque<Vec<usize>>> = Mutex::new(groups.into_values().collect());
+        let results = Mutex::new(BTreeMap::new());
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(places) = next(&queue) {
+                        for place in places {
+                            let result = self.converge(&desired[place]);
+                            lock(&results).insert(place, result);
+                        }
+                    }
+                });
+            }
+        });
+        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    }
+
+    /// What [`Converger::converge`] would do first.
+    ///
+    /// # Errors
+    /// When the node cannot be looked at, or the desire is rejected.
+    pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
+        Ok(plan(desired, &self.host.observe(desired).map_err(ConvergeError::Observe)?)?)
+    }
+
+    /// What the node shows of `desired`.
+    ///
+    /// # Errors
+    /// When the look is not whole.
+    pub fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.host.observe(desired)
+    }
+
+    fn rounds(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
+        let mut done = Vec::new();
+        let mut round = 0;
+        loop {
+            round += 1;
+            let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
+            let steps = plan(desired, &observed)?;
+            let Some(next) = steps.first() else { return Ok(Converged { steps: done, observed }) };
+            if round > ROUNDS {
+                return Err(ConvergeError::NotConverging {
+                    rounds: ROUNDS,
+                    next: next.to_string(),
+                });
+            }
+            match execute(&*self.host, steps, &mut done) {
+                // Somebody else's unit was faster (the drive filled up): the next look knows.
+                Err(ExecuteError { source: StepError::Changed(_), .. }) if round < ROUNDS => {}
+                other => other?,
+            }
+        }
+    }
+
+    fn group(&self, name: &str) -> Arc<Mutex<()>> {
+        Arc::clone(lock(&self.groups).entry(name.to_owned()).or_default())
+    }
+
+    /// Groups come and go with jobs; a daemon that runs for a year must not keep them all.
+    fn forget_idle_groups(&self) {
+        lock(&self.groups).retain(|_, group| Arc::strong_count(group) > 1);
+    }
+}
+
+fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
+    lock(queue).pop_front()
+}
+
+/// A panic in another unit leaves no half-changed state behind these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,63 @@
+//! What should be: validated values only.
+//!
+//! One [`Desired`] is one unit of work: it converges, fails and is reported by itself, and units of different groups run
+//! side by side. A ClientMount with sixteen mounts is sixteen units and a tree.
+
+mod allocation;
+mod file_system;
+mod hook;
+mod index_tree;
+mod mount;
+mod mount_point;
+mod names;
+#[cfg(test)]
+mod tests;
+
+pub use allocation::{Access, Allocation, AllocationId, Endpoint};
+pub use file_system::{FileSystem, FileSystemId, FileSystemKind};
+pub use hook::{Hook, HookId, HookScope};
+pub use index_tree::{IndexLink, IndexLinkError, IndexTree};
+pub use mount::{Mount, MountHooks, MountSource, Owner};
+pub use mount_point::{AllowedRoots, MountPoint, MountPointError};
+pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid, Volume};
+
+/// One unit of what a node should have, or should have no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Desired {
+    /// Namespaces of the asked capacity exist and exactly these hosts reach them.
+    Allocated(Allocation),
+    /// No namespace of this allocation exists.
+    Released(AllocationId),
+    /// The file system is made and its set-up hooks have run.
+    FileSystemReady(FileSystem),
+    /// The file system's tear-down hooks have run and nothing of it is active.
+    FileSystemGone(FileSystem),
+    /// The file system is mounted, owned as asked, and the mount hooks have run.
+    Mounted(Mount),
+    /// It is not, and the mount point is gone.
+    Unmounted(Mount),
+    /// The tree shows exactly these links.
+    IndexTree(IndexTree),
+    /// The tree shows none of them, and its root is gone when nothing else is in it.
+    NoIndexTree(IndexTree),
+    /// Of the mounts beneath the allowed roots that are provably ours, only these remain.
+    OnlyMounts(Vec<MountPoint>),
+    /// Nothing is asked of the node but a look at its drives and namespaces.
+    Inventory,
+}
+
+impl Desired {
+    /// The name under which work is serialised: two units with one group never run at the same time.
+    #[must_use]
+    pub fn group(&self) -> String {
+        match self {
+            Self::Allocated(allocation) => allocation.id.to_string(),
+            Self::Released(id) => id.to_string(),
+            Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
+            Self::Mounted(mount) | Self::Unmounted(mount) => mount.group(),
+            Self::IndexTree(tree) | Self::NoIndexTree(tree) => tree.root.to_string(),
+            Self::OnlyMounts(_) => "mounts".to_owned(),
+            Self::Inventory => "inventory".to_owned(),
+        }
+    }
+}

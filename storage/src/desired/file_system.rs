@@ -1,0 +1,139 @@
+//! File systems: made once on an allocation, recognised ever after by their UUID.
+
+use std::{fmt, str::FromStr};
+
+use uuid::Uuid;
+
+use super::{Hook, HookScope, MountPoint, ObjectUid, Volume};
+use crate::template::SiteCommand;
+
+/// UUID of a file system that Warren made.
+///
+/// It is derived from what every node knows of the allocation, so a compute can prove that what it is about to mount is
+/// the right one. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves them to us): start-up
+/// garbage collection recognises our file systems by them without any list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileSystemId(Uuid);
+
+const MARK: [u8; 4] = *b"wrrn";
+
+impl FileSystemId {
+    /// The id of allocation `index` of an NnfNodeStorage.
+    ///
+    /// `owner` is the uid of the NnfStorage behind it (label `owner.uid` there, `target_owner_uid` on a ClientMount).
+    #[must_use]
+    pub fn derive(owner: ObjectUid, rabbit: &str, node_storage: &str, index: u32) -> Self {
+        let name = format!("{owner}/{rabbit}/{node_storage}/{index}");
+        let mut bytes = *Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).as_bytes();
+        bytes[..4].copy_from_slice(&MARK);
+        Self(Uuid::new_v8(bytes))
+    }
+
+    /// Recognises a UUID of ours; any other is somebody else's.
+    #[must_use]
+    pub fn recognise(uuid: Uuid) -> Option<Self> {
+        (uuid.as_bytes()[..4] == MARK && uuid.get_version_num() == 8).then_some(Self(uuid))
+    }
+
+    /// The UUID as it stands in the superblock.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for FileSystemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What lies on a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileSystemKind {
+    /// No file system: the block device itself is offered, on a file.
+    Raw,
+    /// XFS, mounted by one node at a time.
+    Xfs,
+    /// GFS2, mounted by many.
+    Gfs2,
+    /// Lustre client.
+    Lustre,
+}
+
+impl FileSystemKind {
+    /// The word that mount(2) and `mkfs -t` use; `none` for raw.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Raw => "none",
+            Self::Xfs => "xfs",
+            Self::Gfs2 => "gfs2",
+            Self::Lustre => "lustre",
+        }
+    }
+}
+
+impl fmt::Display for FileSystemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Raw => "raw",
+            other => other.as_str(),
+        })
+    }
+}
+
+/// A word that names no file system we know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("file system type {0:?} is not known: use raw, xfs, gfs2 or lustre")]
+pub struct FileSystemKindError(String);
+
+impl FromStr for FileSystemKind {
+    type Err = FileSystemKindError;
+
+    /// Both spellings of raw are read: NnfNodeStorage says `raw`, ClientMount says `none`.
+    fn from_str(text: &str) -> Result<Self, FileSystemKindError> {
+        match text {
+            "raw" | "none" => Ok(Self::Raw),
+            "xfs" => Ok(Self::Xfs),
+            "gfs2" => Ok(Self::Gfs2),
+            "lustre" => Ok(Self::Lustre),
+            other => Err(FileSystemKindError(other.to_owned())),
+        }
+    }
+}
+
+/// A file system that should be ready on a rabbit, with what the site wants done around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Its UUID; for raw only the key of its hook records.
+    pub id: FileSystemId,
+    /// Its type.
+    pub kind: FileSystemKind,
+    /// Where it lives.
+    pub volume: Volume,
+    /// Arguments of `mkfs -t <kind>`; `None` when the site's line is empty: the step and its checks are skipped.
+    pub mkfs: Option<SiteCommand>,
+    /// Run once after it is made, without a mount (`userCommands.postActivate`).
+    pub post_activate: Vec<Hook>,
+    /// Run once with it mounted at `temporary` (`userCommands.postSetup`).
+    pub post_setup: Vec<Hook>,
+    /// Run once with it mounted at `temporary`, before it goes (`userCommands.preTeardown`).
+    pub pre_teardown: Vec<Hook>,
+    /// Run once before it is deactivated (`userCommands.preDeactivate`).
+    pub pre_deactivate: Vec<Hook>,
+    /// Run once after it is gone (`userCommands.postTeardown`).
+    pub post_teardown: Vec<Hook>,
+    /// Arguments of `mount -t <kind>` for the temporary mount.
+    pub mount: Option<SiteCommand>,
+    /// Where hooks see it.
+    pub temporary: MountPoint,
+}
+
+impl FileSystem {
+    /// Under which its hook runs are recorded.
+    #[must_use]
+    pub fn scope(&self) -> HookScope {
+        HookScope::file_system(&self.id)
+    }
+}

@@ -1,0 +1,56 @@
+//! Hooks: a site's command lines around our steps. That one ran is the only thing a node cannot show, so it is recorded.
+
+use std::fmt;
+
+use super::{FileSystemId, ObjectUid};
+use crate::template::SiteCommand;
+
+/// What a group of hook records belongs to; they are forgotten together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HookScope(String);
+
+impl HookScope {
+    /// Hooks of a file system on a rabbit.
+    #[must_use]
+    pub fn file_system(id: &FileSystemId) -> Self {
+        Self(format!("fs-{id}"))
+    }
+
+    /// Hooks of mount `index` of a ClientMount.
+    #[must_use]
+    pub fn mount(client_mount: ObjectUid, index: usize) -> Self {
+        Self(format!("mount-{client_mount}.{index}"))
+    }
+
+    /// The scope as a file name: letters, digits, '-' and '.' only.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One hook of one scope, e.g. `postSetup[0]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HookId {
+    /// Whose hook it is.
+    pub scope: HookScope,
+    /// The profile's field, e.g. `postSetup`.
+    pub phase: &'static str,
+    /// Place in that field's list.
+    pub place: usize,
+}
+
+impl fmt::Display for HookId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.phase, self.place)
+    }
+}
+
+/// A site's command line, run through `bash -c` at least once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Its record.
+    pub id: HookId,
+    /// What to run.
+    pub command: SiteCommand,
+}

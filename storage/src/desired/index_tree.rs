@@ -1,0 +1,83 @@
+//! Index trees: all allocations of a rabbit side by side, with a symlink per compute.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use super::{MountPoint, NodeName};
+
+/// Why a link cannot be in a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum IndexLinkError {
+    /// Not a host name.
+    #[error(
+        "compute {0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters"
+    )]
+    NotHostName(String),
+    /// Would hide a mount point.
+    #[error("compute {0:?} looks like an index directory: a host may not be called node-<number>")]
+    LooksLikeIndex(String),
+    /// The target is not one name in the tree's root.
+    #[error("target {0:?} is not a name in the tree")]
+    TargetOutside(String),
+}
+
+/// `<compute> -> <target>` in a tree's root, both one name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IndexLink {
+    compute: NodeName,
+    target: String,
+}
+
+impl IndexLink {
+    /// A link from a compute's host name to a mount point's last name.
+    ///
+    /// # Errors
+    /// When the host name is hostile, or the target is not one plain name.
+    pub fn new(compute: &str, target: &str) -> Result<Self, IndexLinkError> {
+        let looks_like_index = compute
+            .strip_prefix("node-")
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
+        if looks_like_index {
+            return Err(IndexLinkError::LooksLikeIndex(compute.to_owned()));
+        }
+        let compute =
+            compute.parse().map_err(|_| IndexLinkError::NotHostName(compute.to_owned()))?;
+        if target.is_empty()
+            || target == "."
+            || target == ".."
+            || target.contains('/')
+            || target.contains('\0')
+        {
+            return Err(IndexLinkError::TargetOutside(target.to_owned()));
+        }
+        Ok(Self { compute, target: target.to_owned() })
+    }
+
+    /// The compute: the link's name.
+    #[must_use]
+    pub fn compute(&self) -> &NodeName {
+        &self.compute
+    }
+
+    /// Where it leads: a name in the same directory.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+impl fmt::Display for IndexLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.compute, self.target)
+    }
+}
+
+/// The links that one tree's root should show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexTree {
+    /// `<root>/<workflow uid>-<directive>`.
+    pub root: MountPoint,
+    /// At most one per compute.
+    pub links: Vec<IndexLink>,
+}

@@ -1,0 +1,147 @@
+//! Mount points: paths from API objects, which are hostile until they passed through here.
+
+use std::{
+    fmt,
+    path::{Component, Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// Why a path cannot be a mount point here.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MountPointError {
+    /// Relative or empty.
+    #[error("{0:?} is not absolute: begin it with '/'")]
+    NotAbsolute(String),
+    /// Has a `..`.
+    #[error("{0:?} contains '..': name the directory itself")]
+    ParentComponent(String),
+    /// NUL or another control character.
+    #[error("{0:?} contains a control character")]
+    ControlCharacter(String),
+    /// Longer than PATH_MAX (4096, limits.h) allows.
+    #[error("path of {0} bytes is longer than 4095")]
+    TooLong(usize),
+    /// Not strictly beneath an allowed root.
+    #[error(
+        "{path:?} is not beneath an allowed root: use a path under {roots}, or start the agent with another --mount-root"
+    )]
+    OutsideRoots {
+        /// The path asked for.
+        path: String,
+        /// The roots, joined for people.
+        roots: String,
+    },
+}
+
+/// Directories beneath which mounting is allowed, e.g. `/mnt/nnf`. None is `/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedRoots(Vec<PathBuf>);
+
+impl AllowedRoots {
+    /// Roots from the configuration.
+    ///
+    /// # Errors
+    /// When one is relative, `/`, or has `..`.
+    pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Result<Self, MountPointError> {
+        let mut clean = Vec::new();
+        for root in roots {
+            let root = normal(&root.to_string_lossy())?;
+            if root == Path::new("/") {
+                return Err(MountPointError::OutsideRoots {
+                    path: "/".into(),
+                    roots: "a directory of its own".into(),
+                });
+            }
+            clean.push(root);
+        }
+        Ok(Self(clean))
+    }
+
+    /// The roots.
+    pub fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path)
+    }
+}
+
+impl fmt::Display for AllowedRoots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roots: Vec<_> = self.0.iter().map(|root| root.display().to_string()).collect();
+        f.write_str(&roots.join(" or "))
+    }
+}
+
+/// A path strictly beneath an allowed root, without `.`, `..`, doubled or trailing slashes.
+///
+/// Whether a symbolic link stands in its way is seen when the node is observed, not here.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MountPoint {
+    root: PathBuf,
+    below: PathBuf,
+}
+
+impl MountPoint {
+    /// Checks a path from an object.
+    ///
+    /// # Errors
+    /// As told by [`MountPointError`].
+    pub fn parse(text: &str, roots: &AllowedRoots) -> Result<Self, MountPointError> {
+        let path = normal(text)?;
+        for root in roots.iter() {
+            if let Ok(below) = path.strip_prefix(root)
+                && !below.as_os_str().is_empty()
+            {
+                return Ok(Self { root: root.to_owned(), below: below.to_owned() });
+            }
+        }
+        Err(MountPointError::OutsideRoots { path: text.to_owned(), roots: roots.to_string() })
+    }
+
+    /// The allowed root it is beneath.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The rest, relative to the root and never empty.
+    #[must_use]
+    pub fn below(&self) -> &Path {
+        &self.below
+    }
+
+    /// The whole path.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.root.join(&self.below)
+    }
+
+    /// The directory that holds it, when that too is beneath the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        let below = self.below.parent().filter(|parent| !parent.as_os_str().is_empty())?;
+        Some(Self { root: self.root.clone(), below: below.to_owned() })
+    }
+}
+
+impl fmt::Display for MountPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path().display())
+    }
+}
+
+fn normal(text: &str) -> Result<PathBuf, MountPointError> {
+    if !text.starts_with('/') {
+        return Err(MountPointError::NotAbsolute(text.to_owned()));
+    }
+    if text.len() > 4095 {
+        return Err(MountPointError::TooLong(text.len()));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(MountPointError::ControlCharacter(text.to_owned()));
+    }
+    let path = Path::new(text);
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err(MountPointError::ParentComponent(text.to_owned()));
+    }
+    Ok(path.components().collect())
+}

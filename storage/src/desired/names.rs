@@ -1,0 +1,138 @@
+//! Names and identities. Each is checked once, here, and trusted afterwards.
+
+use std::{fmt, str::FromStr};
+
+use thiserror::Error;
+use uuid::Uuid;
+
+/// A name or identity that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// Not a DNS name of RFC 1123.
+    #[error("{0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters")]
+    NotHostName(String),
+    /// Empty, too long or with characters that an NQN cannot have.
+    #[error(
+        "{0:?} is not an NVMe qualified name: 1 to 223 printable characters without '/' or spaces"
+    )]
+    NotNqn(String),
+    /// Namespace identifiers are numbers from 1 to 0xFFFFFFFE.
+    #[error("{0:?} is not an NVMe namespace identifier: use a number from 1 to 4294967294")]
+    NotNsid(String),
+    /// Not a UUID.
+    #[error("{0:?} is not an object's uid")]
+    NotUid(String),
+}
+
+/// Name of a rabbit or compute, as in the SystemConfiguration: an RFC 1123 host name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeName(String);
+
+impl FromStr for NodeName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if hostname_validator::is_valid(text) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NameError::NotHostName(text.to_owned()))
+        }
+    }
+}
+
+impl NodeName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// `metadata.uid` of a Kubernetes object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectUid(Uuid);
+
+impl FromStr for ObjectUid {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Uuid::parse_str(text).map(Self).map_err(|_| NameError::NotUid(text.to_owned()))
+    }
+}
+
+impl fmt::Display for ObjectUid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7): at most 223 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nqn(String);
+
+impl FromStr for Nqn {
+    type Err = NameError;
+
+    /// Drives pad the field with NULs; those are dropped.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let name = text.trim_end_matches('\0');
+        let fits = (1..=223).contains(&name.len());
+        if fits && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(NameError::NotNqn(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for Nqn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Identity of an NVMe namespace, the same from every host that reaches it; a device name is not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespaceId {
+    /// The subsystem that holds it.
+    pub subsystem: Nqn,
+    /// Namespace identifier within the subsystem.
+    pub nsid: u32,
+}
+
+impl NamespaceId {
+    /// From the two texts that API objects carry.
+    ///
+    /// # Errors
+    /// When either is not what it should be.
+    pub fn parse(nqn: &str, nsid: &str) -> Result<Self, NameError> {
+        let subsystem = nqn.parse()?;
+        match nsid.parse() {
+            Ok(number) if (1..u32::MAX).contains(&number) => Ok(Self { subsystem, nsid: number }),
+            _ => Err(NameError::NotNsid(nsid.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for NamespaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.subsystem, self.nsid)
+    }
+}
+
+/// Where a file system lives: a logical volume, or with the `plain` layer the one namespace itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// Volume group, formed as the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
+    pub group: String,
+    /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
+    pub logical: String,
+    /// The namespaces beneath it.
+    pub namespaces: Vec<NamespaceId>,
+}

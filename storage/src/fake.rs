@@ -1,0 +1,226 @@
+//! A node in memory that refuses what a kernel refuses: for the tests of every crate above this one.
+//!
+//! Each rule it knows is shown on the real kernel in `tests/loop.rs`. Several nodes may share the drives of one rabbit
+//! ([`FakeHost::peer`]); mounts, directories and hook records are each node's own.
+
+mod apply;
+mod drives;
+mod eyes;
+mod files;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use self::{drives::FakeDrives, files::Files};
+use crate::{
+    Desired, Host, Observed, Step,
+    desired::{AllowedRoots, HookId, HookScope, MountPoint, NamespaceId, NodeName, Owner},
+    host::{ObserveError, StepError},
+    look::look,
+    observed::{DeviceNumber, MountedThing, Signature},
+};
+
+/// When an injected failure strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The step does nothing and fails.
+    Before,
+    /// The step has half of its effect, as after a power cut, and fails.
+    Halfway,
+    /// The step has its effect and fails: only its answer is lost.
+    After,
+}
+
+/// A node in memory.
+#[derive(Debug)]
+pub struct FakeHost {
+    node: NodeName,
+    roots: AllowedRoots,
+    drives: Arc<Mutex<FakeDrives>>,
+    local: Mutex<Local>,
+}
+
+#[derive(Debug, Default)]
+struct Local {
+    files: Files,
+    mounts: Vec<FakeMount>,
+    busy: BTreeSet<PathBuf>,
+    hooks: BTreeMap<HookScope, BTreeSet<HookId>>,
+    fault: Option<(usize, Fault)>,
+    applied: Vec<Step>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FakeMount {
+    target: PathBuf,
+    thing: MountedThing,
+    owner: Owner,
+    /// Not made by a step.
+    foreign: bool,
+}
+
+const ROOT: Owner = Owner { uid: 0, gid: 0 };
+
+impl FakeHost {
+    /// A node without drives, whose allowed roots are `roots`.
+    #[must_use]
+    pub fn new(node: NodeName, roots: AllowedRoots) -> Self {
+        Self { node, roots, drives: Arc::default(), local: Mutex::default() }
+    }
+
+    /// A rabbit with `count` drives of `capacity` bytes.
+    #[must_use]
+    pub fn with_drives(node: NodeName, roots: AllowedRoots, count: u16, capacity: u64) -> Self {
+        let drives = Arc::new(Mutex::new(FakeDrives::new(count, capacity)));
+        Self { node, roots, drives, local: Mutex::default() }
+    }
+
+    /// Another node on the same drives.
+    #[must_use]
+    pub fn peer(&self, node: NodeName) -> Self {
+        let drives = Arc::clone(&self.drives);
+        Self { node, roots: self.roots.clone(), drives, local: Mutex::default() }
+    }
+
+    /// The next step but `after` fails, once.
+    pub fn fail(&self, after: usize, fault: Fault) {
+        self.local().fault = Some((after, fault));
+    }
+
+    /// The steps that had their effect, in order.
+    #[must_use]
+    pub fn applied(&self) -> Vec<Step> {
+        self.local().applied.clone()
+    }
+
+    /// Limits the disk beneath the drives.
+    pub fn set_room(&self, available: u64) {
+        self.drives().available = available;
+    }
+
+    /// Somebody works in the file system at `target`: unmounting it is refused.
+    pub fn hold(&self, target: &MountPoint) {
+        self.local().busy.insert(target.path());
+    }
+
+    /// Nobody does any more.
+    pub fn let_go(&self, target: &MountPoint) {
+        self.local().busy.remove(&target.path());
+    }
+
+    /// Somebody else's mount.
+    pub fn plant_mount(&self, target: &MountPoint, source: &str, kind: &str) {
+        let mut local = self.local();
+        local.files.make_directories(&target.path());
+        let thing = MountedThing {
+            device: DeviceNumber { major: 0, minor: 99 },
+            source: source.to_owned(),
+            kind: kind.to_owned(),
+            root: "/".to_owned(),
+            superblock: None,
+            namespace: None,
+        };
+        local.mounts.push(FakeMount { target: target.path(), thing, owner: ROOT, foreign: true });
+    }
+
+    /// A symbolic link.
+    pub fn plant_link(&self, at: &MountPoint, text: &str) {
+        self.local().files.plant_link(&at.path(), text);
+    }
+
+    /// A file with something in it.
+    pub fn plant_file(&self, at: &MountPoint) {
+        self.local().files.plant_file(&at.path());
+    }
+
+    /// What a namespace's device begins with, from now on.
+    pub fn plant_signature(&self, id: &NamespaceId, signature: Signature) {
+        self.drives().plant_signature(id, signature);
+    }
+
+    /// Somebody else's namespace of `size` bytes on the first drive.
+    pub fn plant_namespace(&self, size: u64) {
+        self.drives().plant_namespace(size);
+    }
+
+    /// The node restarts: mounts and devices are gone, everything on disk stays, and so do mounts of others (fstab(5)).
+    pub fn reboot(&self) {
+        let mut local = self.local();
+        self.drives().reboot(&local.mounts);
+        local.mounts.retain(|mount| mount.foreign);
+        local.busy.clear();
+    }
+
+    /// All that is not Warren's, as text: equal before and after whatever was converged.
+    #[must_use]
+    pub fn foreign(&self) -> String {
+        let local = self.local();
+        let mounts: Vec<_> = local.mounts.iter().filter(|mount| mount.foreign).collect();
+        format!("{mounts:#?}\n{:#?}\n{:#?}", local.files.planted(), self.drives().foreign())
+    }
+
+    /// Whether nothing of Warren's is left: no mount, directory, record or namespace.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let local = self.local();
+        local.mounts.iter().all(|mount| mount.foreign)
+            && local.hooks.is_empty()
+            && local.files.only_planted()
+            && self.drives().is_clean()
+    }
+
+    fn local(&self) -> MutexGuard<'_, Local> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drives(&self) -> MutexGuard<'_, FakeDrives> {
+        self.drives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts down to an injected failure.
+    fn strikes(&self) -> Option<Fault> {
+        let mut local = self.local();
+        match local.fault.take() {
+            Some((0, fault)) => Some(fault),
+            Some((after, fault)) => {
+                local.fault = Some((after - 1, fault));
+                None
+            }
+            None => None,
+        }
+    }
+}
+
+impl Host for FakeHost {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        look(self, desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let fault = self.strikes();
+        let injected = || refused("injected", step, libc::EIO);
+        match fault {
+            Some(Fault::Before) => return Err(injected()),
+            Some(Fault::Halfway) => {
+                self.take_half(step);
+                return Err(injected());
+            }
+            Some(Fault::After) | None => {}
+        }
+        self.take(step)?;
+        self.local().applied.push(step.clone());
+        if fault == Some(Fault::After) { Err(injected()) } else { Ok(()) }
+    }
+}
+
+fn refused(call: &'static str, target: &impl std::fmt::Display, errno: i32) -> StepError {
+    StepError::System {
+        call,
+        target: target.to_string(),
+        source: io::Error::from_raw_os_error(errno),
+    }
+}

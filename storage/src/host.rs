@@ -1,0 +1,121 @@
+//! Everything that cannot be computed: a node, looked at and changed.
+
+use std::{fmt::Debug, io, time::Duration};
+
+use thiserror::Error;
+
+use crate::{Desired, Observed, Step};
+
+/// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
+pub trait Host: Debug + Send + Sync {
+    /// Looks at what this desire concerns, and at nothing else.
+    ///
+    /// # Errors
+    /// When the look is not whole: a list with gaps is no list.
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError>;
+
+    /// Takes one step. Taking it again after a crash is safe.
+    ///
+    /// # Errors
+    /// When the node did not change as asked.
+    fn apply(&self, step: &Step) -> Result<(), StepError>;
+}
+
+/// The node could not be looked at.
+#[derive(Debug, Error)]
+pub enum ObserveError {
+    /// Reading a path failed.
+    #[error("read {path}")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A tool failed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// A file or a tool's output is not as documented.
+    #[error("{what} is not as expected: {why}")]
+    Malformed {
+        /// Which file or output.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A step that failed, with what only this layer knows.
+#[derive(Debug, Error)]
+pub enum StepError {
+    /// A system call failed.
+    #[error("{call} {target}")]
+    System {
+        /// The call, e.g. `mount(2)`.
+        call: &'static str,
+        /// What it was for.
+        target: String,
+        /// errno.
+        #[source]
+        source: io::Error,
+    },
+    /// A command failed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The kernel did not answer in time; the child that asked is left to it.
+    #[error("{call} {target} did not return within {}", humantime(*.deadline))]
+    Hung {
+        /// The call.
+        call: &'static str,
+        /// What it was for.
+        target: String,
+        /// How long it was waited for.
+        deadline: Duration,
+    },
+    /// The node changed between the look and the step.
+    #[error("{0}")]
+    Changed(String),
+}
+
+/// A command that did not succeed.
+#[derive(Debug, Error)]
+pub enum CommandError {
+    /// It is not installed, or cannot be started.
+    #[error("start {program}")]
+    Start {
+        /// argv[0].
+        program: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended with a status other than 0.
+    #[error("{command}: {status}{}", stderr_text(.stderr))]
+    Failed {
+        /// The command line as it ran.
+        command: String,
+        /// e.g. `exit status: 1` or `signal: 9 (SIGKILL)`.
+        status: String,
+        /// Its stderr: all of it, or 512 bytes of either end.
+        stderr: String,
+    },
+    /// It outlived its deadline; its process group was killed.
+    #[error("{command}: killed after {}{}", humantime(*.deadline), stderr_text(.stderr))]
+    TimedOut {
+        /// The command line as it ran.
+        command: String,
+        /// How long it was given.
+        deadline: Duration,
+        /// Its stderr, likewise.
+        stderr: String,
+    },
+}
+
+fn humantime(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f32())
+}
+
+fn stderr_text(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
+}

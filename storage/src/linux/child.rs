@@ -1,0 +1,173 @@
+//! System calls that may hang, made in a child process so that only the child hangs.
+#![expect(unsafe_code, reason = "fork(2), close_range(2) and _exit(2) have no safe form")]
+
+use std::{
+    fs, io,
+    io::Read,
+    os::fd::{AsFd, AsRawFd, RawFd},
+    panic::{self, AssertUnwindSafe},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, waitpid},
+    },
+    unistd::{ForkResult, Pid, fork},
+};
+
+use crate::host::StepError;
+
+/// Children that did not answer in time and did not die of SIGKILL either; they are reaped when the kernel lets go.
+static ABANDONED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Makes `work` in a child and waits for it, at most `deadline`.
+///
+/// The child has no descriptor but those of `keep`: one it inherited by chance would keep another mount busy.
+///
+/// # Errors
+/// `work`'s errno; or `Hung` with the child's id and where in the kernel it stands.
+pub(super) fn run(
+    call: &'static str,
+    target: &str,
+    deadline: Duration,
+    keep: &[RawFd],
+    work: impl FnOnce() -> io::Result<()>,
+) -> Result<(), StepError> {
+    reap_abandoned();
+    let system = |source| StepError::System { call, target: target.to_owned(), source };
+    let (mut answer, tell) = io::pipe().map_err(system)?;
+    let mut keep = [keep, &[tell.as_raw_fd()]].concat();
+    keep.sort_unstable();
+    // SAFETY: the child allocates (glibc's fork(3) leaves malloc usable in it), makes system calls and exits; it takes no
+    // lock that another thread of the parent may hold: no logging, no stdio, no environment.
+    let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
+        ForkResult::Child => {
+            close_others(&keep);
+            // A panic must not unwind into a second copy of the parent.
+            let done = panic::catch_unwind(AssertUnwindSafe(work))
+                .unwrap_or_else(|_| Err(Errno::EIO.into()));
+            let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+            // A failed write is an end of file for the parent. std's pipe writer has no state that the fork could break.
+            let _ = io::Write::write_all(&mut { tell }, &errno.to_ne_bytes());
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(0) }
+        }
+        ForkResult::Parent { child } => child,
+    };
+    drop(tell);
+    if !readable(&answer, deadline) {
+        return Err(abandon(pid, call, target, deadline));
+    }
+    let mut errno = [0; 4];
+    let read = answer.read_exact(&mut errno);
+    let _ = waitpid(pid, None);
+    match (read, i32::from_ne_bytes(errno)) {
+        (Ok(()), 0) => Ok(()),
+        (Ok(()), errno) => Err(system(io::Error::from_raw_os_error(errno))),
+        (Err(_), _) => Err(system(io::Error::other("the child that asked the kernel was killed"))),
+    }
+}
+
+fn readable(answer: &io::PipeReader, deadline: Duration) -> bool {
+    let until = Instant::now() + deadline;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(answer.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(1..) => return true,
+            Err(Errno::EINTR) => {}
+            Ok(_) if Instant::now() < until => {}
+            Ok(_) | Err(_) => return false,
+        }
+    }
+}
+
+fn close_others(keep: &[RawFd]) {
+    let mut first: u32 = 0;
+    for fd in keep.iter().map(|fd| fd.cast_unsigned()) {
+        if first < fd {
+            close_range(first, fd - 1);
+        }
+        first = fd + 1;
+    }
+    close_range(first, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: only closes; nothing in the child uses the descriptors that are closed. Without close_range(2) (Linux 5.9)
+    // they stay open until the child exits.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
+}
+
+fn abandon(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
+    let stuck = stack(pid);
+    let _ = kill(pid, Signal::SIGKILL);
+    lock().push(pid);
+    StepError::Hung { call, target: format!("{target} (process {pid}{stuck})"), deadline }
+}
+
+/// Where in the kernel the child stands (proc_pid_stack(5)), innermost first.
+fn stack(pid: Pid) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
+    let frames: Vec<_> =
+        text.lines().take(6).filter_map(|line| line.split_whitespace().nth(1)).collect();
+    if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }
+}
+
+fn reap_abandoned() {
+    lock().retain(|pid| matches!(waitpid(*pid, Some(WaitPidFlag::WNOHANG)), Ok(status) if status.pid().is_none()));
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Vec<Pid>> {
+    ABANDONED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_childs_errno_comes_back() {
+        assert!(run("test", "nothing", LONG, &[], || Ok(())).is_ok());
+        let error = run("test", "nothing", LONG, &[], || Err(Errno::EXDEV.into())).unwrap_err();
+        let StepError::System { source, .. } = error else { panic!("{error}") };
+        assert_eq!(source.raw_os_error(), Some(libc::EXDEV));
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_named_and_left() {
+        let pause = || {
+            nix::unistd::pause();
+            Ok(())
+        };
+        let error = run("test", "/mnt/x", Duration::from_millis(50), &[], pause).unwrap_err();
+        assert!(matches!(error, StepError::Hung { .. }), "{error}");
+        assert!(error.to_string().contains("/mnt/x (process "), "{error}");
+    }
+
+    #[test]
+    fn a_child_that_is_killed_is_an_error() {
+        let die = || Ok(nix::sys::signal::raise(Signal::SIGKILL)?);
+        let error = run("test", "x", LONG, &[], die).unwrap_err();
+        assert!(matches!(error, StepError::System { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_child_has_only_what_it_is_given() {
+        let kept = std::fs::File::open("/").unwrap();
+        let other = std::fs::File::open("/").unwrap();
+        let is_open = |fd: RawFd| std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists();
+        let (kept_fd, other_fd) = (kept.as_raw_fd(), other.as_raw_fd());
+        let look = move || {
+            if is_open(kept_fd) && !is_open(other_fd) { Ok(()) } else { Err(Errno::EBADF.into()) }
+        };
+        run("test", "x", LONG, &[kept_fd], look).unwrap();
+    }
+}

@@ -1,0 +1,218 @@
+//! The one place that starts programs: one deadline, one process group, stderr kept.
+
+use std::{
+    io::{self, PipeReader, PipeWriter, Read, Write},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::process::{CommandExt, ExitStatusExt},
+    },
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+
+use crate::host::CommandError;
+
+/// Of each end: a program says first what is wrong, and last how it ended; usage texts stand between.
+const STDERR_KEPT: usize = 512;
+const STDOUT_KEPT: usize = 256 * 1024;
+
+/// What a killed process group is given to be gone before it is left to the kernel.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A command as a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cmd {
+    argv: Vec<String>,
+    shown: String,
+}
+
+impl Cmd {
+    /// A program with its arguments, no shell between.
+    pub(super) fn new<const N: usize>(argv: [&str; N]) -> Self {
+        Self { argv: argv.map(str::to_owned).to_vec(), shown: argv.join(" ") }
+    }
+
+    /// A site's line.
+    pub(super) fn shell(line: &str) -> Self {
+        Self {
+            argv: vec!["bash".to_owned(), "-c".to_owned(), line.to_owned()],
+            shown: line.to_owned(),
+        }
+    }
+
+    /// Runs it and returns its stdout, of which both ends are kept when it is very long.
+    ///
+    /// Returns when the program itself has ended, whoever else still holds its pipes: a hook may start a daemon.
+    ///
+    /// # Errors
+    /// When it cannot be started, fails, or outlives `deadline`; then its whole process group is killed.
+    pub(super) fn run(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
+        let start = |source| CommandError::Start { program: self.argv[0].clone(), source };
+        let mut child = self.spawn().map_err(start)?;
+        let group = Pid::from_raw(child.id().cast_signed());
+        let mut stdout = Kept::new(child.stdout.take(), STDOUT_KEPT).map_err(start)?;
+        let mut stderr = Kept::new(child.stderr.take(), STDERR_KEPT).map_err(start)?;
+        let ended = reap(child).map_err(start)?;
+
+        let in_time = wait(&ended, &mut stdout, &mut stderr, deadline);
+        if !in_time {
+            // ESRCH: it ended just now.
+            let _ = killpg(group, Signal::SIGKILL);
+            wait(&ended, &mut stdout, &mut stderr, LAST_WORDS);
+        }
+        let status = if in_time { read_status(ended) } else { None };
+        stdout.read();
+        stderr.read();
+        match status {
+            Some(status) if status.success() => Ok(stdout.bytes()),
+            Some(status) => Err(CommandError::Failed {
+                command: self.shown.clone(),
+                status: status.to_string(),
+                stderr: stderr.text(),
+            }),
+            None => Err(CommandError::TimedOut {
+                command: self.shown.clone(),
+                deadline,
+                stderr: stderr.text(),
+            }),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+    fn spawn(&self) -> io::Result<Child> {
+        let path = std::env::var_os("PATH").unwrap_or_else(|| {
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()
+        });
+        Command::new(&self.argv[0])
+            .args(&self.argv[1..])
+            .env_clear()
+            .env("PATH", path)
+            .env("LC_ALL", "C")
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+}
+
+/// Waits for the child in a thread of its own, which writes the status to a pipe: a pipe can be polled with a deadline.
+fn reap(mut child: Child) -> io::Result<PipeReader> {
+    let (ended, mut tell) = io::pipe()?;
+    thread::Builder::new().name("reap".into()).spawn(move || tell_status(&mut child, &mut tell))?;
+    Ok(ended)
+}
+
+fn tell_status(child: &mut Child, tell: &mut PipeWriter) {
+    if let Ok(status) = child.wait() {
+        // The reader is gone when the deadline passed.
+        let _ = tell.write_all(&status.into_raw().to_ne_bytes());
+    }
+}
+
+fn read_status(mut ended: PipeReader) -> Option<ExitStatus> {
+    let mut raw = [0; 4];
+    ended.read_exact(&mut raw).ok()?;
+    Some(ExitStatus::from_raw(i32::from_ne_bytes(raw)))
+}
+
+/// Keeps both pipes empty until the child has ended; `false` when it did not in time.
+fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
+    ended: &PipeReader,
+    stdout: &mut Kept<O>,
+    stderr: &mut Kept<E>,
+    deadline: Duration,
+) -> bool {
+    let until = Instant::now() + deadline;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut fds = vec![PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+        fds.extend(stdout.poll());
+        fds.extend(stderr.poll());
+        let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+        let ready = poll(&mut fds, timeout);
+        let has_ended = fds.first().is_some_and(|fd| fd.any() == Some(true));
+        drop(fds);
+        match ready {
+            Ok(_) if has_ended => return true,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return false,
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        stdout.read();
+        stderr.read();
+    }
+}
+
+/// Beginning and end of a pipe's text; what is between is dropped, so that no command can fill our memory.
+struct Kept<P> {
+    pipe: Option<P>,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    dropped: bool,
+    limit: usize,
+}
+
+impl<P: AsRawFd + AsFd + Read> Kept<P> {
+    fn new(pipe: Option<P>, limit: usize) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        Ok(Self { pipe, head: Vec::new(), tail: Vec::new(), dropped: false, limit })
+    }
+
+    fn poll(&self) -> Option<PollFd<'_>> {
+        self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
+    }
+
+    /// Takes what is there now, at most a few buffers of it: a grandchild may write for ever.
+    fn read(&mut self) {
+        let mut buffer = [0; 4096];
+        for _ in 0..64 {
+            let Some(pipe) = &mut self.pipe else { return };
+            match pipe.read(&mut buffer) {
+                Ok(0) => self.pipe = None,
+                Ok(count) => self.keep(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.pipe = None,
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.limit - self.head.len();
+        let (head, tail) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend_from_slice(tail);
+        let surplus = self.tail.len().saturating_sub(self.limit);
+        self.dropped |= surplus > 0;
+        self.tail.drain(..surplus);
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        self.head.append(&mut self.tail);
+        self.head
+    }
+
+    fn text(self) -> String {
+        let gap = if self.dropped { "\n[…]\n" } else { "" };
+        let text = [&*self.head, gap.as_bytes(), &self.tail].concat();
+        String::from_utf8_lossy(&text).trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The pool's files: what stands where, and what their names mean.
+//!
+//! ```text
+//! <pool>/pool.json                       who the pool is
+//!        lock                            held while namespaces or loop devices change
+//!        drive-<i>/<nsid>/data           a namespace's blocks, sparse
+//!                        /owner.json     whose it is
+//!                        /access/<node>  who reaches it
+//!        drive-<i>/.new-<nsid>-<allocation>    being made
+//!        drive-<i>/.gone-<nsid>-<allocation>   being deleted
+//! ```
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::desired::{AllocationId, Nqn, ObjectUid};
+
+/// `pool.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PoolFile {
+    /// Made once; part of every drive's NQN.
+    pub(super) uuid: Uuid,
+    pub(super) drives: u16,
+    /// Bytes of each.
+    pub(super) drive_capacity: u64,
+}
+
+const NQN_PREFIX: &str = "nqn.2026-01.io.warren";
+
+impl PoolFile {
+    pub(super) fn nqn(&self, slot: u16) -> Nqn {
+        format!("{NQN_PREFIX}:{}:drive-{slot}", self.uuid)
+            .parse()
+            .expect("a UUID and a number make a valid NQN")
+    }
+
+    /// The slot of a drive of this pool.
+    pub(super) fn slot(&self, nqn: &Nqn) -> Option<u16> {
+        (0..self.drives).find(|slot| self.nqn(*slot) == *nqn)
+    }
+}
+
+/// `owner.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct OwnerFile {
+    owner: String,
+    index: u32,
+    capacity: u64,
+}
+
+impl OwnerFile {
+    pub(super) fn new(allocation: AllocationId, capacity: u64) -> Self {
+        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity }
+    }
+
+    pub(super) fn read(namespace: &Path) -> Result<AllocationId, String> {
+        let bytes = fs::read(namespace.join("owner.json"))
+            .map_err(|error| format!("owner.json: {error}"))?;
+        let file: Self =
+            serde_json::from_slice(&bytes).map_err(|error| format!("owner.json: {error}"))?;
+        let owner: ObjectUid =
+            file.owner.parse().map_err(|error| format!("owner.json: {error}"))?;
+        Ok(AllocationId { owner, index: file.index })
+    }
+}
+
+/// What a name in a drive's directory means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EntryName {
+    Namespace(u32),
+    /// Left by a crash while making or deleting.
+    Partial(u32, AllocationId),
+}
+
+impl EntryName {
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        let partial = name.strip_prefix(".new-").or_else(|| name.strip_prefix(".gone-"));
+        let Some(partial) = partial else {
+            return name.parse().ok().filter(|nsid| *nsid > 0).map(Self::Namespace);
+        };
+        let (nsid, allocation) = partial.split_once('-')?;
+        let (owner, index) = allocation.split_once('.')?;
+        let allocation = AllocationId { owner: owner.parse().ok()?, index: index.parse().ok()? };
+        Some(Self::Partial(nsid.parse().ok()?, allocation))
+    }
+}
+
+pub(super) fn new_name(nsid: u32, allocation: AllocationId) -> String {
+    format!(".new-{nsid}-{allocation}")
+}
+
+pub(super) fn gone_name(nsid: u32, allocation: AllocationId) -> String {
+    format!(".gone-{nsid}-{allocation}")
+}
+
+/// What is in a drive's directory; names that mean nothing are somebody else's and left out.
+pub(super) fn entries(drive: &Path) -> io::Result<Vec<(EntryName, PathBuf)>> {
+    let mut found = Vec::new();
+    let listing = match fs::read_dir(drive) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        other => other?,
+    };
+    for entry in listing {
+        let entry = entry?;
+        if let Some(name) = entry.file_name().to_str().and_then(EntryName::parse) {
+            found.push((name, entry.path()));
+        }
+    }
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+        let allocation = AllocationId { owner, index: 2 };
+        for name in [new_name(7, allocation), gone_name(7, allocation)] {
+            assert_eq!(EntryName::parse(&name), Some(EntryName::Partial(7, allocation)));
+        }
+        assert_eq!(EntryName::parse("12"), Some(EntryName::Namespace(12)));
+        for foreign in ["0", "lost+found", ".new-x", "-1", ".gone-1-b1946ac9.0", ""] {
+            assert_eq!(EntryName::parse(foreign), None, "{foreign}");
+        }
+    }
+}

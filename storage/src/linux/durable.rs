@@ -1,0 +1,27 @@
+//! Files that are wholly there or not at all, also after a power cut.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+};
+
+/// Writes `path` through a temporary file beside it; returns when both data and name are on disk.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    sync_parent(path)
+}
+
+/// Returns when the names in `directory` are on disk.
+pub(super) fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Returns when `path`'s own name is on disk.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), sync)
+}

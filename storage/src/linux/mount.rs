@@ -1,0 +1,274 @@
+//! Mounts and unmounts: the only place that does.
+
+use std::{
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::AtFlags,
+    poll::{PollTimeout, poll},
+    sys::stat::stat,
+    unistd::{Gid, Uid, fchownat},
+};
+use procfs::process::MountInfo;
+use sys_mount::{Mount, UnmountFlags};
+
+use super::{
+    child,
+    cmd::Cmd,
+    drives::Drives,
+    holders,
+    mount_line::{Way, is_plain_unmount, way},
+    mount_table,
+    place::{Leaf, Place, Walk, fd_path, walk, walk_making},
+};
+use crate::{
+    desired::{AllowedRoots, FileSystemKind, MountPoint, Owner},
+    host::StepError,
+    observed::{PathState, TargetState},
+};
+
+/// Deadlines of one kind of work each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadlines {
+    pub(super) command: Duration,
+    pub(super) call: Duration,
+}
+
+/// What is at `target`, and what is mounted there.
+pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<TargetState> {
+    let place = match walk(target)? {
+        Walk::Stopped(path) => return Ok(TargetState { path, ..TargetState::default() }),
+        Walk::Place(place) => place,
+    };
+    let Some(leaf) = place.leaf()? else {
+        return Ok(TargetState {
+            parent_empty: place.parent_is_empty()?,
+            ..TargetState::default()
+        });
+    };
+    let mounted = match leaf.mount.map(mount_table::entry).transpose()?.flatten() {
+        Some(info) => Some(mount_table::describe(&info, bound_device(&leaf), drives)?),
+        None => None,
+    };
+    let path = place.state(&leaf, target.path())?;
+    Ok(TargetState { path, mounted, owner: Some(leaf.owner()), parent_empty: false })
+}
+
+fn bound_device(leaf: &Leaf) -> Option<crate::observed::DeviceNumber> {
+    leaf.is_block_device().then(|| mount_table::number(leaf.stat.st_rdev))
+}
+
+/// Makes the mount point, and the directories above it.
+pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepError> {
+    let failed = |source| system("create mount point", target, source);
+    // Another unit that leaves may take an empty parent away just now.
+    for _ in 0..8 {
+        let place = placed(walk_making(target).map_err(failed)?, target)?;
+        match if file { place.make_file() } else { place.make_directory() } {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other.map_err(failed),
+        }
+    }
+    Err(failed(Errno::ENOENT.into()))
+}
+
+/// Removes an empty mount point and, when `with_parent`, its parent if that is empty then.
+pub(super) fn remove_point(target: &MountPoint, with_parent: bool) -> Result<(), StepError> {
+    let failed = |source| system("remove mount point", target, source);
+    if let Walk::Place(place) = walk(target).map_err(failed)? {
+        place.remove_empty().map_err(failed)?;
+    }
+    match target.parent().filter(|_| with_parent) {
+        Some(parent) => remove_point(&parent, false),
+        None => Ok(()),
+    }
+}
+
+/// Mounts `source` on `target` as the site's `line` says, and looks whether that happened.
+pub(super) fn mount(
+    source: &str,
+    target: &MountPoint,
+    kind: FileSystemKind,
+    line: &str,
+    roots: &AllowedRoots,
+    deadlines: Deadlines,
+) -> Result<(), StepError> {
+    let failed = |source| system("mount(2)", target, source);
+    let place = placed(walk(target).map_err(failed)?, target)?;
+    let leaf = place.leaf().map_err(failed)?.ok_or_else(|| failed(Errno::ENOENT.into()))?;
+    if leaf.mount.is_some() {
+        return Err(StepError::Changed(format!("{target} is a mount by now")));
+    }
+    match way(kind.as_str(), line, source, &target.to_string()) {
+        Way::Helper => {
+            Cmd::shell(&format!("mount -t {} {line}", kind.as_str()))
+                .run(deadlines.command)
+                .map(drop)?;
+        }
+        Way::Call { flags, data } => {
+            let held = hold(source, roots).map_err(failed)?;
+            let from =
+                held.as_ref().map_or_else(|| PathBuf::from(source), |leaf| fd_path(&leaf.fd));
+            let on = fd_path(&leaf.fd);
+            let mut keep = vec![leaf.fd.as_raw_fd()];
+            keep.extend(held.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
+            let what = format!("{kind} {source} on {target}");
+            child::run("mount(2)", &what, deadlines.call, &keep, || {
+                let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
+                let builder = if data.is_empty() { builder } else { builder.data(&data) };
+                builder.mount(&from, &on).map(drop)
+            })
+            .map_err(point_to_kernel_log)?;
+        }
+    }
+    drop(leaf);
+    verify(source, target, kind, &place)
+}
+
+/// EINVAL and EUCLEAN say nothing; XFS tells the reason (a UUID mounted twice, a damaged log) to the kernel log alone.
+fn point_to_kernel_log(error: StepError) -> StepError {
+    match error {
+        StepError::System { call, target, source }
+            if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EUCLEAN)) =>
+        {
+            StepError::System { call, target: format!("{target} (dmesg tells why)"), source }
+        }
+        other => other,
+    }
+}
+
+/// A source that is itself beneath an allowed root is held open, so that it cannot be swapped either.
+fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
+    let Ok(point) = MountPoint::parse(source, roots) else { return Ok(None) };
+    match walk(&point)? {
+        Walk::Place(place) => place.leaf()?.map(Some).ok_or_else(|| Errno::ENOENT.into()),
+        Walk::Stopped(_) => Err(Errno::ENOENT.into()),
+    }
+}
+
+/// A site's line can mount anything anywhere: what counts is what stands at the target now.
+fn verify(
+    source: &str,
+    target: &MountPoint,
+    kind: FileSystemKind,
+    place: &Place,
+) -> Result<(), StepError> {
+    let failed = |source| system("mount(2)", target, source);
+    let leaf = place.leaf().map_err(failed)?;
+    let mount = leaf.as_ref().and_then(|leaf| leaf.mount);
+    let info = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
+    let (Some(leaf), Some(info)) = (leaf, info) else {
+        return Err(failed(io::Error::other(
+            "the command succeeded, and nothing is mounted there",
+        )));
+    };
+    if kind == FileSystemKind::Xfs
+        && Path::new(source).starts_with("/dev")
+        && !is_on(&info, source, &leaf)
+    {
+        let found = info.mount_source.unwrap_or_default();
+        return Err(failed(io::Error::other(format!(
+            "the command succeeded, and {found} is mounted there"
+        ))));
+    }
+    Ok(())
+}
+
+fn is_on(info: &MountInfo, device: &str, leaf: &Leaf) -> bool {
+    let wanted = stat(device).map(|stat| mount_table::number(stat.st_rdev));
+    wanted.is_ok_and(|wanted| {
+        wanted == mount_table::number(leaf.stat.st_dev) || info.majmin == wanted.to_string()
+    })
+}
+
+/// Unmounts `target`, never by force and never lazily.
+pub(super) fn unmount(
+    target: &MountPoint,
+    line: &str,
+    deadlines: Deadlines,
+) -> Result<(), StepError> {
+    let failed = |source| system("umount(2)", target, source);
+    let Walk::Place(place) = walk(target).map_err(failed)? else { return Ok(()) };
+    if place.leaf().map_err(failed)?.is_none_or(|leaf| leaf.mount.is_none()) {
+        return Ok(());
+    }
+    let result = if is_plain_unmount(line, &target.to_string()) {
+        unmount_call(target, &place, deadlines.call)
+    } else {
+        Cmd::shell(&format!("umount {line}"))
+            .run(deadlines.command)
+            .map(drop)
+            .map_err(StepError::from)
+    };
+    match result {
+        Err(StepError::System { call, target: what, source })
+            if source.raw_os_error() == Some(libc::EBUSY) =>
+        {
+            let holders = holders::of(&target.path());
+            let by =
+                if holders.is_empty() { String::new() } else { format!(", held by {holders}") };
+            Err(StepError::System { call, target: format!("{what}{by}"), source })
+        }
+        other => other,
+    }
+}
+
+/// Pauses before another try of a busy unmount. Other threads look at mounts and start programs, and what they hold for an
+/// instant keeps the mount busy; there is no event for its end.
+const BUSY_PAUSES_MS: [u16; 6] = [1, 2, 5, 10, 20, 50];
+
+fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Result<(), StepError> {
+    // Through the open parent: a descriptor on the mount itself would keep it busy.
+    let path = place.path();
+    let keep = [place.parent.as_raw_fd()];
+    // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
+    let flags = UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
+    let attempt = || {
+        child::run("umount(2)", &target.to_string(), deadline, &keep, || {
+            sys_mount::unmount(&path, flags)
+        })
+    };
+    for pause in BUSY_PAUSES_MS {
+        match attempt() {
+            Err(StepError::System { source, .. }) if source.raw_os_error() == Some(libc::EBUSY) => {
+                let _ = poll(&mut [], PollTimeout::from(pause));
+            }
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+/// Gives the root of the mount at `target` to its user; never what is beneath a mount that went away.
+pub(super) fn set_owner(target: &MountPoint, owner: Owner) -> Result<(), StepError> {
+    let failed = |source| system("chown(2)", target, source);
+    let place = placed(walk(target).map_err(failed)?, target)?;
+    let leaf = place.leaf().map_err(failed)?.filter(|leaf| leaf.mount.is_some());
+    let Some(leaf) = leaf else {
+        return Err(StepError::Changed(format!("{target} is not mounted any more")));
+    };
+    let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+    fchownat(&leaf.fd, "", Some(uid), Some(gid), AtFlags::AT_EMPTY_PATH)
+        .map_err(|errno| failed(errno.into()))
+}
+
+fn placed(walked: Walk, target: &MountPoint) -> Result<Place, StepError> {
+    match walked {
+        Walk::Place(place) => Ok(place),
+        Walk::Stopped(PathState::Absent) => {
+            Err(StepError::Changed(format!("the parent of {target} is gone")))
+        }
+        Walk::Stopped(state) => {
+            Err(StepError::Changed(format!("{target} is not reachable any more: {state:?}")))
+        }
+    }
+}
+
+fn system(call: &'static str, target: &MountPoint, source: io::Error) -> StepError {
+    StepError::System { call, target: target.to_string(), source }
+}

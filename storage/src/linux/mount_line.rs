@@ -1,0 +1,179 @@
+//! Which site lines need mount(8), and which are one mount(2). Pure text.
+
+use sys_mount::MountFlags;
+
+/// How a line is carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// mount(2) with these.
+    Call { flags: MountFlags, data: String },
+    /// mount(8), through bash.
+    Helper,
+}
+
+/// Options of xfs(5) that the kernel itself reads.
+const XFS_DATA: [&str; 32] = [
+    "allocsize",
+    "attr2",
+    "discard",
+    "gqnoenforce",
+    "gquota",
+    "grpid",
+    "grpquota",
+    "ikeep",
+    "inode32",
+    "inode64",
+    "largeio",
+    "logbsize",
+    "logbufs",
+    "noalign",
+    "noattr2",
+    "nodiscard",
+    "nogrpid",
+    "noikeep",
+    "nolargeio",
+    "noquota",
+    "norecovery",
+    "nouuid",
+    "pqnoenforce",
+    "pquota",
+    "prjquota",
+    "qnoenforce",
+    "quota",
+    "sunit",
+    "swalloc",
+    "swidth",
+    "uquota",
+    "wsync",
+];
+
+/// Decides for `mount -t <kind> <line>`. mount(2) is used when the line is `[-o options] <source> <target>` with options
+/// whose meaning mount(8) gives to the kernel unchanged.
+pub(super) fn way(kind: &str, line: &str, source: &str, target: &str) -> Way {
+    read(kind, line, source, target).unwrap_or(Way::Helper)
+}
+
+/// Whether a site's umount line is just the mount point.
+pub(super) fn is_plain_unmount(line: &str, target: &str) -> bool {
+    !has_shell(line) && shell_words::split(line).is_ok_and(|words| words == [target])
+}
+
+fn read(kind: &str, line: &str, source: &str, target: &str) -> Option<Way> {
+    if has_shell(line) || has_helper(kind) {
+        return None;
+    }
+    let words = shell_words::split(line).ok()?;
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let options = match words[..] {
+        [from, to] if from == source && to == target => "",
+        ["-o", options, from, to] | [from, to, "-o", options] if from == source && to == target => {
+            options
+        }
+        _ => return None,
+    };
+    let mut flags = MountFlags::empty();
+    let mut data = Vec::new();
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        match option {
+            "defaults" | "rw" => {}
+            _ => match flag(option) {
+                Some(flag) => flags |= flag,
+                None if kind == "xfs" && is_xfs_data(option) => data.push(option),
+                None => return None,
+            },
+        }
+    }
+    // The kernel ignores other flags on the call that binds; mount(8) makes a second one.
+    let binds_with_more = flags.contains(MountFlags::BIND) && flags != MountFlags::BIND;
+    (!binds_with_more).then(|| Way::Call { flags, data: data.join(",") })
+}
+
+/// Types whose mount.<type>(8) does more than mount(2).
+fn has_helper(kind: &str) -> bool {
+    matches!(kind, "lustre" | "nfs" | "nfs4" | "gfs2")
+}
+
+fn has_shell(line: &str) -> bool {
+    // Quotes are shell_words' to read; these it would take literally where bash does not.
+    line.contains([
+        '$', '`', ';', '|', '&', '<', '>', '(', ')', '*', '?', '[', '{', '~', '#', '!', '\n',
+    ])
+}
+
+fn flag(option: &str) -> Option<MountFlags> {
+    Some(match option {
+        "bind" => MountFlags::BIND,
+        "ro" => MountFlags::RDONLY,
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        "noexec" => MountFlags::NOEXEC,
+        "noatime" => MountFlags::NOATIME,
+        "nodiratime" => MountFlags::NODIRATIME,
+        "relatime" => MountFlags::RELATIME,
+        "strictatime" => MountFlags::STRICTATIME,
+        "sync" => MountFlags::SYNCHRONOUS,
+        "dirsync" => MountFlags::DIRSYNC,
+        _ => return None,
+    })
+}
+
+fn is_xfs_data(option: &str) -> bool {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    XFS_DATA.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn xfs(line: &str) -> Way {
+        way("xfs", line, "/dev/loop0", "/mnt/nnf/a")
+    }
+
+    fn call(flags: MountFlags, data: &str) -> Way {
+        Way::Call { flags, data: data.to_owned() }
+    }
+
+    #[test]
+    fn lines_that_are_one_mount_call() {
+        assert_eq!(xfs("/dev/loop0 /mnt/nnf/a"), call(MountFlags::empty(), ""));
+        assert_eq!(xfs("  /dev/loop0   '/mnt/nnf/a' "), call(MountFlags::empty(), ""));
+        assert_eq!(
+            xfs("-o noatime,nodev,nouuid,logbsize=256k /dev/loop0 /mnt/nnf/a"),
+            call(MountFlags::NOATIME | MountFlags::NODEV, "nouuid,logbsize=256k")
+        );
+        assert_eq!(xfs("/dev/loop0 /mnt/nnf/a -o defaults"), call(MountFlags::empty(), ""));
+        let bind = way("none", "-o bind /dev/loop0 /mnt/nnf/a", "/dev/loop0", "/mnt/nnf/a");
+        assert_eq!(bind, call(MountFlags::BIND, ""));
+    }
+
+    #[test]
+    fn lines_that_need_mount_8() {
+        for line in [
+            "-o _netdev /dev/loop0 /mnt/nnf/a",
+            "-o bind,ro /dev/loop0 /mnt/nnf/a",
+            "-o loop /dev/loop0 /mnt/nnf/a",
+            "-v /dev/loop0 /mnt/nnf/a",
+            "/dev/loop0 /mnt/nnf/b",
+            "/dev/loop1 /mnt/nnf/a",
+            "/dev/loop0 /mnt/nnf/a; true",
+            "/dev/loop0 /mnt/nnf/a # why",
+            "$(which) /mnt/nnf/a",
+            "-o remount /dev/loop0 /mnt/nnf/a",
+            "",
+        ] {
+            assert_eq!(xfs(line), Way::Helper, "{line}");
+        }
+        assert_eq!(way("lustre", "a:/b /mnt/nnf/a", "a:/b", "/mnt/nnf/a"), Way::Helper);
+        assert_eq!(way("gfs2", "/dev/loop0 /mnt/nnf/a", "/dev/loop0", "/mnt/nnf/a"), Way::Helper);
+    }
+
+    #[test]
+    fn plain_unmounts() {
+        assert!(is_plain_unmount("/mnt/nnf/a", "/mnt/nnf/a"));
+        assert!(is_plain_unmount("'/mnt/nnf/a b'", "/mnt/nnf/a b"));
+        for line in ["-l /mnt/nnf/a", "/mnt/nnf/b", "/mnt/nnf/a && true", ""] {
+            assert!(!is_plain_unmount(line, "/mnt/nnf/a"), "{line}");
+        }
+    }
+}

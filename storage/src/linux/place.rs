@@ -1,0 +1,276 @@
+//! Paths beneath an allowed root, reached without following a symbolic link or passing through another mount.
+//!
+//! A user owns the inside of a mount, so nothing trusted is resolved through one (openat2(2), `RESOLVE_*`).
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
+    sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, mkdirat},
+    unistd::{UnlinkatFlags, unlinkat},
+};
+
+use crate::{
+    desired::{MountPoint, Owner},
+    observed::PathState,
+};
+
+/// A name in a directory that is held open, so that nobody can swap what is above it.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The directory.
+    pub(super) parent: OwnedFd,
+    /// The name in it.
+    pub(super) name: OsString,
+    parent_is_root: bool,
+}
+
+/// Where a walk ended.
+#[derive(Debug)]
+pub(super) enum Walk {
+    /// At the parent.
+    Place(Place),
+    /// Short of it, for this reason.
+    Stopped(PathState),
+}
+
+const BENEATH: ResolveFlag = ResolveFlag::RESOLVE_BENEATH
+    .union(ResolveFlag::RESOLVE_NO_SYMLINKS)
+    .union(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+
+/// Walks to the parent of `target`.
+pub(super) fn walk(target: &MountPoint) -> io::Result<Walk> {
+    let Some(mut parent) = open_root(target.root())? else {
+        return Ok(Walk::Stopped(PathState::Absent));
+    };
+    let mut at = target.root().to_owned();
+    let (above, name) = split(target);
+    let parent_is_root = above.as_os_str().is_empty();
+    for part in above.components() {
+        at.push(part);
+        match descend(&parent, part.as_os_str(), &at)? {
+            Ok(next) => parent = next,
+            Err(state) => return Ok(Walk::Stopped(state)),
+        }
+    }
+    Ok(Walk::Place(Place { parent, name, parent_is_root }))
+}
+
+/// Walks to the parent of `target` and makes the directories that are missing, mode 0755.
+pub(super) fn walk_making(target: &MountPoint) -> io::Result<Walk> {
+    fs::create_dir_all(target.root())?;
+    let mut walked = walk(target)?;
+    if let Walk::Stopped(PathState::Absent) = walked {
+        if let Some(parent) = target.parent() {
+            match walk_making(&parent)? {
+                Walk::Place(place) => place.make_directory()?,
+                stopped @ Walk::Stopped(_) => return Ok(stopped),
+            }
+        }
+        walked = walk(target)?;
+    }
+    Ok(walked)
+}
+
+fn split(target: &MountPoint) -> (&Path, OsString) {
+    let above = target.below().parent().unwrap_or(Path::new(""));
+    (above, target.below().file_name().unwrap_or_default().to_owned())
+}
+
+fn open_root(root: &Path) -> io::Result<Option<OwnedFd>> {
+    // The root is the admin's choice, links included.
+    match nix::fcntl::open(
+        root,
+        OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    ) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn descend(parent: &OwnedFd, name: &OsStr, at: &Path) -> io::Result<Result<OwnedFd, PathState>> {
+    let here = || at.to_owned();
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(BENEATH | ResolveFlag::RESOLVE_NO_XDEV);
+    match openat2(parent, name, how) {
+        Ok(next) => Ok(match kind(&fstat(&next)?) {
+            SFlag::S_IFDIR => Ok(next),
+            SFlag::S_IFLNK => Err(PathState::Symlink { at: here() }),
+            _ => Err(PathState::NotDirectory { at: here() }),
+        }),
+        Err(Errno::ENOENT) => Ok(Err(PathState::Absent)),
+        Err(Errno::EXDEV) => Ok(Err(PathState::ThroughMount { at: here() })),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
+}
+
+/// What is at a place.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    /// Held open without access (`O_PATH`); an open leaf that is a mount keeps it busy.
+    pub(super) fd: OwnedFd,
+    pub(super) stat: FileStat,
+    /// Id of the mount that is on it, when one is.
+    pub(super) mount: Option<u64>,
+}
+
+impl Leaf {
+    pub(super) fn owner(&self) -> Owner {
+        Owner { uid: self.stat.st_uid, gid: self.stat.st_gid }
+    }
+
+    pub(super) fn is_block_device(&self) -> bool {
+        kind(&self.stat) == SFlag::S_IFBLK
+    }
+}
+
+impl Place {
+    /// What is at this place; `None` when nothing is.
+    pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+            .resolve(BENEATH);
+        let fd = match openat2(&self.parent, self.name.as_os_str(), how) {
+            Ok(fd) => fd,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let here = mount_id(&fd)?;
+        let mount = (mount_id(&self.parent)? != here).then_some(here);
+        Ok(Some(Leaf { stat: fstat(&fd)?, fd, mount }))
+    }
+
+    /// The same in the words of the plan.
+    pub(super) fn state(&self, leaf: &Leaf, path: PathBuf) -> io::Result<PathState> {
+        Ok(match kind(&leaf.stat) {
+            SFlag::S_IFDIR => PathState::Directory {
+                empty: leaf.mount.is_none() && self.open_directory()?.is_empty()?,
+            },
+            SFlag::S_IFREG => {
+                PathState::File { empty: leaf.mount.is_none() && leaf.stat.st_size == 0 }
+            }
+            SFlag::S_IFLNK => PathState::Symlink { at: path },
+            SFlag::S_IFBLK => PathState::BlockDevice,
+            _ => PathState::Other,
+        })
+    }
+
+    /// The directory at this place, to be read or changed; never one that is mounted here.
+    pub(super) fn open_directory(&self) -> io::Result<Directory> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+            .resolve(BENEATH | ResolveFlag::RESOLVE_NO_XDEV);
+        Ok(Directory(openat2(&self.parent, self.name.as_os_str(), how)?))
+    }
+
+    /// Whether the directory that holds this place is empty, and not an allowed root itself.
+    pub(super) fn parent_is_empty(&self) -> io::Result<bool> {
+        if self.parent_is_root {
+            return Ok(false);
+        }
+        let how = OpenHow::new().flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC);
+        Directory(openat2(&self.parent, ".", how)?).is_empty()
+    }
+
+    /// Makes a directory here, mode 0755; one that is there already is fine.
+    pub(super) fn make_directory(&self) -> io::Result<()> {
+        let mode = Mode::from_bits_truncate(0o755);
+        match mkdirat(&self.parent, self.name.as_os_str(), mode) {
+            // Users pass through here, whatever umask the agent was started with.
+            Ok(()) => Ok(fchmodat(
+                &self.parent,
+                self.name.as_os_str(),
+                mode,
+                FchmodatFlags::NoFollowSymlink,
+            )?),
+            Err(Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Makes an empty file here, mode 0644; one that is there already is fine.
+    pub(super) fn make_file(&self) -> io::Result<()> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC)
+            .mode(Mode::from_bits_truncate(0o644))
+            .resolve(BENEATH);
+        match openat2(&self.parent, self.name.as_os_str(), how) {
+            Ok(_) | Err(Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Removes an empty directory or an empty file; anything that holds something is left.
+    pub(super) fn remove_empty(&self) -> io::Result<()> {
+        let Some(leaf) = self.leaf()? else { return Ok(()) };
+        let flag = match kind(&leaf.stat) {
+            _ if leaf.mount.is_some() => return Ok(()),
+            SFlag::S_IFDIR => UnlinkatFlags::RemoveDir,
+            SFlag::S_IFREG if leaf.stat.st_size == 0 => UnlinkatFlags::NoRemoveDir,
+            _ => return Ok(()),
+        };
+        drop(leaf);
+        match unlinkat(&self.parent, self.name.as_os_str(), flag) {
+            Ok(()) | Err(Errno::ENOENT | Errno::ENOTEMPTY | Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// A path to this place that resolves through the open parent and nothing above it.
+    pub(super) fn path(&self) -> PathBuf {
+        fd_path(&self.parent).join(&self.name)
+    }
+}
+
+/// A path that leads to what is open, whatever its name is by now.
+pub(super) fn fd_path(fd: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+/// A directory that may be read and changed.
+#[derive(Debug)]
+pub(super) struct Directory(pub(super) OwnedFd);
+
+impl Directory {
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        let copy = nix::dir::Dir::from_fd(self.0.try_clone()?)?;
+        let mut names = Vec::new();
+        for entry in copy {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.names()?.is_empty())
+    }
+}
+
+/// proc_pid_fdinfo(5): the mount that an open file is on.
+fn mount_id(fd: &OwnedFd) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("mnt_id:"))
+        .and_then(|id| id.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("/proc/self/fdinfo has no mnt_id"))
+}

@@ -1,0 +1,69 @@
+//! Records that hooks ran: the one thing a node cannot show.
+//!
+//! ```text
+//! <state>/hooks/<scope>/<phase>.<place>     empty files; the directory itself says that the scope is open
+//! ```
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::durable;
+use crate::desired::{HookId, HookScope};
+
+/// The directory of records.
+#[derive(Debug)]
+pub(super) struct Records(PathBuf);
+
+impl Records {
+    pub(super) fn open(state: &Path) -> io::Result<Self> {
+        let hooks = state.join("hooks");
+        fs::create_dir_all(&hooks)?;
+        Ok(Self(hooks))
+    }
+
+    pub(super) fn is_open(&self, scope: &HookScope) -> io::Result<bool> {
+        self.scope(scope).try_exists()
+    }
+
+    pub(super) fn has(&self, id: &HookId) -> io::Result<bool> {
+        self.record(id).try_exists()
+    }
+
+    pub(super) fn open_scope(&self, scope: &HookScope) -> io::Result<()> {
+        fs::create_dir_all(self.scope(scope))?;
+        durable::sync(&self.0)
+    }
+
+    pub(super) fn put(&self, id: &HookId) -> io::Result<()> {
+        self.open_scope(&id.scope)?;
+        File::create(self.record(id))?.sync_all()?;
+        durable::sync(&self.scope(&id.scope))
+    }
+
+    /// The records go at once, by one rename: half-forgotten hooks would run twice for no crash at all.
+    pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
+        let going = self.0.join(format!(".{}", scope.as_str()));
+        gone_is_fine(fs::remove_dir_all(&going))?;
+        gone_is_fine(fs::rename(self.scope(scope), &going))?;
+        durable::sync(&self.0)?;
+        gone_is_fine(fs::remove_dir_all(&going))
+    }
+
+    fn scope(&self, scope: &HookScope) -> PathBuf {
+        self.0.join(scope.as_str())
+    }
+
+    fn record(&self, id: &HookId) -> PathBuf {
+        self.scope(&id.scope).join(format!("{}.{}", id.phase, id.place))
+    }
+}
+
+fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,169 @@
+//! What a block device begins with.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    time::Duration,
+};
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::{cmd::Cmd, mount_table};
+use crate::{
+    desired::FileSystemId,
+    host::{CommandError, ObserveError},
+    observed::{DeviceNumber, Signature},
+};
+
+/// The superblock of XFS, as far as it says whose it is: `struct xfs_dsb` in fs/xfs/libxfs/xfs_format.h.
+struct Superblock {
+    uuid: Uuid,
+    in_progress: bool,
+}
+
+const MAGIC: &[u8] = b"XFSB";
+const UUID_AT: usize = 32;
+const IN_PROGRESS_AT: usize = 126;
+const BLOCK: usize = 4096;
+
+/// Reads what is on `device`; tools are asked only about what is not ours.
+pub(super) fn read(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
+    let superblock = read_superblock(device)
+        .map_err(|source| ObserveError::Read { path: device.display().to_string(), source })?;
+    match superblock {
+        Some(found) => Ok(whose(&found)),
+        None => probe(device, deadline),
+    }
+}
+
+fn whose(found: &Superblock) -> Signature {
+    match FileSystemId::recognise(found.uuid) {
+        Some(id) if found.in_progress => Signature::HalfMade(id),
+        Some(id) => Signature::Ours(id),
+        None => Signature::Foreign { kind: "xfs".to_owned(), uuid: Some(found.uuid.to_string()) },
+    }
+}
+
+/// The file system of ours that is mounted from `device`; `None` when it is not ours or cannot be read.
+pub(super) fn of_mounted(device: DeviceNumber) -> Option<FileSystemId> {
+    let superblock = read_superblock(&mount_table::device_path(device)?).ok()??;
+    FileSystemId::recognise(superblock.uuid)
+}
+
+fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
+    let mut block = Vec::new();
+    File::open(device)?.take(BLOCK as u64).read_to_end(&mut block)?;
+    Ok(parse(&block))
+}
+
+fn parse(block: &[u8]) -> Option<Superblock> {
+    block.starts_with(MAGIC).then_some(())?;
+    let uuid = Uuid::from_slice(block.get(UUID_AT..UUID_AT + 16)?).ok()?;
+    Some(Superblock { uuid, in_progress: *block.get(IN_PROGRESS_AT)? != 0 })
+}
+
+#[derive(Deserialize)]
+struct Report {
+    signatures: Vec<Found>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    #[serde(rename = "type")]
+    kind: String,
+    uuid: Option<String>,
+}
+
+fn probe(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
+    let device = device.display().to_string();
+    let output = Cmd::new(["wipefs", "--no-act", "--json", &device]).run(deadline)?;
+    understand(&output).map_err(|error| ObserveError::Malformed {
+        what: format!("output of wipefs --json {device}"),
+        why: error.to_string(),
+    })
+}
+
+/// wipefs(8) prints nothing at all for a device without signatures in some versions, an empty list in others.
+fn understand(output: &[u8]) -> Result<Signature, serde_json::Error> {
+    if output.trim_ascii().is_empty() {
+        return Ok(Signature::Blank);
+    }
+    let report: Report = serde_json::from_slice(output)?;
+    Ok(match report.signatures.into_iter().next() {
+        Some(found) => Signature::Foreign { kind: found.kind, uuid: found.uuid },
+        None => Signature::Blank,
+    })
+}
+
+/// Zeroes the superblock of a file system whose mkfs was cut off; refuses anything else, and a device in use.
+pub(super) fn wipe_half_made(device: &Path, id: FileSystemId) -> io::Result<()> {
+    // O_EXCL on a block device: EBUSY when it is mounted (open(2)).
+    let mut file =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(device)?;
+    let mut block = vec![0; BLOCK];
+    file.read_exact(&mut block)?;
+    let half_made = parse(&block).is_some_and(|found| whose(&found) == Signature::HalfMade(id));
+    if !half_made {
+        return Err(io::Error::other(
+            "the device does not hold that unfinished file system any more",
+        ));
+    }
+    io::Seek::rewind(&mut file)?;
+    file.write_all(&vec![0; BLOCK])?;
+    file.sync_all()
+}
+
+/// Makes a file system: `mkfs -t <kind> -m uuid=<id> <the site's arguments>`.
+pub(super) fn make(
+    kind: &str,
+    id: FileSystemId,
+    line: &str,
+    deadline: Duration,
+) -> Result<(), CommandError> {
+    Cmd::shell(&format!("mkfs -t {kind} -m uuid={id} {line}")).run(deadline).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(uuid: Uuid, in_progress: u8) -> Vec<u8> {
+        let mut block = vec![0; BLOCK];
+        block[..4].copy_from_slice(MAGIC);
+        block[UUID_AT..UUID_AT + 16].copy_from_slice(uuid.as_bytes());
+        block[IN_PROGRESS_AT] = in_progress;
+        block
+    }
+
+    #[test]
+    fn a_superblock_tells_whose_it_is() {
+        let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+        let id = FileSystemId::derive(owner, "rabbit-1", "storage", 0);
+        assert_eq!(whose(&parse(&block(id.uuid(), 0)).unwrap()), Signature::Ours(id));
+        assert_eq!(whose(&parse(&block(id.uuid(), 1)).unwrap()), Signature::HalfMade(id));
+        let other = Uuid::from_u128(7);
+        let foreign = Signature::Foreign { kind: "xfs".into(), uuid: Some(other.to_string()) };
+        assert_eq!(whose(&parse(&block(other, 0)).unwrap()), foreign);
+    }
+
+    #[test]
+    fn a_short_or_strange_block_is_no_superblock() {
+        assert!(parse(b"").is_none());
+        assert!(parse(b"XFSB").is_none());
+        assert!(parse(&[0; BLOCK]).is_none());
+    }
+
+    #[test]
+    fn wipefs_output_is_understood() {
+        assert_eq!(understand(b"").unwrap(), Signature::Blank);
+        assert_eq!(understand(br#"{"signatures":[]}"#).unwrap(), Signature::Blank);
+        // util-linux 2.38 on an ext4 image
+        let ext4 = br#"{"signatures":[{"device":"loop0","offset":"0x438","type":"ext4","uuid":"0f1d","label":null}]}"#;
+        let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("0f1d".into()) };
+        assert_eq!(understand(ext4).unwrap(), foreign);
+        assert!(understand(b"{").is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! The root of an index tree and its symbolic links.
+
+use std::{ffi::OsStr, io};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, RenameFlags, readlinkat, renameat, renameat2},
+    sys::stat::fstatat,
+    unistd::{UnlinkatFlags, symlinkat, unlinkat},
+};
+
+use super::place::{Directory, Leaf, Walk, walk};
+use crate::{
+    desired::{IndexLink, MountPoint},
+    observed::{PathState, TreeEntry, TreeState},
+};
+
+/// One name for all: work on a tree is serialised, and a leftover is a link like any other to the next look.
+const TEMPORARY: &str = ".link.new";
+
+/// Looks at a tree.
+pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
+    let place = match walk(root)? {
+        Walk::Stopped(path) => return Ok(TreeState { path, ..TreeState::default() }),
+        Walk::Place(place) => place,
+    };
+    let Some(leaf) = place.leaf()? else { return Ok(TreeState::default()) };
+    // What is mounted on the root itself belongs to whoever owns that file system.
+    if leaf.mount.is_some() {
+        return Ok(TreeState {
+            path: PathState::ThroughMount { at: root.path() },
+            ..TreeState::default()
+        });
+    }
+    let path = place.state(&leaf, root.path())?;
+    let mut state = TreeState { path, ..TreeState::default() };
+    if let PathState::Directory { .. } = state.path {
+        let directory = place.open_directory()?;
+        for name in directory.names()? {
+            state.entries.insert(name.to_string_lossy().into_owned(), entry(&directory, &name)?);
+        }
+    }
+    Ok(state)
+}
+
+fn entry(directory: &Directory, name: &OsStr) -> io::Result<TreeEntry> {
+    match readlinkat(&directory.0, name) {
+        Ok(text) => Ok(TreeEntry::Link(text.to_string_lossy().into_owned())),
+        // EINVAL: not a link. ENOENT: gone meanwhile, which the next look sees.
+        Err(Errno::EINVAL | Errno::ENOENT) => Ok(TreeEntry::Other),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Puts a link in place, atomically over a link that is there.
+pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
+    let Directory(directory) = open(root)?;
+    let name = link.compute().as_str();
+    gone_is_fine(unlinkat(&directory, TEMPORARY, UnlinkatFlags::NoRemoveDir))?;
+    symlinkat(link.target(), &directory, TEMPORARY)?;
+    // rename(2) over a file would take the file away; only a link may be replaced.
+    if is_link(&directory, name)? {
+        renameat(&directory, TEMPORARY, &directory, name)?;
+    } else {
+        renameat2(&directory, TEMPORARY, &directory, name, RenameFlags::RENAME_NOREPLACE)?;
+    }
+    Ok(())
+}
+
+/// Takes a link away; refuses anything that is not one.
+pub(super) fn unlink(root: &MountPoint, name: &str) -> io::Result<()> {
+    let Directory(directory) = open(root)?;
+    if is_link(&directory, name)? {
+        gone_is_fine(unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir))?;
+    }
+    Ok(())
+}
+
+fn open(root: &MountPoint) -> io::Result<Directory> {
+    match walk(root)? {
+        Walk::Place(place) => match place.leaf()? {
+            Some(Leaf { mount: None, .. }) => place.open_directory(),
+            _ => Err(Errno::ENOENT.into()),
+        },
+        Walk::Stopped(_) => Err(Errno::ENOENT.into()),
+    }
+}
+
+fn is_link(directory: &std::os::fd::OwnedFd, name: &str) -> io::Result<bool> {
+    match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(stat.st_mode & libc::S_IFMT == libc::S_IFLNK),
+        Err(Errno::ENOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn gone_is_fine(result: nix::Result<()>) -> nix::Result<()> {
+    match result {
+        Err(Errno::ENOENT) => Ok(()),
+        other => other,
+    }
+}

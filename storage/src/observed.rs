@@ -1,0 +1,101 @@
+//! What is: facts about one node, as far as one desire needs them.
+
+mod target;
+mod volume;
+
+pub use target::{MountedThing, PathState, TargetState, TreeEntry, TreeState};
+pub use volume::{BlockDevice, DeviceNumber, Signature, VolumeState};
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::desired::{AllocationId, HookId, MountPoint, NamespaceId, NodeName, Nqn};
+
+/// A look at a node. What the desire does not concern is left empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The rabbit's drives.
+    pub drives: Vec<Drive>,
+    /// The namespaces on them, foreign ones included.
+    pub namespaces: Vec<Namespace>,
+    /// The file system that carries file-backed drives; `None` for real ones.
+    pub pool: Option<Pool>,
+    /// The volume, as this node sees it.
+    pub volume: Option<VolumeState>,
+    /// The mount point.
+    pub target: Option<TargetState>,
+    /// Where hooks of a file system see it.
+    pub temporary: Option<TargetState>,
+    /// The mount that a bind mount shows once more.
+    pub source: Option<TargetState>,
+    /// Mounts beneath the allowed roots, in the order they were made.
+    pub mounts: Vec<(MountPoint, MountedThing)>,
+    /// The index tree's root.
+    pub tree: Option<TreeState>,
+    /// The desire's hooks of which it is recorded that they ran.
+    pub hooks: BTreeSet<HookId>,
+    /// Whether the scope of those hooks is open: something was begun that its tear-down hooks must end.
+    pub hooks_open: bool,
+}
+
+/// A drive of the rabbit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drive {
+    /// Its subsystem.
+    pub nqn: Nqn,
+    /// Serial number.
+    pub serial: String,
+    /// Model number.
+    pub model: String,
+    /// Firmware revision.
+    pub firmware: String,
+    /// Its slot, counted from 0.
+    pub slot: u32,
+    /// Bytes.
+    pub capacity: u64,
+    /// Bytes that its namespaces occupy.
+    pub allocated: u64,
+}
+
+impl Drive {
+    /// Bytes that are free for namespaces.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.allocated)
+    }
+}
+
+/// Bytes of the file system beneath file-backed drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pool {
+    /// What it can still take.
+    pub available: u64,
+    /// What existing namespaces may still claim of that: their files are sparse.
+    pub promised: u64,
+}
+
+/// A namespace on a drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its identity.
+    pub id: NamespaceId,
+    /// Whose it is.
+    pub owner: NamespaceOwner,
+    /// Bytes.
+    pub size: u64,
+    /// Hosts that reach it.
+    pub access: BTreeSet<NodeName>,
+    /// Its block device on this node, when it has one.
+    pub device: Option<PathBuf>,
+}
+
+/// Whose a namespace is. Only what an allocation of ours owns is ever deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamespaceOwner {
+    /// An allocation's.
+    Ours(AllocationId),
+    /// Begun for an allocation and never finished: a crash left it.
+    Partial(AllocationId),
+    /// Somebody else's; the text says what gave it away.
+    Foreign(String),
+}

@@ -1,0 +1,38 @@
+//! What to do about the difference between what should be and what is. Pure: no I/O, no clock.
+
+mod allocation;
+mod file_system;
+mod hooks;
+mod index_tree;
+mod mount;
+mod own_mounts;
+mod reject;
+mod unmount;
+mod volume;
+
+#[cfg(test)]
+mod tests;
+
+pub use reject::{Rejection, RejectionClass};
+pub(crate) use unmount::is_index;
+
+use crate::{Desired, Observed, Step};
+
+/// The steps from `observed` to `desired`, as far as can be known before the next look; empty when there are none.
+///
+/// # Errors
+/// When nothing may be changed, with what an admin or user must do first.
+pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+    match desired {
+        Desired::Allocated(allocation) => allocation::allocate(allocation, observed),
+        Desired::Released(id) => Ok(allocation::release(*id, observed)),
+        Desired::FileSystemReady(file_system) => file_system::ready(file_system, observed),
+        Desired::FileSystemGone(file_system) => file_system::gone(file_system, observed),
+        Desired::Mounted(mount) => mount::mount(mount, observed),
+        Desired::Unmounted(mount) => unmount::unmount(mount, observed),
+        Desired::IndexTree(tree) => index_tree::show(tree, observed),
+        Desired::NoIndexTree(tree) => Ok(index_tree::hide(tree, observed)),
+        Desired::OnlyMounts(keep) => Ok(own_mounts::only(keep, observed)),
+        Desired::Inventory => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,33 @@
+//! Which hooks are due.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Step,
+    desired::{Hook, HookScope},
+    observed::Observed,
+};
+
+/// Steps for those of `hooks` that are not recorded, with `more` variables known now.
+pub(super) fn due<'a>(
+    hooks: &'a [Hook],
+    observed: &'a Observed,
+    more: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = Step> + 'a {
+    hooks
+        .iter()
+        .filter(|hook| !observed.hooks.contains(&hook.id))
+        .map(|hook| Step::RunHook { id: hook.id.clone(), line: hook.command.expand(more) })
+}
+
+/// Whether any of `hooks` is recorded.
+pub(super) fn any_ran(hooks: &[Hook], observed: &Observed) -> bool {
+    hooks.iter().any(|hook| observed.hooks.contains(&hook.id))
+}
+
+/// Opens the scope when there is anything to record in it: an open scope is how a later absence knows that tear-down
+/// hooks are due, and a closed one that they all ran.
+pub(super) fn open(scope: &HookScope, lists: &[&[Hook]], observed: &Observed) -> Option<Step> {
+    let wanted = lists.iter().any(|list| !list.is_empty());
+    (wanted && !observed.hooks_open).then(|| Step::OpenHooks { scope: scope.clone() })
+}

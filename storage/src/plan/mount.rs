@@ -1,0 +1,199 @@
+//! Mounts: from a device to a directory its user owns.
+
+use std::collections::BTreeMap;
+
+use super::{Rejection, hooks, volume};
+use crate::{
+    Step,
+    desired::{FileSystemKind, Mount, MountHooks, MountPoint, MountSource},
+    observed::{MountedThing, Observed, PathState, TargetState},
+};
+
+pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+    volume::supported(mount.kind)?;
+    let source = source(mount, observed)?;
+    let more = variables(mount, observed);
+    let mounting = mounting(mount, observed, &source, &more)?;
+    let before = [&*mount.hooks.pre_activate, &mount.hooks.post_activate, &mount.hooks.pre_mount];
+
+    let mut steps = Vec::new();
+    // Tear-down hooks ran since: what they undid is to be done again.
+    let undone = tear_down(&mount.hooks).iter().any(|list| hooks::any_ran(list, observed));
+    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
+    let observed = if undone {
+        steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
+        &fresh
+    } else {
+        observed
+    };
+    steps.extend(hooks::open(&mount.scope, &every(&mount.hooks), observed));
+    for list in before {
+        steps.extend(hooks::due(list, observed, &more));
+    }
+    steps.extend(mounting);
+    steps.extend(give(mount, observed));
+    steps.extend(hooks::due(&mount.hooks.post_mount, observed, &more));
+    Ok(steps)
+}
+
+/// What mount(2) is given as source; everything that proves it is the right one is checked here.
+fn source(mount: &Mount, observed: &Observed) -> Result<String, Rejection> {
+    match &mount.source {
+        MountSource::Volume { volume, id } => {
+            let device = volume::device(volume, observed)?;
+            if mount.kind != FileSystemKind::Raw
+                && let Some(state) = &observed.volume
+                && volume::made(device, state, *id)? != volume::Made::Whole
+            {
+                return Err(Rejection::NotMade { device: device.path.clone(), wanted: *id });
+            }
+            Ok(device.path.display().to_string())
+        }
+        MountSource::Bind(from) => {
+            let shown = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
+            match shown {
+                Some(_) => Ok(from.to_string()),
+                None => Err(Rejection::SourceNotMounted {
+                    from: from.clone(),
+                    target: mount.target.clone(),
+                }),
+            }
+        }
+        MountSource::Lustre(source) => Ok(source.clone()),
+    }
+}
+
+fn mounting(
+    mount: &Mount,
+    observed: &Observed,
+    source: &str,
+    more: &BTreeMap<String, String>,
+) -> Result<Vec<Step>, Rejection> {
+    let Some(command) = &mount.mount else { return Ok(Vec::new()) };
+    let target = target_state(observed.target.as_ref());
+    if let Some(there) = &target.mounted {
+        return if is_asked(mount, there, observed) {
+            Ok(Vec::new())
+        } else {
+            Err(occupied(&mount.target, there))
+        };
+    }
+    let file = mount.kind == FileSystemKind::Raw;
+    let mut steps = usable(&mount.target, mount.kind, file, &target.path)?;
+    steps.push(Step::Mount {
+        source: source.to_owned(),
+        target: mount.target.clone(),
+        kind: mount.kind,
+        line: command.expand(more),
+    });
+    Ok(steps)
+}
+
+/// The mount point: made when absent, refused when it is not what this kind of mount needs.
+pub(super) fn usable(
+    target: &MountPoint,
+    kind: FileSystemKind,
+    file: bool,
+    path: &PathState,
+) -> Result<Vec<Step>, Rejection> {
+    let wrong = |found| {
+        let wanted = if file { "an empty file" } else { "an empty directory" };
+        Err(Rejection::WrongType { target: target.clone(), kind, found, wanted })
+    };
+    match path {
+        PathState::Absent => Ok(vec![Step::CreateMountPoint { target: target.clone(), file }]),
+        PathState::Directory { empty: true } if !file => Ok(Vec::new()),
+        PathState::File { empty: true } if file => Ok(Vec::new()),
+        PathState::Directory { .. } if file => wrong("a directory"),
+        PathState::File { .. } if !file => wrong("a file"),
+        PathState::Directory { .. } | PathState::File { .. } => {
+            Err(Rejection::NotEmpty { target: target.clone() })
+        }
+        PathState::BlockDevice => wrong("a block device"),
+        PathState::Other => wrong("a special file"),
+        PathState::Symlink { at } => {
+            Err(Rejection::ThroughSymlink { target: target.clone(), at: at.clone() })
+        }
+        PathState::NotDirectory { at } => {
+            Err(Rejection::ThroughFile { target: target.clone(), at: at.clone() })
+        }
+        PathState::ThroughMount { at } => {
+            Err(Rejection::ThroughMount { target: target.clone(), at: at.clone() })
+        }
+    }
+}
+
+/// Whether what is mounted is what this mount asks for, and not merely something at the same place.
+pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed) -> bool {
+    match &mount.source {
+        MountSource::Volume { volume, id } => {
+            let by_device = there
+                .namespace
+                .as_ref()
+                .is_some_and(|namespace| volume.namespaces.contains(namespace));
+            match mount.kind {
+                FileSystemKind::Raw => by_device && there.kind == mount.kind.as_str(),
+                FileSystemKind::Xfs | FileSystemKind::Gfs2 | FileSystemKind::Lustre => {
+                    there.kind == mount.kind.as_str()
+                        && there.root == "/"
+                        && (there.superblock == Some(*id)
+                            || (there.superblock.is_none() && by_device))
+                }
+            }
+        }
+        MountSource::Bind(_) => {
+            match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
+                Some(shown) => shown.device == there.device && shown.root == there.root,
+                // What it showed is gone already; that it is one of ours still shows.
+                None => there.superblock.is_some() || there.namespace.is_some(),
+            }
+        }
+        MountSource::Lustre(source) => there.kind == "lustre" && there.source == *source,
+    }
+}
+
+pub(super) fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {
+    Rejection::Occupied {
+        target: target.clone(),
+        from: there.source.clone(),
+        kind: there.kind.clone(),
+    }
+}
+
+fn give(mount: &Mount, observed: &Observed) -> Option<Step> {
+    let owner = mount.owner?;
+    let state = observed.target.as_ref();
+    let mounted = state.is_some_and(|state| state.mounted.is_some());
+    let given = mounted && state.and_then(|state| state.owner) == Some(owner);
+    let will_be_mounted = mounted || mount.mount.is_some();
+    (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
+}
+
+pub(super) fn variables(mount: &Mount, observed: &Observed) -> BTreeMap<String, String> {
+    let device = match &mount.source {
+        MountSource::Volume { volume, .. } => {
+            volume::device(volume, observed).ok().map(|device| device.path.display().to_string())
+        }
+        MountSource::Bind(from) => Some(from.to_string()),
+        MountSource::Lustre(source) => Some(source.clone()),
+    };
+    let target = ("$MOUNT_PATH", mount.target.to_string());
+    volume::variables(device.map(|device| ("$DEVICE", device)).into_iter().chain([target]))
+}
+
+pub(super) fn target_state(state: Option<&TargetState>) -> TargetState {
+    state.cloned().unwrap_or_default()
+}
+
+pub(super) fn tear_down(hooks: &MountHooks) -> [&[crate::desired::Hook]; 4] {
+    [&hooks.pre_unmount, &hooks.post_unmount, &hooks.pre_deactivate, &hooks.post_deactivate]
+}
+
+fn every(hooks: &MountHooks) -> [&[crate::desired::Hook]; 8] {
+    let [a, b, c, d] = tear_down(hooks);
+    [&hooks.pre_activate, &hooks.post_activate, &hooks.pre_mount, &hooks.post_mount, a, b, c, d]
+}
+
+pub(super) fn opened(mount: &Mount, observed: &Observed) -> Option<Step> {
+    hooks::open(&mount.scope, &every(&mount.hooks), observed)
+}

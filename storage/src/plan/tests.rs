@@ -1,0 +1,547 @@
+//! Tables: what is wanted and seen, and the exact steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::{
+    desired::{
+        Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystem, FileSystemId,
+        FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountHooks,
+        MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner, Volume,
+    },
+    observed::{
+        BlockDevice, DeviceNumber, Drive, MountedThing, Namespace, NamespaceOwner, PathState, Pool,
+        Signature, TargetState, TreeEntry, TreeState, VolumeState,
+    },
+    template::SiteCommand,
+};
+
+fn uid() -> ObjectUid {
+    "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap()
+}
+
+fn point(path: &str) -> MountPoint {
+    MountPoint::parse(path, &AllowedRoots::new(["/mnt/nnf".into(), "/mnt/temp".into()]).unwrap())
+        .unwrap()
+}
+
+fn command(line: &str) -> Option<SiteCommand> {
+    SiteCommand::new("test", line, BTreeMap::new()).unwrap()
+}
+
+fn id(nsid: u32) -> NamespaceId {
+    NamespaceId::parse("nqn.2026-01.io.warren:p:drive-0", &nsid.to_string()).unwrap()
+}
+
+fn fs_id(index: u32) -> FileSystemId {
+    FileSystemId::derive(uid(), "rabbit-1", "storage", index)
+}
+
+fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+fn lines(steps: Result<Vec<Step>, Rejection>) -> Vec<String> {
+    steps.unwrap().iter().map(ToString::to_string).collect()
+}
+
+fn allocation(capacity: u64) -> Allocation {
+    let access = [
+        Access { endpoint: Endpoint::Rabbit, node: node("rabbit-1") },
+        Access { endpoint: Endpoint::Compute(2), node: node("compute-3") },
+    ];
+    Allocation { id: AllocationId { owner: uid(), index: 4 }, capacity, access: access.into() }
+}
+
+fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
+    Drive {
+        nqn: format!("nqn.2026-01.io.warren:p:drive-{slot}").parse().unwrap(),
+        serial: "S".into(),
+        model: "M".into(),
+        firmware: "F".into(),
+        slot,
+        capacity,
+        allocated,
+    }
+}
+
+fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) -> Namespace {
+    let access = access.iter().map(|name| node(name)).collect();
+    Namespace {
+        id: id(nsid),
+        owner,
+        size: 4096,
+        access,
+        device: device.then(|| "/dev/loop0".into()),
+    }
+}
+
+fn drives(drives: Vec<Drive>) -> Observed {
+    Observed { drives, ..Observed::default() }
+}
+
+#[test]
+fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
+    for (seen, chosen) in [
+        (vec![drive(0, 100 << 20, 0), drive(1, 200 << 20, 0)], 1),
+        (vec![drive(0, 200 << 20, 150 << 20), drive(1, 100 << 20, 0)], 1),
+        (vec![drive(2, 100 << 20, 0), drive(1, 100 << 20, 0)], 1),
+    ] {
+        let steps = lines(plan(&Desired::Allocated(allocation(5000)), &drives(seen)));
+        let expected = format!(
+            "create namespace of 8192 bytes on nqn.2026-01.io.warren:p:drive-{chosen} for allocation {}.4",
+            uid()
+        );
+        assert_eq!(steps, [expected]);
+    }
+}
+
+#[test]
+fn capacity_that_is_not_there_is_refused_with_numbers() {
+    let no = |capacity, observed: &Observed| {
+        plan(&Desired::Allocated(allocation(capacity)), observed).unwrap_err()
+    };
+    let seen = drives(vec![drive(0, 100 << 20, 60 << 20)]);
+    assert!(matches!(no(0, &seen), Rejection::ZeroCapacity { .. }));
+    assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { asked: 1, .. }));
+    assert_eq!(
+        no(50 << 20, &seen).to_string(),
+        "insufficient capacity: 52428800 bytes asked for, the freest of 1 drives has 41943040 of 104857600 bytes left: \
+         ask for less or free allocations"
+    );
+    // Rounding up must not go beyond what is left.
+    assert!(matches!(no((40 << 20) + 1, &seen), Rejection::InsufficientCapacity { .. }));
+    assert!(matches!(no(u64::MAX, &seen), Rejection::InsufficientCapacity { .. }));
+    let full = Observed { pool: Some(Pool { available: 30 << 20, promised: 10 << 20 }), ..seen };
+    assert!(
+        matches!(no(21 << 20, &full), Rejection::PoolFull { promised, .. } if promised == 10 << 20)
+    );
+    assert_eq!(no(21 << 20, &full).class(), RejectionClass::Capacity);
+    assert_eq!(lines(plan(&Desired::Allocated(allocation(20 << 20)), &full)).len(), 1);
+}
+
+#[test]
+fn access_is_made_exactly_what_is_asked() {
+    let ours = NamespaceOwner::Ours(allocation(1).id);
+    let seen = |access: &[&str], device| Observed {
+        namespaces: vec![
+            namespace(1, NamespaceOwner::Foreign("x".into()), &["compute-9"], true),
+            namespace(2, ours.clone(), access, device),
+        ],
+        ..Observed::default()
+    };
+    let attach_both = [
+        format!("attach namespace {} to rabbit-1 (endpoint 0)", id(2)),
+        format!("attach namespace {} to compute-3 (endpoint 3)", id(2)),
+    ];
+    let detach = format!("detach namespace {} from compute-9", id(2));
+    let plan = |observed: &Observed| lines(plan(&Desired::Allocated(allocation(1)), observed));
+    assert_eq!(plan(&seen(&[], false)), attach_both);
+    assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], true)), [""; 0]);
+    assert_eq!(plan(&seen(&["compute-3", "compute-9"], true)), [attach_both[0].clone(), detach]);
+    // After a reboot.
+    assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], false)), attach_both);
+}
+
+#[test]
+fn release_takes_ours_and_its_leftovers_only() {
+    let wanted = allocation(1).id;
+    let other = AllocationId { index: 5, ..wanted };
+    let observed = Observed {
+        namespaces: vec![
+            namespace(1, NamespaceOwner::Ours(other), &["rabbit-1"], true),
+            namespace(2, NamespaceOwner::Ours(wanted), &["rabbit-1"], true),
+            namespace(3, NamespaceOwner::Partial(wanted), &[], false),
+            namespace(4, NamespaceOwner::Partial(other), &[], false),
+            namespace(5, NamespaceOwner::Foreign("x".into()), &[], false),
+        ],
+        ..Observed::default()
+    };
+    let expected = [
+        format!("delete namespace {} of allocation {wanted}", id(3)),
+        format!("detach namespace {} from rabbit-1", id(2)),
+        format!("delete namespace {} of allocation {wanted}", id(2)),
+    ];
+    assert_eq!(lines(plan(&Desired::Released(wanted), &observed)), expected);
+}
+
+fn volume() -> Volume {
+    Volume { group: "vg".into(), logical: "lv".into(), namespaces: vec![id(1)] }
+}
+
+fn visible(signature: Signature) -> VolumeState {
+    let device = BlockDevice {
+        namespace: id(1),
+        path: "/dev/loop7".into(),
+        number: DeviceNumber { major: 7, minor: 7 },
+    };
+    VolumeState { devices: vec![device], missing: vec![], signature: Some(signature) }
+}
+
+fn mount() -> Mount {
+    let scope = HookScope::mount(uid(), 0);
+    let hooks = |phase| -> Vec<Hook> {
+        let command = command("run $DEVICE $MOUNT_PATH").unwrap();
+        vec![Hook { id: HookId { scope: scope.clone(), phase, place: 0 }, command }]
+    };
+    Mount {
+        target: point("/mnt/nnf/wf-0"),
+        kind: FileSystemKind::Xfs,
+        source: MountSource::Volume { volume: volume(), id: fs_id(0) },
+        mount: command("$DEVICE $MOUNT_PATH"),
+        unmount: command("$MOUNT_PATH"),
+        owner: Some(Owner { uid: 5, gid: 6 }),
+        hooks: MountHooks {
+            pre_activate: hooks("preActivate"),
+            post_activate: hooks("postActivate"),
+            pre_mount: hooks("preMount"),
+            post_mount: hooks("postMount"),
+            pre_unmount: hooks("preUnmount"),
+            post_unmount: hooks("postUnmount"),
+            pre_deactivate: hooks("preDeactivate"),
+            post_deactivate: hooks("postDeactivate"),
+        },
+        scope,
+    }
+}
+
+fn there(id: FileSystemId) -> MountedThing {
+    MountedThing {
+        device: DeviceNumber { major: 7, minor: 7 },
+        source: "/dev/loop7".into(),
+        kind: "xfs".into(),
+        root: "/".into(),
+        superblock: Some(id),
+        namespace: None,
+    }
+}
+
+fn ran(mount: &Mount, phases: &[&'static str]) -> BTreeSet<HookId> {
+    phases.iter().map(|phase| HookId { scope: mount.scope.clone(), phase, place: 0 }).collect()
+}
+
+fn seen(target: TargetState) -> Observed {
+    Observed {
+        volume: Some(visible(Signature::Ours(fs_id(0)))),
+        target: Some(target),
+        ..Observed::default()
+    }
+}
+
+fn mounted_by(owner: Owner) -> TargetState {
+    TargetState {
+        path: PathState::Directory { empty: false },
+        mounted: Some(there(fs_id(0))),
+        owner: Some(owner),
+        parent_empty: false,
+    }
+}
+
+fn scope_name() -> String {
+    format!("mount-{}.0", uid())
+}
+
+#[test]
+fn a_mount_runs_its_hooks_in_order() {
+    let hook = |phase: &str| format!("run hook {phase}[0]: run /dev/loop7 /mnt/nnf/wf-0");
+    let expected = [
+        format!("open hook records {}", scope_name()),
+        hook("preActivate"),
+        hook("postActivate"),
+        hook("preMount"),
+        "create mount point /mnt/nnf/wf-0".into(),
+        "mount xfs /dev/loop7 on /mnt/nnf/wf-0: /dev/loop7 /mnt/nnf/wf-0".into(),
+        "give /mnt/nnf/wf-0 to 5:6".into(),
+        hook("postMount"),
+    ];
+    assert_eq!(lines(plan(&Desired::Mounted(mount()), &seen(TargetState::default()))), expected);
+}
+
+#[test]
+fn an_unmount_runs_its_hooks_in_order_and_forgets() {
+    let hook = |phase: &str| format!("run hook {phase}[0]: run /dev/loop7 /mnt/nnf/wf-0");
+    let observed = Observed { hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
+    let expected = [
+        hook("preUnmount"),
+        "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0".into(),
+        "remove mount point /mnt/nnf/wf-0".into(),
+        hook("postUnmount"),
+        hook("preDeactivate"),
+        hook("postDeactivate"),
+        format!("forget hook records {}", scope_name()),
+    ];
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &observed)), expected);
+    // Records lost with the state directory: the mount shows that its tear-down is due.
+    let lost = Observed { hooks_open: false, ..observed };
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &lost))[1..], expected[..]);
+}
+
+#[test]
+fn a_mount_goes_on_where_it_was_cut_off() {
+    let mount = mount();
+    let before = ran(&mount, &["preActivate", "postActivate", "preMount"]);
+    let cut =
+        Observed { hooks: before, hooks_open: true, ..seen(mounted_by(Owner { uid: 0, gid: 0 })) };
+    let steps = lines(plan(&Desired::Mounted(mount.clone()), &cut));
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert!(
+        steps[0].starts_with("give") && steps[1].starts_with("run hook postMount"),
+        "{steps:?}"
+    );
+    let all = ran(&mount, &["preActivate", "postActivate", "preMount", "postMount"]);
+    let done =
+        Observed { hooks: all, hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
+    assert_eq!(plan(&Desired::Mounted(mount), &done), Ok(vec![]));
+}
+
+#[test]
+fn an_unmount_goes_on_where_it_was_cut_off() {
+    let mount = mount();
+    let cut = Observed {
+        hooks: ran(&mount, &["preActivate", "preUnmount", "postUnmount"]),
+        hooks_open: true,
+        ..seen(TargetState::default())
+    };
+    let steps = lines(plan(&Desired::Unmounted(mount.clone()), &cut));
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    assert!(steps[0].starts_with("run hook preDeactivate"), "{steps:?}");
+    // Never mounted, or all done.
+    assert_eq!(plan(&Desired::Unmounted(mount), &seen(TargetState::default())), Ok(vec![]));
+}
+
+#[test]
+fn empty_lines_skip_the_step_and_its_checks() {
+    let skipped =
+        Mount { mount: None, unmount: None, owner: None, hooks: MountHooks::default(), ..mount() };
+    let foreign =
+        TargetState { mounted: Some(there(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
+    for desired in [Desired::Mounted(skipped.clone()), Desired::Unmounted(skipped)] {
+        assert_eq!(plan(&desired, &seen(foreign.clone())), Ok(vec![]));
+    }
+}
+
+#[test]
+fn only_the_right_mount_counts() {
+    let bare = Mount { hooks: MountHooks::default(), owner: None, ..mount() };
+    let at = |there: MountedThing| {
+        seen(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })
+    };
+    let unreadable = MountedThing { superblock: None, namespace: Some(id(1)), ..there(fs_id(0)) };
+    for ours in [there(fs_id(0)), unreadable] {
+        assert_eq!(plan(&Desired::Mounted(bare.clone()), &at(ours.clone())), Ok(vec![]));
+        assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(ours)).unwrap().len(), 2);
+    }
+    let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
+    let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
+    let elsewhere = MountedThing { superblock: None, namespace: Some(id(2)), ..there(fs_id(0)) };
+    let anonymous = MountedThing { superblock: None, namespace: None, ..there(fs_id(0)) };
+    for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, anonymous] {
+        for desired in [Desired::Mounted(bare.clone()), Desired::Unmounted(bare.clone())] {
+            let rejection = plan(&desired, &at(other.clone())).unwrap_err();
+            assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
+            assert_eq!(rejection.class(), RejectionClass::Foreign);
+        }
+    }
+}
+
+#[test]
+fn a_raw_device_is_taken_back_from_its_user() {
+    let raw = Mount {
+        kind: FileSystemKind::Raw,
+        hooks: MountHooks::default(),
+        mount: command("-o bind $DEVICE $MOUNT_PATH"),
+        ..mount()
+    };
+    let bound = MountedThing {
+        kind: "none".into(),
+        superblock: None,
+        namespace: Some(id(1)),
+        ..there(fs_id(0))
+    };
+    let target = TargetState {
+        path: PathState::BlockDevice,
+        mounted: Some(bound),
+        ..mounted_by(Owner { uid: 5, gid: 6 })
+    };
+    let expected = [
+        "give /mnt/nnf/wf-0 to 0:0",
+        "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0",
+        "remove mount point /mnt/nnf/wf-0",
+    ];
+    assert_eq!(lines(plan(&Desired::Unmounted(raw), &seen(target))), expected);
+}
+
+#[test]
+fn volumes_that_this_build_cannot_mount_are_refused() {
+    let no = |mount: Mount, volume: VolumeState| {
+        let observed = Observed {
+            volume: Some(volume),
+            target: Some(TargetState::default()),
+            ..Observed::default()
+        };
+        plan(&Desired::Mounted(mount), &observed).unwrap_err()
+    };
+    let ours = visible(Signature::Ours(fs_id(0)));
+    let gfs2 = no(Mount { kind: FileSystemKind::Gfs2, ..mount() }, ours.clone());
+    assert_eq!(
+        (gfs2.class(), gfs2.to_string().contains("not supported")),
+        (RejectionClass::Unsupported, true)
+    );
+    let mut two = mount();
+    two.source = MountSource::Volume {
+        volume: Volume { namespaces: vec![id(1), id(2)], ..volume() },
+        id: fs_id(0),
+    };
+    assert!(matches!(no(two, ours), Rejection::TooManyDevices { count: 2, .. }));
+    let missing = no(mount(), VolumeState { missing: vec![id(1)], ..VolumeState::default() });
+    assert!(missing.to_string().contains(&id(1).to_string()), "{missing}");
+    assert_eq!(missing.class(), RejectionClass::Waiting);
+    for unfinished in [Signature::Blank, Signature::HalfMade(fs_id(0))] {
+        assert!(matches!(no(mount(), visible(unfinished)), Rejection::NotMade { .. }));
+    }
+}
+
+#[test]
+fn a_lustre_client_mounts_its_source() {
+    let lustre = Mount {
+        kind: FileSystemKind::Lustre,
+        source: MountSource::Lustre("10.0.0.1@tcp:/fs".into()),
+        mount: command("$DEVICE $MOUNT_PATH"),
+        hooks: MountHooks::default(),
+        owner: None,
+        ..mount()
+    };
+    let steps = lines(plan(&Desired::Mounted(lustre), &seen(TargetState::default())));
+    assert_eq!(
+        steps[1],
+        "mount lustre 10.0.0.1@tcp:/fs on /mnt/nnf/wf-0: 10.0.0.1@tcp:/fs /mnt/nnf/wf-0"
+    );
+}
+
+fn file_system() -> FileSystem {
+    FileSystem {
+        id: fs_id(0),
+        kind: FileSystemKind::Xfs,
+        volume: volume(),
+        mkfs: command("-q $DEVICE"),
+        post_activate: vec![],
+        post_setup: vec![],
+        pre_teardown: vec![],
+        pre_deactivate: vec![],
+        post_teardown: vec![],
+        mount: command("$DEVICE $MOUNT_PATH"),
+        temporary: point("/mnt/temp/storage-0"),
+    }
+}
+
+#[test]
+fn what_is_on_a_device_decides_whether_a_file_system_is_made() {
+    let make = format!("make xfs {} on /dev/loop7: -q /dev/loop7", fs_id(0));
+    let wipe = format!("wipe unfinished file system {} from /dev/loop7", fs_id(0));
+    let on = |signature| {
+        let observed = Observed { volume: Some(visible(signature)), ..Observed::default() };
+        plan(&Desired::FileSystemReady(file_system()), &observed)
+    };
+    assert_eq!(lines(on(Signature::Blank)), [make.as_str()]);
+    assert_eq!(lines(on(Signature::HalfMade(fs_id(0)))), [wipe.as_str(), make.as_str()]);
+    assert_eq!(on(Signature::Ours(fs_id(0))), Ok(vec![]));
+    for other in [Signature::Ours(fs_id(1)), Signature::HalfMade(fs_id(1))] {
+        assert!(matches!(on(other), Err(Rejection::WrongFileSystem { .. })));
+    }
+    let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("1-2".into()) };
+    let rejection = on(foreign).unwrap_err();
+    let told = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): it is left alone; wipe it by hand if nobody needs it";
+    assert_eq!(rejection.to_string(), told);
+}
+
+#[test]
+fn raw_and_an_empty_mkfs_line_make_nothing() {
+    let foreign = visible(Signature::Foreign { kind: "ext4".into(), uuid: None });
+    let observed = Observed { volume: Some(foreign), ..Observed::default() };
+    let raw = FileSystem { kind: FileSystemKind::Raw, ..file_system() };
+    let skipped = FileSystem { mkfs: None, ..file_system() };
+    for fs in [raw, skipped] {
+        assert_eq!(plan(&Desired::FileSystemReady(fs), &observed), Ok(vec![]));
+    }
+}
+
+#[test]
+fn tear_down_of_a_lost_device_runs_what_needs_no_mount() {
+    let mut fs = file_system();
+    let hook = |phase| Hook {
+        id: HookId { scope: fs.scope(), phase, place: 0 },
+        command: command("true").unwrap(),
+    };
+    (fs.pre_teardown, fs.post_teardown) = (vec![hook("preTeardown")], vec![hook("postTeardown")]);
+    let observed =
+        Observed { volume: Some(VolumeState::default()), hooks_open: true, ..Observed::default() };
+    let expected =
+        ["run hook postTeardown[0]: true".into(), format!("forget hook records fs-{}", fs_id(0))];
+    assert_eq!(lines(plan(&Desired::FileSystemGone(fs), &observed)), expected);
+}
+
+#[test]
+fn a_tree_is_made_exactly_what_is_asked() {
+    let link = |name: &str, target: &str| IndexLink::new(name, target).unwrap();
+    let links = vec![link("a", "node-0"), link("b", "node-1"), link("c", "node-2")];
+    let tree = IndexTree { root: point("/mnt/nnf/wf-0"), links };
+    let entries = [
+        ("a", TreeEntry::Link("node-0".into())),
+        ("b", TreeEntry::Link("/etc".into())),
+        ("gone", TreeEntry::Link("node-7".into())),
+        ("admins", TreeEntry::Link("/usr/share".into())),
+        ("node-0", TreeEntry::Other),
+    ];
+    let entries: BTreeMap<_, _> =
+        entries.into_iter().map(|(name, entry)| (name.to_owned(), entry)).collect();
+    let state = TreeState { path: PathState::Directory { empty: false }, entries };
+    let observed = Observed { tree: Some(state), ..Observed::default() };
+    let root = "/mnt/nnf/wf-0";
+    let expected = [
+        format!("link {root}/b -> node-1"),
+        format!("link {root}/c -> node-2"),
+        format!("unlink {root}/gone"),
+    ];
+    assert_eq!(lines(plan(&Desired::IndexTree(tree.clone()), &observed)), expected);
+    let hidden = [format!("unlink {root}/a"), format!("unlink {root}/gone")];
+    assert_eq!(lines(plan(&Desired::NoIndexTree(tree.clone()), &observed)), hidden);
+
+    let twice = IndexTree { links: vec![link("a", "node-0"), link("a", "node-1")], ..tree };
+    let rejection = plan(&Desired::IndexTree(twice), &observed).unwrap_err();
+    assert!(matches!(rejection, Rejection::DuplicateLink { .. }), "{rejection}");
+}
+
+#[test]
+fn only_mounts_goes_from_the_last_to_the_first() {
+    let anonymous = MountedThing { superblock: None, namespace: None, ..there(fs_id(0)) };
+    let mounts = vec![
+        (point("/mnt/nnf/a"), there(fs_id(0))),
+        (point("/mnt/nnf/theirs"), anonymous),
+        (point("/mnt/nnf/a/b"), there(fs_id(1))),
+        (point("/mnt/nnf/kept"), there(fs_id(2))),
+    ];
+    let observed = Observed { mounts, ..Observed::default() };
+    let expected = [
+        "unmount /mnt/nnf/a/b: /mnt/nnf/a/b",
+        "remove mount point /mnt/nnf/a/b",
+        "unmount /mnt/nnf/a: /mnt/nnf/a",
+        "remove mount point /mnt/nnf/a",
+    ];
+    assert_eq!(
+        lines(plan(&Desired::OnlyMounts(vec![point("/mnt/nnf/kept")]), &observed)),
+        expected
+    );
+}
+
+#[test]
+fn index_mount_points_are_told_by_their_number() {
+    for (path, index) in [
+        ("/mnt/nnf/wf-0/node-12", true),
+        ("/mnt/nnf/wf-0/rabbit-node-1-0", true),
+        ("/mnt/nnf/wf/data", false),
+        ("/mnt/nnf/wf/node-", false),
+        ("/mnt/nnf/wf/node-1a", false),
+    ] {
+        assert_eq!(is_index(&point(path)), index, "{path}");
+    }
+}

@@ -1,0 +1,164 @@
+//! A site's command lines and their `$VARIABLES`. Pure text.
+
+mod shell;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+/// A command line of a profile with the variables that are known when the object is read.
+///
+/// `$DEVICE` and its kin are known only once the node was looked at; [`SiteCommand::expand`] takes them then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteCommand {
+    line: String,
+    variables: BTreeMap<String, String>,
+}
+
+/// Why a command line cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SiteCommandError {
+    /// Quotes do not pair up.
+    #[error("{field}: unbalanced quotes in {line:?}: close every ' and \" in the profile")]
+    UnbalancedQuotes {
+        /// The profile's field.
+        field: String,
+        /// Its text.
+        line: String,
+    },
+    /// A NUL or newline.
+    #[error("{field}: control character in {line:?}: one printable line per command")]
+    ControlCharacter {
+        /// The profile's field.
+        field: String,
+        /// Its text.
+        line: String,
+    },
+}
+
+/// A line longer than this after expansion is cut off from further nesting; Linux takes 128 KiB per argument.
+const LONGEST_VALUE: usize = 64 * 1024;
+
+/// Words of one value that bash must see as many: every other value stays one word.
+const LISTS: [&str; 1] = ["$DEVICE_LIST"];
+
+impl SiteCommand {
+    /// Takes a profile's line with the variables known so far, their names with the `$`; `None` for a blank line, which
+    /// means that the site wants the step skipped.
+    ///
+    /// # Errors
+    /// When bash could not read the line.
+    pub fn new(
+        field: &str,
+        line: &str,
+        variables: BTreeMap<String, String>,
+    ) -> Result<Option<Self>, SiteCommandError> {
+        let line = line.trim();
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if line.chars().any(|char| char.is_control() && char != '\t') {
+            return Err(SiteCommandError::ControlCharacter {
+                field: field.to_owned(),
+                line: line.to_owned(),
+            });
+        }
+        if shell_words::split(line).is_err() {
+            return Err(SiteCommandError::UnbalancedQuotes {
+                field: field.to_owned(),
+                line: line.to_owned(),
+            });
+        }
+        Ok(Some(Self { line: line.to_owned(), variables }))
+    }
+
+    /// The line as the site wrote it.
+    #[must_use]
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// The line with every known variable replaced, longest name first, in one pass; unknown ones are left to bash.
+    ///
+    /// `more` is what the node showed (`$DEVICE`); a variable the command already has wins over it, because a site's
+    /// `variableOverride` is among those. The line is the site's and trusted. Values are not: each stays one word of
+    /// the same text whatever it contains, except for `$DEVICE_LIST`, which is many. Where the line itself substitutes
+    /// commands, no quoting is right for certain, and there any other character than plain ones becomes `_`.
+    #[must_use]
+    pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
+        let mut table = more.clone();
+        table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+        shell::expand(&self.line, &resolve(&table))
+    }
+}
+
+/// `text` with every known variable replaced, longest name first, in one pass and without any quoting: for paths.
+///
+/// A value may name other variables (`variableOverride` does); those are resolved before, and a cycle is left as text.
+#[must_use]
+pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
+    replace(text, &resolve(variables))
+}
+
+fn resolve(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    variables
+        .keys()
+        .map(|name| (name.clone(), resolved(name, variables, &mut Vec::new())))
+        .collect()
+}
+
+fn resolved<'a>(
+    name: &'a str,
+    variables: &'a BTreeMap<String, String>,
+    path: &mut Vec<&'a str>,
+) -> String {
+    let Some(value) = variables.get(name) else { return name.to_owned() };
+    path.push(name);
+    let mut text = String::new();
+    let mut rest = value.as_str();
+    while let Some(at) = rest.find('$') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match longest(rest, variables)
+            .filter(|inner| !path.contains(inner) && text.len() < LONGEST_VALUE)
+        {
+            Some(inner) => {
+                text.push_str(&resolved(inner, variables, path));
+                rest = &rest[inner.len()..];
+            }
+            None => {
+                text.push('$');
+                rest = &rest[1..];
+            }
+        }
+    }
+    path.pop();
+    text.push_str(rest);
+    text
+}
+
+fn replace(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (value, used) = longest(rest, variables)
+            .map_or(("$", 1), |name| (variables[name].as_str(), name.len()));
+        out.push_str(value);
+        rest = &rest[used..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The longest name that `text` begins with. `$DEVICE` is the beginning of `$DEVICE_LIST` and of `$DEVICE1`.
+fn longest<'a>(text: &str, variables: &'a BTreeMap<String, String>) -> Option<&'a str> {
+    variables
+        .keys()
+        .map(String::as_str)
+        .filter(|name| name.len() > 1 && name.starts_with('$') && text.starts_with(name))
+        .max_by_key(|name| name.len())
+}

@@ -1,0 +1,82 @@
+//! Values inside a line that bash will read: what a quote around them means depends on where they stand.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::{LISTS, longest};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    None,
+    Single,
+    Double,
+}
+
+/// Expands `line`; values come resolved.
+pub(super) fn expand(line: &str, variables: &BTreeMap<String, String>) -> String {
+    let nested = substitutes(line);
+    let mut out = String::new();
+    let mut quotes = Quotes::None;
+    let mut rest = line;
+    while let Some(char) = rest.chars().next() {
+        let mut used = char.len_utf8();
+        match (char, quotes) {
+            ('\\', Quotes::None | Quotes::Double) => {
+                used += rest[used..].chars().next().map_or(0, char::len_utf8);
+                out.push_str(&rest[..used]);
+            }
+            ('$', _) => match longest(rest, variables) {
+                Some(name) => {
+                    used = name.len();
+                    out.push_str(&insert(name, &variables[name], quotes, nested));
+                }
+                None => out.push('$'),
+            },
+            _ => {
+                quotes = turn(char, quotes);
+                out.push(char);
+            }
+        }
+        rest = &rest[used..];
+    }
+    out
+}
+
+fn turn(char: char, quotes: Quotes) -> Quotes {
+    match (char, quotes) {
+        ('\'', Quotes::None) => Quotes::Single,
+        ('"', Quotes::None) => Quotes::Double,
+        ('\'', Quotes::Single) | ('"', Quotes::Double) => Quotes::None,
+        _ => quotes,
+    }
+}
+
+/// Whether the line has places that bash reads twice, where the quotes we see are not the quotes that count.
+fn substitutes(line: &str) -> bool {
+    ["`", "$(", "${", "$'", "<(", ">("].iter().any(|opening| line.contains(opening))
+}
+
+fn insert<'a>(name: &str, value: &'a str, quotes: Quotes, nested: bool) -> Cow<'a, str> {
+    let list = LISTS.contains(&name);
+    let safe = |char: char| plain(char) || (list && char == ' ');
+    if value.chars().all(safe) && !(value.is_empty() && quotes == Quotes::None) {
+        return Cow::Borrowed(value);
+    }
+    if nested {
+        return Cow::Owned(value.chars().map(|char| if safe(char) { char } else { '_' }).collect());
+    }
+    Cow::Owned(match quotes {
+        Quotes::None => format!("'{}'", value.replace('\'', r"'\''")),
+        Quotes::Single => value.replace('\'', r"'\''"),
+        Quotes::Double => value.chars().flat_map(escaped).collect(),
+    })
+}
+
+fn escaped(char: char) -> impl Iterator<Item = char> {
+    matches!(char, '$' | '`' | '"' | '\\').then_some('\\').into_iter().chain([char])
+}
+
+/// Characters without a meaning to bash anywhere in a word.
+fn plain(char: char) -> bool {
+    char.is_ascii_alphanumeric()
+        || matches!(char, '_' | '-' | '.' | '/' | ':' | '=' | ',' | '+' | '@' | '%')
+}

@@ -1,0 +1,203 @@
+//! The stories of `scenarios`, told to the node in memory.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod scenarios;
+
+use std::sync::Arc;
+
+use scenarios::{World, node};
+use storage::{
+    Host,
+    desired::{AllowedRoots, FileSystemId, MountPoint},
+    fake::FakeHost,
+    observed::{Namespace, Signature},
+};
+
+struct Memory {
+    rabbit: Arc<FakeHost>,
+    roots: AllowedRoots,
+}
+
+impl Memory {
+    fn new() -> Self {
+        let roots = AllowedRoots::new(["/mnt/nnf".into(), "/mnt/temp".into()]).unwrap();
+        let rabbit = Arc::new(FakeHost::with_drives(node("rabbit-1"), roots.clone(), 4, 1 << 30));
+        Self { rabbit, roots }
+    }
+}
+
+impl World for Memory {
+    fn rabbit(&self) -> Arc<dyn Host> {
+        self.rabbit.clone()
+    }
+
+    fn compute(&self, name: &str) -> Arc<dyn Host> {
+        Arc::new(self.rabbit.peer(node(name)))
+    }
+
+    fn point(&self, below: &str) -> MountPoint {
+        MountPoint::parse(&format!("/mnt/nnf/{below}"), &self.roots).unwrap()
+    }
+
+    fn temporary(&self, below: &str) -> MountPoint {
+        MountPoint::parse(&format!("/mnt/temp/{below}"), &self.roots).unwrap()
+    }
+
+    fn plant_mount(&self, at: &MountPoint) {
+        self.rabbit.plant_mount(at, "tmpfs", "tmpfs");
+    }
+
+    fn plant_link(&self, at: &MountPoint, text: &str) {
+        self.rabbit.plant_link(at, text);
+    }
+
+    fn plant_file(&self, at: &MountPoint) {
+        self.rabbit.plant_file(at);
+    }
+
+    fn plant_ext4(&self, namespace: &Namespace) {
+        self.rabbit
+            .plant_signature(&namespace.id, Signature::Foreign { kind: "ext4".into(), uuid: None });
+    }
+
+    fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId) {
+        self.rabbit.plant_signature(&namespace.id, Signature::HalfMade(id));
+    }
+
+    fn label(&self) -> String {
+        "rabbit-1".into()
+    }
+
+    fn reboot(&self) {
+        self.rabbit.reboot();
+    }
+
+    fn foreign(&self) -> String {
+        self.rabbit.foreign()
+    }
+}
+
+#[test]
+fn allocations_life() {
+    scenarios::allocations::life(&Memory::new());
+}
+
+#[test]
+fn allocations_access_is_what_a_node_sees() {
+    scenarios::allocations::access_is_what_a_node_sees(&Memory::new());
+}
+
+#[test]
+fn allocations_reboot() {
+    scenarios::allocations::reboot(&Memory::new());
+}
+
+#[test]
+fn allocations_busy() {
+    scenarios::allocations::busy(&Memory::new());
+}
+
+#[test]
+fn allocations_capacity() {
+    scenarios::allocations::capacity(&Memory::new());
+}
+
+#[test]
+fn file_systems_life() {
+    scenarios::file_systems::life(&Memory::new());
+}
+
+#[test]
+fn file_systems_half_made() {
+    scenarios::file_systems::half_made(&Memory::new());
+}
+
+#[test]
+fn file_systems_leftover_temporary_mount() {
+    scenarios::file_systems::leftover_temporary_mount(&Memory::new());
+}
+
+#[test]
+fn mounts_xfs() {
+    scenarios::mounts::xfs(&Memory::new());
+}
+
+#[test]
+fn mounts_raw() {
+    scenarios::mounts::raw(&Memory::new());
+}
+
+#[test]
+fn mounts_bind() {
+    scenarios::mounts::bind(&Memory::new());
+}
+
+#[test]
+fn mounts_only_mounts() {
+    scenarios::mounts::only_mounts(&Memory::new());
+}
+
+#[test]
+fn mounts_wanted_again() {
+    scenarios::mounts::wanted_again(&Memory::new());
+}
+
+#[test]
+fn rejections_occupied() {
+    scenarios::rejections::occupied(&Memory::new());
+}
+
+#[test]
+fn rejections_occupied_by_another_allocation() {
+    scenarios::rejections::occupied_by_another_allocation(&Memory::new());
+}
+
+#[test]
+fn rejections_symlinks() {
+    scenarios::rejections::symlinks(&Memory::new());
+}
+
+#[test]
+fn rejections_wrong_things_in_the_way() {
+    scenarios::rejections::wrong_things_in_the_way(&Memory::new());
+}
+
+#[test]
+fn rejections_through_a_mount() {
+    scenarios::rejections::through_a_mount(&Memory::new());
+}
+
+#[test]
+fn rejections_foreign_signature() {
+    scenarios::rejections::foreign_signature(&Memory::new());
+}
+
+#[test]
+fn rejections_not_made_or_anothers() {
+    scenarios::rejections::not_made_or_anothers(&Memory::new());
+}
+
+#[test]
+fn rejections_profile_sets_uuid() {
+    scenarios::rejections::profile_sets_uuid(&Memory::new());
+}
+
+#[test]
+fn trees_life() {
+    scenarios::trees::life(&Memory::new());
+}
+
+#[test]
+fn trees_planted() {
+    scenarios::trees::planted(&Memory::new());
+}
+
+#[test]
+fn trees_root_in_the_way() {
+    scenarios::trees::root_in_the_way(&Memory::new());
+}
+
+#[test]
+fn trees_with_mounts() {
+    scenarios::trees::with_mounts(&Memory::new());
+}

@@ -1,0 +1,81 @@
+use super::*;
+
+fn hooked(world: &dyn World, index: u32, namespace: &NamespaceId) -> FileSystem {
+    let mut fs = file_system(world, index, namespace);
+    let scope = fs.scope();
+    fs.post_activate = vec![hook(scope.clone(), "postActivate", "test -b $DEVICE")];
+    fs.post_setup = vec![hook(scope.clone(), "postSetup", "chmod 0700 $MOUNT_PATH")];
+    fs.pre_teardown = vec![hook(scope.clone(), "preTeardown", "test -d $MOUNT_PATH")];
+    fs.pre_deactivate = vec![hook(scope.clone(), "preDeactivate", "true")];
+    fs.post_teardown = vec![hook(scope, "postTeardown", "true")];
+    fs
+}
+
+/// Made once with its hooks in order, torn down once, and not wiped.
+pub fn life(world: &dyn World) {
+    let namespace = allocate(world, &allocation(0, SIZE, &[]));
+    let fs = hooked(world, 0, &namespace.id);
+    let rabbit = world.rabbit();
+    let verbs = |steps: &[String]| -> Vec<String> {
+        steps
+            .iter()
+            .map(|step| step.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let steps = settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
+    assert_eq!(
+        verbs(&steps),
+        [
+            "open hook",
+            "make xfs",
+            "run hook",
+            "create mount",
+            "mount xfs",
+            "run hook",
+            "unmount",
+            "remove mount"
+        ]
+        .map(|verb| if verb == "unmount" {
+            format!("unmount {}:", fs.temporary)
+        } else {
+            verb.to_owned()
+        })
+    );
+    assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
+    let steps = settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
+    assert_eq!(steps.len(), 8, "{steps:?}");
+    assert!(steps[2].contains("preTeardown") && steps[7].starts_with("forget"), "{steps:?}");
+    assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
+    // Wanted again: it is there, and its hooks are due again.
+    assert_eq!(settle(&rabbit, &Desired::FileSystemReady(fs)).len(), 7);
+}
+
+/// What a cut-off mkfs of ours left is wiped and made anew.
+pub fn half_made(world: &dyn World) {
+    let namespace = allocate(world, &allocation(0, SIZE, &[]));
+    let fs = file_system(world, 0, &namespace.id);
+    world.plant_half_made(&namespace, fs.id);
+    let rabbit = world.rabbit();
+    assert_eq!(signature(&rabbit, &fs), Some(Signature::HalfMade(fs.id)));
+    let steps = settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
+    assert!(steps[0].starts_with("wipe") && steps[1].starts_with("make"), "{steps:?}");
+    assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
+}
+
+/// A temporary mount that a crash left is used, and taken away.
+pub fn leftover_temporary_mount(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let mut left = mount_of(&fs, fs.temporary.clone());
+    left.owner = None;
+    settle(&rabbit, &Desired::Mounted(left.clone()));
+    let steps = settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
+    assert_eq!(steps.len(), 2, "{steps:?}");
+
+    settle(&rabbit, &Desired::Mounted(left));
+    let hooked = hooked(world, 0, &fs.volume.namespaces[0]);
+    let steps = settle(&rabbit, &Desired::FileSystemReady(hooked));
+    assert!(!steps.iter().any(|step| step.starts_with("mount")), "{steps:?}");
+    let observed = rabbit.observe(&Desired::FileSystemReady(fs)).unwrap().temporary.unwrap();
+    assert_eq!((observed.mounted, observed.path), (None, storage::observed::PathState::Absent));
+}

@@ -1,0 +1,171 @@
+//! What both hosts must do alike. Each function is one story, told to a real node and to the one in memory.
+#![expect(unreachable_pub, reason = "a module of several test binaries")]
+
+pub mod allocations;
+pub mod file_systems;
+pub mod mounts;
+pub mod rejections;
+pub mod trees;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use storage::{
+    ConvergeError, Converged, Converger, Desired, Host, Observed, Rejection,
+    desired::{
+        Access, Allocation, AllocationId, Endpoint, FileSystem, FileSystemId, FileSystemKind, Hook,
+        HookId, HookScope, Mount, MountHooks, MountPoint, MountSource, NamespaceId, NodeName,
+        ObjectUid, Owner, Volume,
+    },
+    observed::{Namespace, NamespaceOwner, Signature},
+    template::SiteCommand,
+};
+
+/// mkfs.xfs refuses anything under 300 MiB.
+pub const SIZE: u64 = 320 << 20;
+
+/// A chassis: a rabbit, its computes, and what a test does behind Warren's back.
+pub trait World {
+    fn rabbit(&self) -> Arc<dyn Host>;
+    fn compute(&self, name: &str) -> Arc<dyn Host>;
+    /// A path beneath the first root.
+    fn point(&self, below: &str) -> MountPoint;
+    /// A path beneath the root of temporary mounts.
+    fn temporary(&self, below: &str) -> MountPoint;
+    fn plant_mount(&self, at: &MountPoint);
+    fn plant_link(&self, at: &MountPoint, text: &str);
+    fn plant_file(&self, at: &MountPoint);
+    /// Makes the volume's file system somebody else's ext4.
+    fn plant_ext4(&self, namespace: &Namespace);
+    /// As a killed mkfs leaves it.
+    fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId);
+    fn reboot(&self);
+    /// What its file systems' ids are derived from: XFS mounts one UUID once, and other chassis are on this box.
+    fn label(&self) -> String;
+    /// Everything that is not Warren's, in words.
+    fn foreign(&self) -> String;
+}
+
+pub fn uid(number: u8) -> ObjectUid {
+    format!("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2{number:02x}").parse().unwrap()
+}
+
+pub fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+pub fn command(line: &str) -> Option<SiteCommand> {
+    SiteCommand::new("test", line, BTreeMap::new()).unwrap()
+}
+
+pub fn hook(scope: HookScope, phase: &'static str, line: &str) -> Hook {
+    Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }
+}
+
+pub fn allocation(index: u32, capacity: u64, computes: &[&str]) -> Allocation {
+    let computes = (0..)
+        .zip(computes)
+        .map(|(place, name)| Access { endpoint: Endpoint::Compute(place), node: node(name) });
+    let rabbit = Access { endpoint: Endpoint::Rabbit, node: node("rabbit-1") };
+    Allocation {
+        id: AllocationId { owner: uid(1), index },
+        capacity,
+        access: computes.chain([rabbit]).collect(),
+    }
+}
+
+pub fn converge(host: &Arc<dyn Host>, desired: &Desired) -> Result<Converged, ConvergeError> {
+    Converger::new(Arc::clone(host)).converge(desired)
+}
+
+/// Converges, and shows that nothing is left to do then.
+pub fn settle(host: &Arc<dyn Host>, desired: &Desired) -> Vec<String> {
+    let converged =
+        converge(host, desired).unwrap_or_else(|error| panic!("{desired:?}: {}", chain(&error)));
+    assert_eq!(Converger::new(Arc::clone(host)).plan(desired).unwrap(), [], "{desired:?}");
+    converged.steps.iter().map(ToString::to_string).collect()
+}
+
+/// Expects a rejection, and that it changed nothing.
+pub fn rejected(world: &dyn World, host: &Arc<dyn Host>, desired: &Desired) -> Rejection {
+    // The disk beneath the pool is not ours alone.
+    let look = || Observed { pool: None, ..host.observe(desired).unwrap() };
+    let (before, looked) = (world.foreign(), look());
+    let Err(ConvergeError::Rejected(rejection)) = converge(host, desired) else {
+        panic!("{desired:?} is accepted")
+    };
+    assert_eq!(world.foreign(), before, "{rejection}");
+    assert_eq!(look(), looked, "{rejection}");
+    rejection
+}
+
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+/// Allocates and returns the namespace.
+pub fn allocate(world: &dyn World, wanted: &Allocation) -> Namespace {
+    settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
+    namespace(world, wanted.id).expect("it was just allocated")
+}
+
+pub fn namespace(world: &dyn World, id: AllocationId) -> Option<Namespace> {
+    let observed = world.rabbit().observe(&Desired::Inventory).unwrap();
+    observed.namespaces.into_iter().find(|namespace| namespace.owner == NamespaceOwner::Ours(id))
+}
+
+pub fn volume(index: u32, namespace: &NamespaceId) -> Volume {
+    Volume {
+        group: format!("{}_0_{index}", uid(2)),
+        logical: "lv".into(),
+        namespaces: vec![namespace.clone()],
+    }
+}
+
+pub fn file_system(world: &dyn World, index: u32, namespace: &NamespaceId) -> FileSystem {
+    FileSystem {
+        id: FileSystemId::derive(uid(2), &world.label(), "storage", index),
+        kind: FileSystemKind::Xfs,
+        volume: volume(index, namespace),
+        mkfs: command("$DEVICE"),
+        post_activate: Vec::new(),
+        post_setup: Vec::new(),
+        pre_teardown: Vec::new(),
+        pre_deactivate: Vec::new(),
+        post_teardown: Vec::new(),
+        mount: command("$DEVICE $MOUNT_PATH"),
+        temporary: world.temporary(&format!("storage-{index}")),
+    }
+}
+
+pub fn mount_of(fs: &FileSystem, target: MountPoint) -> Mount {
+    let raw = fs.kind == FileSystemKind::Raw;
+    Mount {
+        scope: HookScope::mount(uid(3), 0),
+        target,
+        kind: fs.kind,
+        source: MountSource::Volume { volume: fs.volume.clone(), id: fs.id },
+        mount: command(if raw { "-o bind $DEVICE $MOUNT_PATH" } else { "$DEVICE $MOUNT_PATH" }),
+        unmount: command("$MOUNT_PATH"),
+        owner: Some(Owner { uid: 1234, gid: 2345 }),
+        hooks: MountHooks::default(),
+    }
+}
+
+/// An allocation with a file system on it, reached by the rabbit and `compute-1`.
+pub fn made(world: &dyn World, index: u32) -> (Namespace, FileSystem) {
+    let namespace = allocate(world, &allocation(index, SIZE, &["compute-1"]));
+    let fs = file_system(world, index, &namespace.id);
+    settle(&world.rabbit(), &Desired::FileSystemReady(fs.clone()));
+    (namespace, fs)
+}
+
+pub fn signature(host: &Arc<dyn Host>, fs: &FileSystem) -> Option<Signature> {
+    host.observe(&Desired::FileSystemReady(fs.clone())).unwrap().volume.unwrap().signature
+}

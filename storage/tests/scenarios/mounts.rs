@@ -1,0 +1,111 @@
+use storage::observed::PathState;
+
+use super::*;
+
+/// Mounted, owned, seen by nobody else, unmounted, and the mount point gone.
+pub fn xfs(world: &dyn World) {
+    let (namespace, fs) = made(world, 0);
+    let compute = world.compute("compute-1");
+    let mut mount = mount_of(&fs, world.point("wf-0"));
+    mount.hooks.pre_mount = vec![hook(mount.scope.clone(), "preMount", "true")];
+    mount.hooks.post_mount = vec![hook(mount.scope.clone(), "postMount", "test -d $MOUNT_PATH")];
+    mount.hooks.post_unmount = vec![hook(mount.scope.clone(), "postUnmount", "true")];
+    let steps = settle(&compute, &Desired::Mounted(mount.clone()));
+    let starts = ["open", "run hook preMount", "create", "mount xfs", "give", "run hook postMount"];
+    assert!(steps.iter().zip(starts).all(|(step, start)| step.starts_with(start)), "{steps:?}");
+    assert_eq!(steps.len(), starts.len());
+
+    let observed = compute.observe(&Desired::Mounted(mount.clone())).unwrap().target.unwrap();
+    let there = observed.mounted.unwrap();
+    assert_eq!(
+        (there.kind.as_str(), there.superblock, there.namespace),
+        ("xfs", Some(fs.id), Some(namespace.id))
+    );
+    assert_eq!(observed.owner, mount.owner);
+
+    let steps = settle(&compute, &Desired::Unmounted(mount.clone()));
+    let starts = ["unmount", "remove", "run hook postUnmount", "forget"];
+    assert!(steps.iter().zip(starts).all(|(step, start)| step.starts_with(start)), "{steps:?}");
+    assert_eq!(
+        compute.observe(&Desired::Mounted(mount.clone())).unwrap().target.unwrap().path,
+        PathState::Absent
+    );
+    assert!(settle(&compute, &Desired::Unmounted(mount)).is_empty());
+}
+
+/// A raw volume is its device, bound on a file.
+pub fn raw(world: &dyn World) {
+    let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
+    let mut fs = file_system(world, 0, &namespace.id);
+    fs.kind = FileSystemKind::Raw;
+    assert!(settle(&world.rabbit(), &Desired::FileSystemReady(fs.clone())).is_empty());
+    let compute = world.compute("compute-1");
+    let mount = mount_of(&fs, world.point("raw-0"));
+    settle(&compute, &Desired::Mounted(mount.clone()));
+    let target = compute.observe(&Desired::Mounted(mount.clone())).unwrap().target.unwrap();
+    assert_eq!(target.path, PathState::BlockDevice);
+    assert_eq!(
+        (target.owner, target.mounted.unwrap().namespace),
+        (mount.owner, Some(namespace.id))
+    );
+    let target = mount.target.clone();
+    let steps = settle(&compute, &Desired::Unmounted(mount));
+    assert_eq!(steps[0], format!("give {target} to 0:0"), "the device serves another user next");
+    let empty = Desired::IndexTree(storage::desired::IndexTree { root: target, links: vec![] });
+    assert_eq!(compute.observe(&empty).unwrap().tree.unwrap().path, PathState::Absent);
+}
+
+/// The same mount once more beside it; unmounted also when the first has gone.
+pub fn bind(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let first = mount_of(&fs, world.point("first"));
+    let mut second = mount_of(&fs, world.point("tree/node-0"));
+    second.source = MountSource::Bind(first.target.clone());
+    second.mount = command("-o bind $DEVICE $MOUNT_PATH");
+    second.owner = None;
+    let early = rejected(world, &rabbit, &Desired::Mounted(second.clone()));
+    assert!(matches!(early, Rejection::SourceNotMounted { .. }), "{early}");
+    settle(&rabbit, &Desired::Mounted(first.clone()));
+    settle(&rabbit, &Desired::Mounted(second.clone()));
+    settle(&rabbit, &Desired::Unmounted(first));
+    settle(&rabbit, &Desired::Unmounted(second.clone()));
+    let tree = storage::desired::IndexTree { root: second.target.parent().unwrap(), links: vec![] };
+    let looked = rabbit.observe(&Desired::IndexTree(tree)).unwrap().tree.unwrap();
+    assert_eq!(looked.path, PathState::Absent, "the emptied tree goes with its last mount");
+}
+
+/// Of ours, only what is wanted stays; of others, everything.
+pub fn only_mounts(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let kept = mount_of(&fs, world.point("kept"));
+    let orphan = mount_of(&fs, world.point("orphan"));
+    settle(&rabbit, &Desired::Mounted(kept.clone()));
+    settle(&rabbit, &Desired::Mounted(orphan.clone()));
+    let foreign = world.point("foreign");
+    world.plant_mount(&foreign);
+    let before = world.foreign();
+    let steps = settle(&rabbit, &Desired::OnlyMounts(vec![kept.target.clone()]));
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert!(steps[0].contains("orphan"), "{steps:?}");
+    assert_eq!(world.foreign(), before);
+    assert!(settle(&rabbit, &Desired::Mounted(kept)).is_empty());
+}
+
+/// Hooks run again when the mount is wanted again after tear-down hooks ran.
+pub fn wanted_again(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let mut mount = mount_of(&fs, world.point("a"));
+    mount.hooks.pre_mount = vec![hook(mount.scope.clone(), "preMount", "true")];
+    mount.hooks.pre_unmount = vec![hook(mount.scope.clone(), "preUnmount", "true")];
+    settle(&rabbit, &Desired::Mounted(mount.clone()));
+    let ran = Desired::Unmounted(mount.clone());
+    let plan = Converger::new(Arc::clone(&rabbit)).plan(&ran).unwrap();
+    // The agent ends after the first tear-down hook, and the mount is wanted again.
+    rabbit.apply(&plan[0]).unwrap();
+    let steps = settle(&rabbit, &Desired::Mounted(mount.clone()));
+    assert!(steps.iter().any(|step| step.starts_with("run hook preMount")), "{steps:?}");
+    settle(&rabbit, &ran);
+}

@@ -1,0 +1,109 @@
+use super::*;
+
+pub fn occupied(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let target = world.point("busy");
+    world.plant_mount(&target);
+    let mount = mount_of(&fs, target);
+    for desired in [Desired::Mounted(mount.clone()), Desired::Unmounted(mount)] {
+        let rejection = rejected(world, &world.rabbit(), &desired);
+        assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
+        assert!(rejection.to_string().contains("tmpfs"), "{rejection}");
+    }
+}
+
+pub fn occupied_by_another_allocation(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let (_, other) = made(world, 1);
+    let rabbit = world.rabbit();
+    settle(&rabbit, &Desired::Mounted(mount_of(&fs, world.point("a"))));
+    for desired in [Desired::Mounted, Desired::Unmounted] {
+        let rejection = rejected(world, &rabbit, &desired(mount_of(&other, world.point("a"))));
+        assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
+    }
+}
+
+pub fn symlinks(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    world.plant_link(&world.point("link"), "/etc");
+    for below in ["link", "link/deeper", "link/deeper/still"] {
+        let rejection =
+            rejected(world, &rabbit, &Desired::Mounted(mount_of(&fs, world.point(below))));
+        let Rejection::ThroughSymlink { at, .. } = &rejection else { panic!("{rejection}") };
+        assert_eq!(*at, world.point("link").path());
+        // Nothing of ours can be mounted there, so there is nothing to take away.
+        assert!(settle(&rabbit, &Desired::Unmounted(mount_of(&fs, world.point(below)))).is_empty());
+    }
+}
+
+pub fn wrong_things_in_the_way(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    world.plant_file(&world.point("dir/file"));
+    let at = |below: &str| {
+        rejected(world, &rabbit, &Desired::Mounted(mount_of(&fs, world.point(below))))
+    };
+    assert!(matches!(at("dir/file"), Rejection::WrongType { .. }));
+    assert!(matches!(at("dir"), Rejection::NotEmpty { .. }));
+    assert!(matches!(at("dir/file/beneath"), Rejection::ThroughFile { .. }));
+    let mut raw = mount_of(&fs, world.point("dir/file"));
+    raw.kind = FileSystemKind::Raw;
+    let rejection = rejected(world, &rabbit, &Desired::Mounted(raw));
+    assert!(matches!(rejection, Rejection::NotEmpty { .. }), "{rejection}");
+}
+
+/// A user owns the inside of a mount: nothing is mounted through one.
+pub fn through_a_mount(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let (_, other) = made(world, 1);
+    let rabbit = world.rabbit();
+    settle(&rabbit, &Desired::Mounted(mount_of(&fs, world.point("a"))));
+    let rejection =
+        rejected(world, &rabbit, &Desired::Mounted(mount_of(&other, world.point("a/sub/dir"))));
+    let Rejection::ThroughMount { at, .. } = &rejection else { panic!("{rejection}") };
+    assert_eq!(*at, world.point("a").path());
+}
+
+pub fn foreign_signature(world: &dyn World) {
+    let namespace = allocate(world, &allocation(0, SIZE, &[]));
+    world.plant_ext4(&namespace);
+    let fs = file_system(world, 0, &namespace.id);
+    let rabbit = world.rabbit();
+    for desired in
+        [Desired::FileSystemReady(fs.clone()), Desired::Mounted(mount_of(&fs, world.point("a")))]
+    {
+        let rejection = rejected(world, &rabbit, &desired);
+        let Rejection::ForeignSignature { kind, .. } = &rejection else { panic!("{rejection}") };
+        assert_eq!(kind, "ext4");
+    }
+}
+
+pub fn not_made_or_anothers(world: &dyn World) {
+    let blank = allocate(world, &allocation(5, SIZE, &[]));
+    let unmade = file_system(world, 5, &blank.id);
+    let rabbit = world.rabbit();
+    let rejection =
+        rejected(world, &rabbit, &Desired::Mounted(mount_of(&unmade, world.point("a"))));
+    assert!(matches!(rejection, Rejection::NotMade { .. }), "{rejection}");
+
+    let (namespace, _) = made(world, 0);
+    let mistaken = file_system(world, 7, &namespace.id);
+    for desired in [
+        Desired::FileSystemReady(mistaken.clone()),
+        Desired::Mounted(mount_of(&mistaken, world.point("a"))),
+    ] {
+        let rejection = rejected(world, &rabbit, &desired);
+        assert!(matches!(rejection, Rejection::WrongFileSystem { .. }), "{rejection}");
+    }
+}
+
+pub fn profile_sets_uuid(world: &dyn World) {
+    let namespace = allocate(world, &allocation(0, SIZE, &[]));
+    for line in ["-m uuid=0 $DEVICE", "-mcrc=1,uuid=0 $DEVICE"] {
+        let mut fs = file_system(world, 0, &namespace.id);
+        fs.mkfs = command(line);
+        let rejection = rejected(world, &world.rabbit(), &Desired::FileSystemReady(fs));
+        assert!(matches!(rejection, Rejection::MkfsSetsUuid { .. }), "{rejection}");
+    }
+}

@@ -1,0 +1,87 @@
+use storage::{
+    desired::{IndexLink, IndexTree},
+    observed::{PathState, TreeEntry},
+};
+
+use super::*;
+
+fn tree(world: &dyn World, links: &[(&str, &str)]) -> IndexTree {
+    let links =
+        links.iter().map(|(compute, target)| IndexLink::new(compute, target).unwrap()).collect();
+    IndexTree { root: world.point("wf-0"), links }
+}
+
+/// Shown, changed, shrunk when a compute is lost, hidden; the root goes when nothing else is in it.
+pub fn life(world: &dyn World) {
+    let rabbit = world.rabbit();
+    let links: Vec<_> =
+        (0..16).map(|k| (format!("compute-{}", k + 1), format!("node-{k}"))).collect();
+    let links: Vec<_> =
+        links.iter().map(|(name, target)| (name.as_str(), target.as_str())).collect();
+    assert_eq!(settle(&rabbit, &Desired::IndexTree(tree(world, &links))).len(), 17);
+    // Compute 4 is lost: its link goes, the others keep their numbers.
+    let fewer: Vec<_> = links.iter().copied().filter(|(name, _)| *name != "compute-4").collect();
+    let steps = settle(&rabbit, &Desired::IndexTree(tree(world, &fewer)));
+    assert_eq!(steps, [format!("unlink {}/compute-4", world.point("wf-0"))]);
+    let looked = rabbit.observe(&Desired::IndexTree(tree(world, &fewer))).unwrap().tree.unwrap();
+    assert_eq!(looked.entries["compute-5"], TreeEntry::Link("node-4".into()));
+    assert_eq!(settle(&rabbit, &Desired::NoIndexTree(tree(world, &fewer))).len(), 16);
+    assert!(settle(&rabbit, &Desired::NoIndexTree(tree(world, &fewer))).is_empty());
+}
+
+/// A wrong link is corrected; what is not a link is left, and so is the root then.
+pub fn planted(world: &dyn World) {
+    let rabbit = world.rabbit();
+    let root = world.point("wf-0");
+    world.plant_link(&world.point("wf-0/compute-1"), "/etc");
+    settle(&rabbit, &Desired::IndexTree(tree(world, &[("compute-1", "node-0")])));
+    let looked = rabbit.observe(&Desired::IndexTree(tree(world, &[]))).unwrap().tree.unwrap();
+    assert_eq!(looked.entries["compute-1"], TreeEntry::Link("node-0".into()));
+
+    world.plant_file(&world.point("wf-0/compute-2"));
+    let twice =
+        Desired::IndexTree(tree(world, &[("compute-1", "node-0"), ("compute-2", "node-1")]));
+    let rejection = rejected(world, &rabbit, &twice);
+    assert_eq!(rejection, Rejection::NotALink { root, name: "compute-2".into() });
+    settle(&rabbit, &Desired::NoIndexTree(tree(world, &[])));
+    let looked = rabbit.observe(&twice).unwrap().tree.unwrap();
+    assert_eq!(looked.entries.keys().collect::<Vec<_>>(), ["compute-2"]);
+}
+
+/// The tree's root is neither a link nor inside somebody's file system.
+pub fn root_in_the_way(world: &dyn World) {
+    let rabbit = world.rabbit();
+    let wanted = Desired::IndexTree(tree(world, &[("compute-1", "node-0")]));
+    world.plant_link(&world.point("wf-0"), "/etc");
+    assert!(matches!(rejected(world, &rabbit, &wanted), Rejection::ThroughSymlink { .. }));
+    let mounted = world.point("mounted");
+    world.plant_mount(&mounted);
+    for root in [mounted, world.point("mounted/inside")] {
+        let desired = Desired::IndexTree(IndexTree { root: root.clone(), links: vec![] });
+        let rejection = rejected(world, &rabbit, &desired);
+        assert!(matches!(rejection, Rejection::ThroughMount { .. }), "{rejection}");
+        assert!(
+            settle(&rabbit, &Desired::NoIndexTree(IndexTree { root, links: vec![] })).is_empty()
+        );
+    }
+}
+
+/// A tree with mounts in it: the links lead into them, the root stays as long as they do.
+pub fn with_mounts(world: &dyn World) {
+    let rabbit = world.rabbit();
+    let (_, zero) = made(world, 0);
+    let (_, one) = made(world, 1);
+    let mounts =
+        [mount_of(&zero, world.point("wf-0/node-0")), mount_of(&one, world.point("wf-0/node-1"))];
+    for mount in &mounts {
+        settle(&rabbit, &Desired::Mounted(mount.clone()));
+    }
+    let tree = tree(world, &[("compute-1", "node-0"), ("compute-2", "node-1")]);
+    settle(&rabbit, &Desired::IndexTree(tree.clone()));
+    assert_eq!(settle(&rabbit, &Desired::NoIndexTree(tree.clone())).len(), 2);
+    for mount in &mounts {
+        settle(&rabbit, &Desired::Unmounted(mount.clone()));
+    }
+    let looked = rabbit.observe(&Desired::NoIndexTree(tree)).unwrap().tree.unwrap();
+    assert_eq!(looked.path, PathState::Absent);
+}

@@ -1,0 +1,236 @@
+//! Life cycles of ClientMounts on one compute, watched through the API as the central controllers watch them.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use futures::{StreamExt, TryStreamExt, future::try_join_all};
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, GroupVersionKind},
+};
+use nix::mount::{MntFlags, MsFlags, umount2};
+use serde_json::{Value, json};
+
+use super::Row;
+use crate::{
+    centre::Chassis,
+    cluster::PATIENCE,
+    program::until,
+    run::{Run, Silent},
+};
+
+/// The Go agent, with a mount that was no mount: milliseconds from create to ready.
+const GO_READY: f64 = 25.5;
+/// Its 50 mounts at once, milliseconds.
+const GO_AT_ONCE: f64 = 6900.0;
+/// Its watch events per life cycle.
+const GO_EVENTS: f64 = 8.0;
+
+/// Allocations that wait to be mounted on compute-1, and the API they are asked through.
+#[derive(Debug)]
+pub struct Lives {
+    api: Api<DynamicObject>,
+    mounts: Vec<DynamicObject>,
+    devices: Vec<PathBuf>,
+    scratch: PathBuf,
+}
+
+impl Lives {
+    /// Carves `count` file systems that compute-1 reaches.
+    ///
+    /// # Errors
+    /// When they are not ready in time.
+    pub async fn carve(run: &mut Run<Silent>, count: usize) -> anyhow::Result<Self> {
+        let chassis = run.cluster.chassis().clone();
+        let many =
+            Chassis { computes: vec![chassis.computes[0].clone(); count], ..chassis.clone() };
+        let objects =
+            [run.job.profile(), run.job.block_storage(&many, true), run.job.file_systems(&many)];
+        run.apply("storage", &objects)?;
+        run.wait_for_file_systems()?;
+        let carved = until("access", PATIENCE, || {
+            let carved = run.block_storage()?;
+            let last = &carved["status"]["allocations"][count - 1]["accesses"]["compute-1"];
+            last.is_object().then_some(carved.clone()).context("not yet")
+        })?;
+        let config = Kubeconfig::read_from(run.cluster.kubeconfig())?;
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let kind =
+            GroupVersionKind::gvk("dataworkflowservices.github.io", "v1alpha7", "ClientMount");
+        let resource = ApiResource::from_gvk(&kind);
+        let api = Api::namespaced_with(Client::try_from(config)?, "compute-1", &resource);
+        let mounts = (0..count)
+            .map(|place| object(run, &many, place, &carved))
+            .collect::<anyhow::Result<_>>()?;
+        let scratch = run.cluster.logs().join("bare");
+        std::fs::create_dir_all(&scratch).context("make a mount point")?;
+        Ok(Self { api, mounts, devices: devices(&carved), scratch })
+    }
+
+    /// Mounts, unmounts and deletes `count` of them one after another.
+    ///
+    /// # Errors
+    /// When one does not get there.
+    pub async fn in_turn(&self, count: usize) -> anyhow::Result<Vec<Row>> {
+        let (mut ready, mut bare, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        for (mount, device) in self.mounts.iter().zip(&self.devices).take(count) {
+            bare.push(self.bare(device)?);
+            let (time, seen) = self.life(mount).await?;
+            ready.push(time);
+            events.push(seen);
+        }
+        let (ready, bare) = (median(&mut ready), median(&mut bare));
+        Ok(vec![
+            Row::ratio(
+                "create to ready, median",
+                ready,
+                "Go agent without a mount",
+                GO_READY,
+                "ms",
+            ),
+            Row::ratio("create to ready, median", ready, "bare mount(2)", bare, "ms"),
+            Row::ratio("our share of it", ready - bare, "bare mount(2)", bare, "ms"),
+            Row::ratio(
+                "watch events per life cycle",
+                median(&mut events),
+                "Go agent",
+                GO_EVENTS,
+                "",
+            ),
+        ])
+    }
+
+    /// Mounts all of them at the same moment.
+    ///
+    /// # Errors
+    /// When one does not get there.
+    pub async fn at_once(&self) -> anyhow::Result<Vec<Row>> {
+        let bare: f64 =
+            self.devices.iter().map(|device| self.bare(device)).sum::<anyhow::Result<f64>>()?;
+        let mut events = self.api.watch(&WatchParams::default(), "0").await?.boxed();
+        let begun = Instant::now();
+        try_join_all(self.mounts.iter().map(|mount| self.create(mount))).await?;
+        let mut waiting = self.mounts.len();
+        while waiting > 0 {
+            match tokio::time::timeout(PATIENCE, events.try_next())
+                .await
+                .context("wait for mounts")??
+            {
+                Some(WatchEvent::Modified(object)) if is(&object, "mounted") => waiting -= 1,
+                Some(_) => {}
+                None => bail!("the watch ended"),
+            }
+        }
+        let time = millis(begun.elapsed());
+        Ok(vec![
+            Row::ratio(
+                &format!("{} at once, all ready", self.mounts.len()),
+                time,
+                "Go agent without mounts",
+                GO_AT_ONCE,
+                "ms",
+            ),
+            Row::ratio(
+                &format!("{} at once, all ready", self.mounts.len()),
+                time,
+                "bare mount(2), in turn",
+                bare,
+                "ms",
+            ),
+        ])
+    }
+
+    async fn create(&self, mount: &DynamicObject) -> anyhow::Result<()> {
+        self.api.create(&PostParams::default(), mount).await.context("create").map(drop)
+    }
+
+    /// One life: milliseconds from create to ready, and how many events the watch showed until it was gone.
+    async fn life(&self, mount: &DynamicObject) -> anyhow::Result<(f64, f64)> {
+        let name = mount.metadata.name.clone().context("a name")?;
+        let mut events = self.api.watch(&WatchParams::default(), "").await?.boxed();
+        let begun = Instant::now();
+        self.create(mount).await?;
+        let (mut ready, mut seen) = (None, 0.0);
+        loop {
+            let event = tokio::time::timeout(PATIENCE, events.try_next())
+                .await
+                .context("wait for the mount")??;
+            match event.context("the watch ended")? {
+                WatchEvent::Added(object) if object.metadata.name.as_ref() == Some(&name) => {
+                    seen += 1.0
+                }
+                WatchEvent::Modified(object) if object.metadata.name.as_ref() == Some(&name) => {
+                    seen += 1.0;
+                    if is(&object, "mounted") && ready.is_none() {
+                        ready = Some(millis(begun.elapsed()));
+                        let unmount = json!({"spec": {"desiredState": "unmounted"}});
+                        self.api
+                            .patch(&name, &PatchParams::default(), &Patch::Merge(unmount))
+                            .await?;
+                    } else if is(&object, "unmounted")
+                        && object.metadata.deletion_timestamp.is_none()
+                    {
+                        self.api.delete(&name, &DeleteParams::default()).await?;
+                    }
+                }
+                WatchEvent::Deleted(object) if object.metadata.name.as_ref() == Some(&name) => {
+                    return Ok((ready.context("it was never ready")?, seen + 1.0));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Milliseconds that the kernel itself takes to mount the device.
+    #[expect(clippy::disallowed_methods, reason = "the bare call is what ours is compared with")]
+    fn bare(&self, device: &PathBuf) -> anyhow::Result<f64> {
+        let begun = Instant::now();
+        nix::mount::mount(Some(device), &self.scratch, Some("xfs"), MsFlags::empty(), None::<&str>)
+            .with_context(|| format!("mount {}", device.display()))?;
+        let time = millis(begun.elapsed());
+        umount2(&self.scratch, MntFlags::empty()).context("unmount")?;
+        Ok(time)
+    }
+}
+
+fn object(
+    run: &Run<Silent>,
+    many: &Chassis,
+    place: usize,
+    carved: &Value,
+) -> anyhow::Result<DynamicObject> {
+    let mut mount = run.job.compute_mount(many, place, carved);
+    mount["metadata"]["name"] = json!(format!("bench-{place}"));
+    mount["spec"]["mounts"][0]["mountPath"] =
+        json!(format!("{}/{place}", run.cluster.mount_root()));
+    serde_json::from_value(mount).context("a ClientMount")
+}
+
+fn devices(carved: &Value) -> Vec<PathBuf> {
+    let allocations = carved["status"]["allocations"].as_array().cloned().unwrap_or_default();
+    allocations
+        .iter()
+        .filter_map(|allocation| {
+            allocation["accesses"]["rabbit-1"]["devicePaths"][0].as_str().map(PathBuf::from)
+        })
+        .collect()
+}
+
+fn is(object: &DynamicObject, state: &str) -> bool {
+    let mount = &object.data["status"]["mounts"][0];
+    mount["state"] == state && mount["ready"] == true
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

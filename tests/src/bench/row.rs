@@ -1,0 +1,42 @@
+//! The table.
+
+/// One figure: ours, what it is compared with, and the ratio of the two.
+#[derive(Debug, Clone)]
+pub struct Row {
+    what: String,
+    ours: String,
+    other: String,
+    ratio: String,
+}
+
+impl Row {
+    /// Two numbers of one unit.
+    pub fn ratio(what: &str, ours: f64, other_name: &str, other: f64, unit: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            ours: format!("{ours:.2} {unit}"),
+            other: format!("{other:.2} {unit} {other_name}"),
+            ratio: if other == 0.0 { "-".to_owned() } else { format!("{:.3}", ours / other) },
+        }
+    }
+}
+
+/// Prints the rows in columns.
+pub fn print(rows: &[Row]) {
+    let width = |of: fn(&Row) -> &str| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
+    let (what, ours, other) =
+        (width(|row| &row.what), width(|row| &row.ours), width(|row| &row.other));
+    say(&format!("{:what$}  {:>ours$}  {:other$}  ratio", "", "ours", "compared with"));
+    for row in rows {
+        say(&format!(
+            "{:what$}  {:>ours$}  {:other$}  {}",
+            row.what, row.ours, row.other, row.ratio
+        ));
+    }
+}
+
+/// A line for the person who runs it.
+#[expect(clippy::print_stdout, reason = "the bench talks to the person who runs it")]
+pub fn say(line: &str) {
+    println!("{line}");
+}

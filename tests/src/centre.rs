@@ -1,0 +1,300 @@
+//! What the sites' central controllers do: the objects of one job, in the order and shape in which they appear.
+//!
+//! Modelled on objects captured from a running system: names, labels and owners are formed as there, sizes fit a laptop.
+
+use serde_json::{Value, json};
+
+const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
+const NNF: &str = "nnf.cray.hpe.com/v1alpha11";
+
+/// The smallest XFS that mkfs.xfs 6 makes is 300 MiB.
+pub const ALLOCATION_BYTES: u64 = 320 << 20;
+
+/// A chassis: one rabbit and its computes with their SystemConfiguration indexes.
+#[derive(Debug, Clone)]
+pub struct Chassis {
+    /// The rabbit's name.
+    pub rabbit: String,
+    /// Compute names and indexes, in job order.
+    pub computes: Vec<(String, u8)>,
+}
+
+impl Chassis {
+    /// `rabbit-1` with `compute-1` onwards. The third compute sits in slot 6: indexes have gaps on real systems.
+    #[must_use]
+    pub fn new(computes: u8) -> Self {
+        let computes =
+            (0..computes).map(|place| (format!("compute-{}", place + 1), slot(place))).collect();
+        Self { rabbit: "rabbit-1".to_owned(), computes }
+    }
+
+    /// The SystemConfiguration of a system that is this one chassis.
+    #[must_use]
+    pub fn system_configuration(&self) -> Value {
+        let access: Vec<_> = self
+            .computes
+            .iter()
+            .map(|(name, index)| json!({"name": name, "index": index}))
+            .collect();
+        json!({
+            "apiVersion": DWS, "kind": "SystemConfiguration",
+            "metadata": {"name": "default", "namespace": "default"},
+            "spec": {
+                "ports": ["5000-5999"], "portsCooldownInSeconds": 0,
+                "storageNodes": [{"type": "Rabbit", "name": self.rabbit, "computesAccess": access}],
+            },
+        })
+    }
+}
+
+fn slot(place: u8) -> u8 {
+    if place < 2 { place } else { place + 4 }
+}
+
+/// One job with one `#DW jobdw` directive.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// `fluxjob-<n>`.
+    pub name: String,
+    /// `metadata.uid` of its Workflow: part of every mount path.
+    pub workflow_uid: String,
+    /// `metadata.uid` of its NnfStorage: part of every volume name.
+    pub storage_uid: String,
+    /// `xfs` or `raw`.
+    pub file_system: &'static str,
+    /// Who owns the storage.
+    pub user: u32,
+    /// Bytes of each allocation.
+    pub capacity: u64,
+    /// Beneath which its mounts appear.
+    pub mount_root: String,
+}
+
+impl Job {
+    /// A job of user 1050 with its own uids.
+    #[must_use]
+    pub fn new(number: u32, file_system: &'static str, mount_root: &str) -> Self {
+        Self {
+            name: format!("fluxjob-{number}"),
+            workflow_uid: uuid::Uuid::new_v4().to_string(),
+            storage_uid: uuid::Uuid::new_v4().to_string(),
+            file_system,
+            user: 1050,
+            capacity: ALLOCATION_BYTES,
+            mount_root: mount_root.to_owned(),
+        }
+    }
+
+    /// Name of the pinned profile, of the NnfStorage and of the directive's breakdown.
+    #[must_use]
+    pub fn directive(&self) -> String {
+        format!("{}-{}-0", self.name, self.file_system)
+    }
+
+    /// Name shared by the NnfNodeStorage and its NnfNodeBlockStorage.
+    #[must_use]
+    pub fn node_storage(&self) -> String {
+        format!("default-{}-{}-0", self.directive(), self.file_system)
+    }
+
+    /// Where the computes see the storage, and beneath which the rabbit shows all of it.
+    #[must_use]
+    pub fn mount_path(&self) -> String {
+        format!("{}/{}-0", self.mount_root, self.workflow_uid)
+    }
+
+    /// Name of the ClientMount in each compute's namespace.
+    #[must_use]
+    pub fn computes_mount(&self) -> String {
+        format!("default-{}-computes", self.directive())
+    }
+
+    /// Name of the ClientMount in the rabbit's namespace.
+    #[must_use]
+    pub fn servers_mount(&self) -> String {
+        format!("default-{}-servers", self.directive())
+    }
+
+    fn labels(&self, owner_kind: &str, owner_name: &str, owner_uid: &str) -> Value {
+        json!({
+            "dataworkflowservices.github.io/owner.kind": owner_kind,
+            "dataworkflowservices.github.io/owner.name": owner_name,
+            "dataworkflowservices.github.io/owner.namespace": "default",
+            "dataworkflowservices.github.io/owner.uid": owner_uid,
+            "dataworkflowservices.github.io/workflow.name": self.name,
+            "dataworkflowservices.github.io/workflow.namespace": "default",
+            "dataworkflowservices.github.io/workflow.uid": self.workflow_uid,
+            "nnf.cray.hpe.com/directive_index": "0",
+            "nnf.cray.hpe.com/job_id": "287341",
+            "nnf.cray.hpe.com/pinned_storage_profile_name": self.directive(),
+            "nnf.cray.hpe.com/pinned_storage_profile_namespace": "default",
+        })
+    }
+
+    fn storage_labels(&self) -> Value {
+        let mut labels = self.labels("NnfStorage", &self.directive(), &self.storage_uid);
+        labels["nnf.cray.hpe.com/allocationset"] = json!(self.file_system);
+        labels
+    }
+
+    fn mount_labels(&self, access: &str) -> Value {
+        // The NnfAccess is not part of this box, so its uid is only a name here.
+        let mut labels = self.labels("NnfAccess", access, &self.workflow_uid);
+        labels["nnf.cray.hpe.com/target_directive_index"] = json!("0");
+        labels["nnf.cray.hpe.com/target_owner_uid"] = json!(self.storage_uid);
+        labels
+    }
+
+    /// The job's pinned profile: one volume group, and so one volume, per allocation.
+    #[must_use]
+    pub fn profile(&self) -> Value {
+        let raw = self.file_system == "raw";
+        let mount = if raw { "-o bind $DEVICE $MOUNT_PATH" } else { "$DEVICE $MOUNT_PATH" };
+        let mut rabbit = json!({"mount": mount, "unmount": "$MOUNT_PATH"});
+        let mut hooks = json!({});
+        if !raw {
+            rabbit["mkfs"] = json!("$DEVICE");
+            hooks["postSetup"] = json!(["chown $USERID:$GROUPID $MOUNT_PATH"]);
+        }
+        json!({
+            "apiVersion": NNF, "kind": "NnfStorageProfile",
+            "metadata": {"name": self.directive(), "namespace": "default"},
+            "data": {
+                "pinned": true,
+                format!("{}Storage", self.file_system): {
+                    "blockDeviceCommands": {"sharedVg": false},
+                    "fileSystemCommands": {
+                        "rabbitCommands": rabbit,
+                        "computeCommands": {"mount": mount, "unmount": "$MOUNT_PATH"},
+                    },
+                    "userCommands": hooks,
+                },
+            },
+        })
+    }
+
+    /// What the NnfStorage controller creates for a rabbit: capacity, first reached by the rabbit alone.
+    #[must_use]
+    pub fn block_storage(&self, chassis: &Chassis, granted: bool) -> Value {
+        let allocations: Vec<_> = chassis
+            .computes
+            .iter()
+            .map(|(compute, _)| {
+                let access =
+                    if granted { vec![&chassis.rabbit, compute] } else { vec![&chassis.rabbit] };
+                json!({"capacity": self.capacity, "access": access})
+            })
+            .collect();
+        json!({
+            "apiVersion": NNF, "kind": "NnfNodeBlockStorage",
+            "metadata": {"name": self.node_storage(), "namespace": chassis.rabbit, "labels": self.storage_labels()},
+            "spec": {"sharedAllocation": false, "allocations": allocations},
+        })
+    }
+
+    /// What the NnfStorage controller creates beside it: a file system per allocation.
+    #[must_use]
+    pub fn file_systems(&self, chassis: &Chassis) -> Value {
+        let variables = json!([
+            {"name": "$ALLOCATION_COUNT", "value": chassis.computes.len().to_string()},
+            {"name": "$HOST_COUNT", "value": (chassis.computes.len() + 1).to_string()},
+            {"name": "$JOBID", "value": "287341"},
+            {"name": "$DIRECTIVE_INDEX", "value": "0"},
+            {"name": "$WORKFLOW_UID", "value": self.workflow_uid},
+            {"name": "$USERID", "value": self.user.to_string()},
+            {"name": "$GROUPID", "value": self.user.to_string()},
+        ]);
+        json!({
+            "apiVersion": NNF, "kind": "NnfNodeStorage",
+            "metadata": {"name": self.node_storage(), "namespace": chassis.rabbit, "labels": self.storage_labels()},
+            "spec": {
+                "count": chassis.computes.len(), "sharedAllocation": false, "capacity": self.capacity,
+                "userID": self.user, "groupID": self.user, "fileSystemType": self.file_system,
+                "commandVariables": variables,
+                "lustreStorage": {"lustreComponents": {}},
+                "blockReference": {
+                    "kind": "NnfNodeBlockStorage", "name": self.node_storage(), "namespace": chassis.rabbit,
+                },
+            },
+        })
+    }
+
+    /// What the NnfAccess controller creates in the namespace of compute `place`, from what the rabbit reported.
+    #[must_use]
+    pub fn compute_mount(&self, chassis: &Chassis, place: usize, block_storage: &Value) -> Value {
+        let devices = block_storage["status"]["allocations"][place]["devices"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let namespaces: Vec<_> = devices
+            .iter()
+            .map(|device| {
+                json!({"deviceSerial": device["NQN"], "namespaceID": device["namespaceId"], "namespaceGUID": ""})
+            })
+            .collect();
+        let device = json!({
+            "type": "lvm",
+            "lvm": {"deviceType": "nvme", "nvmeInfo": namespaces},
+            "deviceReference": self.device_reference(chassis, place),
+        });
+        let node = &chassis.computes[place].0;
+        json!({
+            "apiVersion": DWS, "kind": "ClientMount",
+            "metadata": {
+                "name": self.computes_mount(), "namespace": node,
+                "labels": self.mount_labels(&format!("{}-computes", self.directive())),
+            },
+            "spec": {
+                "node": node, "desiredState": "mounted",
+                "mounts": [self.mount(&self.mount_path(), &device)],
+            },
+        })
+    }
+
+    /// What the NnfAccess controller creates in the rabbit's namespace: every allocation, as an index tree.
+    #[must_use]
+    pub fn rabbit_mount(&self, chassis: &Chassis) -> Value {
+        let mounts: Vec<_> = chassis
+            .computes
+            .iter()
+            .enumerate()
+            .map(|(place, (compute, _))| {
+                let device = json!({"type": "reference", "deviceReference": self.device_reference(chassis, place)});
+                let mut mount = self.mount(&format!("{}/node-{place}", self.mount_path()), &device);
+                mount["compute"] = json!(compute);
+                mount
+            })
+            .collect();
+        json!({
+            "apiVersion": DWS, "kind": "ClientMount",
+            "metadata": {
+                "name": self.servers_mount(), "namespace": chassis.rabbit,
+                "labels": self.mount_labels(&format!("{}-servers", self.directive())),
+            },
+            "spec": {"node": chassis.rabbit, "desiredState": "mounted", "mounts": mounts},
+        })
+    }
+
+    fn device_reference(&self, chassis: &Chassis, place: usize) -> Value {
+        let mut reference = json!({
+            "objectReference": {"kind": "NnfNodeStorage", "name": self.node_storage(), "namespace": chassis.rabbit},
+        });
+        // As the Go types serialise it: a zero index is left out.
+        if place > 0 {
+            reference["data"] = json!(place);
+        }
+        reference
+    }
+
+    fn mount(&self, path: &str, device: &Value) -> Value {
+        let raw = self.file_system == "raw";
+        json!({
+            "mountPath": path, "setPermissions": raw,
+            "userID": self.user, "groupID": self.user,
+            "options": if raw { "bind" } else { "" },
+            "type": if raw { "none" } else { self.file_system },
+            "targetType": if raw { "file" } else { "directory" },
+            "device": device,
+        })
+    }
+}

@@ -1,0 +1,328 @@
+//! A whole Warren on one box: a coordinator, a rabbit and computes, each node with mounts of its own.
+//!
+//! A node is a process in a private mount namespace with an empty tmpfs over the mount root, so that it sees its own
+//! mounts and nothing of its neighbours', as a machine would. The drives are shared, as PCIe shares them.
+
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+
+use crate::{
+    centre::Chassis,
+    leftovers::{leftovers, release_drives},
+    program::{Program, binary, command, until},
+};
+
+/// How long anything on one box may take before a test gives up on it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The programs of one chassis and the directory that holds everything of theirs.
+#[derive(Debug)]
+pub struct Cluster {
+    directory: PathBuf,
+    chassis: Chassis,
+    coordinator: Option<Program>,
+    nodes: Vec<(String, Option<Program>)>,
+    rabbit_arguments: Vec<String>,
+}
+
+impl Cluster {
+    /// Starts every program of `chassis`, with everything they write beneath `directory`.
+    ///
+    /// # Errors
+    /// When one does not start or does not serve in time; its log is named.
+    pub fn start(directory: &Path, chassis: Chassis) -> anyhow::Result<Self> {
+        Self::start_with(directory, chassis, &[])
+    }
+
+    /// The same, with more arguments for the rabbit agent.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub fn start_with(
+        directory: &Path,
+        chassis: Chassis,
+        rabbit_arguments: &[&str],
+    ) -> anyhow::Result<Self> {
+        for name in ["run", "logs", "mnt", "pool", "coordinator"] {
+            fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
+        }
+        let mut nodes = vec![(chassis.rabbit.clone(), None)];
+        nodes.extend(chassis.computes.iter().map(|(name, _)| (name.clone(), None)));
+        let rabbit_arguments =
+            rabbit_arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let mut cluster = Self {
+            directory: directory.to_owned(),
+            chassis,
+            coordinator: None,
+            nodes,
+            rabbit_arguments,
+        };
+        cluster.start_coordinator()?;
+        for name in cluster.node_names() {
+            cluster.start_node(&name)?;
+        }
+        Ok(cluster)
+    }
+
+    /// The chassis it runs.
+    #[must_use]
+    pub fn chassis(&self) -> &Chassis {
+        &self.chassis
+    }
+
+    /// Beneath which every node mounts, in its own mount namespace.
+    #[must_use]
+    pub fn mount_root(&self) -> String {
+        self.directory.join("mnt/nnf").display().to_string()
+    }
+
+    /// The directory over which each node has a tmpfs of its own.
+    #[must_use]
+    pub fn node_mounts(&self) -> PathBuf {
+        self.directory.join("mnt")
+    }
+
+    /// The API's unix socket.
+    #[must_use]
+    pub fn api_socket(&self) -> PathBuf {
+        self.directory.join("run/api.sock")
+    }
+
+    /// The coordinator's gRPC socket.
+    #[must_use]
+    pub fn coordinator_socket(&self) -> PathBuf {
+        self.directory.join("run/coordinator.sock")
+    }
+
+    /// The kubeconfig that the coordinator writes at its first start.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("coordinator/kubeconfig")
+    }
+
+    /// Where the programs' logs are.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.directory.join("logs")
+    }
+
+    /// Rabbit first, then the computes.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<String> {
+        self.nodes.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Starts the coordinator and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
+        let mut argv = command(binary("coordinator")?);
+        argv.arg("--data-dir").arg(self.directory.join("coordinator"));
+        argv.arg("--api-socket").arg(self.api_socket());
+        argv.arg("--socket").arg(self.coordinator_socket());
+        argv.args(["--api-listen", "127.0.0.1:0"]);
+        self.coordinator = Some(Program::start("coordinator", &argv, &self.logs())?);
+        self.wait_for_socket(&self.coordinator_socket())?;
+        self.wait_for_socket(&self.api_socket())
+    }
+
+    /// Starts one node's agent.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_node(&mut self, name: &str) -> anyhow::Result<()> {
+        let program = Program::start_on_node(
+            name,
+            &self.agent(name)?,
+            &self.directory.join("mnt"),
+            &self.logs(),
+        )?;
+        let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
+        slot.1 = Some(program);
+        Ok(())
+    }
+
+    /// The command line of a node's agent.
+    ///
+    /// # Errors
+    /// When the program was not built.
+    pub fn agent(&self, name: &str) -> anyhow::Result<Command> {
+        let rabbit = name == self.chassis.rabbit;
+        let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
+        self.agent_arguments(&mut argv, name);
+        if rabbit {
+            argv.arg("--api").arg(format!("unix://{}", self.api_socket().display()));
+            argv.args(["--file-drives", "4", "--file-drive-capacity", "2GiB"]);
+            argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
+            argv.args(&self.rabbit_arguments);
+        } else {
+            argv.arg("--listen").arg(self.directory.join("run").join(format!("{name}.sock")));
+        }
+        Ok(argv)
+    }
+
+    fn agent_arguments(&self, argv: &mut Command, name: &str) {
+        argv.args(["--node", name]);
+        argv.arg("--coordinator").arg(format!("unix://{}", self.coordinator_socket().display()));
+        argv.arg("--mount-root").arg(self.mount_root());
+        argv.arg("--file-pool").arg(self.directory.join("pool"));
+        argv.arg("--state-dir").arg(self.directory.join("state").join(name));
+    }
+
+    fn wait_for_socket(&self, path: &Path) -> anyhow::Result<()> {
+        until(
+            &format!("{}; logs are in {}", path.display(), self.logs().display()),
+            PATIENCE,
+            || UnixStream::connect(path).map(drop).context("connect"),
+        )
+    }
+
+    /// The coordinator's program.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn coordinator(&self) -> anyhow::Result<&Program> {
+        self.coordinator.as_ref().context("the coordinator does not run")
+    }
+
+    /// A node's program.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn node(&self, name: &str) -> anyhow::Result<&Program> {
+        let slot = self.nodes.iter().find(|(node, _)| node == name).context("no such node")?;
+        slot.1.as_ref().with_context(|| format!("{name} does not run"))
+    }
+
+    /// A node's program, to be waited for.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn node_mut(&mut self, name: &str) -> anyhow::Result<&mut Program> {
+        let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
+        slot.1.as_mut().with_context(|| format!("{name} does not run"))
+    }
+
+    /// Runs a command outside every node, as user and group `id`.
+    ///
+    /// # Errors
+    /// When it fails; its stderr is in the message.
+    pub fn run_on_host_as(&self, id: u32, script: &str) -> anyhow::Result<String> {
+        let id = id.to_string();
+        let mut argv = command("setpriv");
+        argv.args(["--reuid", &id, "--regid", &id, "--clear-groups", "/bin/sh", "-ec", script]);
+        output(argv).with_context(|| script.to_owned())
+    }
+
+    /// Runs a command as a job on a node would: in its mount namespace, as user and group `id`.
+    ///
+    /// # Errors
+    /// When it fails; its stderr is in the message.
+    pub fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
+        let pid = self.node(node)?.node_pid().to_string();
+        let id = id.to_string();
+        let mut argv = command("nsenter");
+        argv.args([
+            "--mount",
+            "--target",
+            &pid,
+            "setpriv",
+            "--reuid",
+            &id,
+            "--regid",
+            &id,
+            "--clear-groups",
+        ]);
+        argv.args(["/bin/sh", "-ec", script]);
+        output(argv).with_context(|| format!("on {node}: {script}"))
+    }
+
+    /// The `warren` command, pointed at this cluster.
+    ///
+    /// # Errors
+    /// When it was not built.
+    pub fn warren(&self) -> anyhow::Result<Command> {
+        let mut argv = command(binary("warren")?);
+        argv.env("WARREN_API", format!("unix://{}", self.api_socket().display()));
+        argv.env("WARREN_COORDINATOR", format!("unix://{}", self.coordinator_socket().display()));
+        Ok(argv)
+    }
+
+    /// Runs `warren` with these words and gives what it printed.
+    ///
+    /// # Errors
+    /// When it fails; its stderr is in the message.
+    pub fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
+        let mut argv = self.warren()?;
+        argv.args(words);
+        output(argv).with_context(|| format!("warren {}", words.join(" ")))
+    }
+
+    /// Stops every program as systemd would.
+    ///
+    /// # Errors
+    /// When one does not stop, or not with exit code 0.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        for (_, program) in &mut self.nodes {
+            stop(program)?;
+        }
+        stop(&mut self.coordinator)
+    }
+
+    /// What is left on the box of everything beneath the directory.
+    ///
+    /// # Errors
+    /// When the box cannot be looked at.
+    pub fn leftovers(&self) -> anyhow::Result<Vec<String>> {
+        leftovers(&self.directory)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for (_, program) in &mut self.nodes {
+            *program = None;
+        }
+        self.coordinator = None;
+        // What stays is told by `leftovers`; a destructor cannot.
+        let _ = release_drives(&self.directory);
+    }
+}
+
+fn stop(program: &mut Option<Program>) -> anyhow::Result<()> {
+    let Some(mut running) = program.take() else { return Ok(()) };
+    let code = running.stop(PATIENCE)?;
+    ensure!(code == 0, "{} ended with {code}; see {}", running.name(), running.log().display());
+    Ok(())
+}
+
+/// A command that ended with something other than 0.
+#[derive(Debug, thiserror::Error)]
+#[error("{status}: {stderr}")]
+pub struct CommandFailed {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it said.
+    pub stderr: String,
+}
+
+/// Runs a command to its end and gives its stdout.
+///
+/// # Errors
+/// When it cannot be started, or with a [`CommandFailed`].
+pub fn output(mut argv: Command) -> anyhow::Result<String> {
+    let output = argv.output().context("start")?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(CommandFailed { status: output.status, stderr }.into());
+    }
+    String::from_utf8(output.stdout).context("stdout is not UTF-8")
+}

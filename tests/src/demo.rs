@@ -1,0 +1,78 @@
+//! The main job on one box, told as it happens: carve, mount on computes, write, unmount, read on the rabbit, tear down.
+
+pub mod screen;
+pub mod story;
+
+use std::{path::Path, process::ExitCode};
+
+use anyhow::{Context, ensure};
+
+use crate::{
+    centre::{Chassis, Job},
+    cluster::Cluster,
+    leftovers::{clear, leftovers},
+    run::Run,
+};
+use screen::Screen;
+
+/// Runs the whole story beneath `directory` and proves that nothing of it is left.
+///
+/// # Errors
+/// When a chapter fails; the programs' logs are kept and named.
+pub fn run(directory: &Path) -> anyhow::Result<()> {
+    let mut screen = Screen::new();
+    clear(directory).context("clear away what an earlier run left")?;
+    let chassis = Chassis::new(3);
+    screen.chapter("start a coordinator, a rabbit and three computes");
+    let cluster = Cluster::start(directory, chassis)?;
+    screen.told(&format!("logs are in {}", cluster.logs().display()));
+    let job = Job::new(1, "xfs", &cluster.mount_root());
+    let mut run = Run { cluster, job, narrator: screen, patient: false };
+    story::tell(&mut run)?;
+    run.narrator.chapter("stop the programs");
+    run.cluster.stop()?;
+    nothing_left(directory)?;
+    run.narrator.summary();
+    Ok(())
+}
+
+fn nothing_left(directory: &Path) -> anyhow::Result<()> {
+    let left = leftovers(directory)?;
+    ensure!(left.is_empty(), "left behind:\n  {}", left.join("\n  "));
+    clear(directory)?;
+    ensure!(!directory.exists(), "left behind: {}", directory.display());
+    Ok(())
+}
+
+/// What is said at the end, and the exit code.
+#[must_use]
+pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCode {
+    match outcome {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            let logs = directory.join("logs");
+            screen::complain(&format!(
+                "demo failed: {error:#}\nlogs are in {}; the next run clears them away",
+                logs.display()
+            ));
+            ExitCode::FAILURE
+        }
+        None => {
+            screen::complain("demo failed: its thread ended without a word");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Ctrl-C: stops everything and removes it, and says so.
+#[must_use]
+pub fn interrupted(directory: &Path) -> ExitCode {
+    screen::complain("interrupted: stopping the programs and removing what they made");
+    match clear(directory) {
+        Ok(()) => ExitCode::from(130),
+        Err(error) => {
+            screen::complain(&format!("could not remove everything: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A cluster with one job, in a directory that goes with it.
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+
+use crate::{
+    centre::{Chassis, Job},
+    cluster::Cluster,
+    run::{Run, Silent},
+};
+
+/// Everything of one test; the programs go first when it is dropped, then their files.
+#[derive(Debug)]
+pub struct Fixture {
+    /// The job on its cluster.
+    pub run: Run<Silent>,
+    directory: TempDir,
+}
+
+impl Fixture {
+    /// A chassis with `computes` computes, every node connected, and a job that has not begun.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn new(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
+        Self::with_rabbit_arguments(computes, file_system, &[])
+    }
+
+    /// The same, with more arguments for the rabbit agent.
+    ///
+    /// # Errors
+    /// As for `new`.
+    pub fn with_rabbit_arguments(
+        computes: u8,
+        file_system: &'static str,
+        arguments: &[&str],
+    ) -> anyhow::Result<Self> {
+        // On a disk: loop devices over a tmpfs would test another path of the kernel.
+        let directory =
+            TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
+        let cluster = Cluster::start_with(directory.path(), Chassis::new(computes), arguments)?;
+        let job = Job::new(1, file_system, &cluster.mount_root());
+        let mut run = Run { cluster, job, narrator: Silent, patient: false };
+        run.describe_system()?;
+        Ok(Self { run, directory })
+    }
+
+    /// Stops the programs and checks that nothing is left but their files.
+    ///
+    /// # Errors
+    /// When a program does not stop cleanly, or something is left.
+    pub fn end(mut self) -> anyhow::Result<()> {
+        self.run.cluster.stop()?;
+        let left = self.run.cluster.leftovers()?;
+        ensure!(left.is_empty(), "left behind:\n  {}", left.join("\n  "));
+        Ok(())
+    }
+
+    /// Keeps the directory, for a person to look at after a failure.
+    #[must_use]
+    pub fn keep(mut self) -> std::path::PathBuf {
+        self.directory.disable_cleanup(true);
+        self.directory.path().to_owned()
+    }
+
+    /// What a pool holds: one name per namespace on any of its drives.
+    ///
+    /// # Errors
+    /// When the pool cannot be listed.
+    pub fn namespaces(&self) -> anyhow::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for drive in
+            std::fs::read_dir(self.directory.path().join("pool")).context("list the pool")?
+        {
+            let drive = drive.context("list the pool")?;
+            if !drive.path().is_dir() {
+                continue;
+            }
+            for namespace in std::fs::read_dir(drive.path()).context("list a drive")? {
+                let namespace = namespace.context("list a drive")?;
+                if namespace.path().is_dir() {
+                    found.push(format!(
+                        "{}/{}",
+                        drive.file_name().display(),
+                        namespace.file_name().display()
+                    ));
+                }
+            }
+        }
+        Ok(found)
+    }
+}

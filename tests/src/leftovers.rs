@@ -1,0 +1,124 @@
+//! What a run left behind: mounts, loop devices, processes and files beneath its directory; and clearing it away.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::program::{command, until};
+
+const PROGRAMS: [&str; 4] = ["coordinator", "rabbit-agent", "clientmount-agent", "warren"];
+
+/// One line per mount, loop device and program that is left; empty when the box is as before.
+///
+/// # Errors
+/// When the box cannot be looked at: then nothing is proved.
+pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let mut left: Vec<_> =
+        mounts(directory)?.iter().map(|path| format!("mount: {}", path.display())).collect();
+    left.extend(
+        loop_devices(directory)?.iter().map(|device| format!("loop device: {}", device.display())),
+    );
+    left.extend(programs(directory)?.iter().map(|(pid, argv)| format!("process: {pid} {argv}")));
+    Ok(left)
+}
+
+/// Ends our programs that work beneath `directory`, frees what they held, and removes the directory.
+///
+/// # Errors
+/// When something of it stays.
+pub fn clear(directory: &Path) -> anyhow::Result<()> {
+    until("our programs to end", Duration::from_secs(10), || {
+        // A supervisor may start its program once more before its own turn comes.
+        let running = programs(directory)?;
+        for (pid, _) in &running {
+            // One that ended in between is what we want.
+            let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+        }
+        ensure!(running.is_empty(), "they still run");
+        Ok(())
+    })?;
+    for path in mounts(directory)?.iter().rev() {
+        run("umount", path)?;
+    }
+    release_drives(directory)?;
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).context("remove the directory")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Detaches every loop device over a file beneath `directory`.
+///
+/// # Errors
+/// When one stays.
+pub fn release_drives(directory: &Path) -> anyhow::Result<()> {
+    for device in loop_devices(directory)? {
+        run("losetup", &device)?;
+    }
+    // The kernel detaches when the last user closes: a mount that is just going may hold it for a moment.
+    until("loop devices to be detached", Duration::from_secs(10), || {
+        ensure!(loop_devices(directory)?.is_empty(), "some are in use");
+        Ok(())
+    })
+}
+
+fn run(program: &str, path: &Path) -> anyhow::Result<()> {
+    let mut argv = command(program);
+    if program == "losetup" {
+        argv.arg("-d");
+    }
+    let status = argv.arg(path).status().with_context(|| format!("start {program}"))?;
+    ensure!(status.success(), "{program} {}: {status}", path.display());
+    Ok(())
+}
+
+fn mounts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("read mountinfo")?;
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    Ok(points.filter(|point| point.starts_with(directory)).collect())
+}
+
+fn loop_devices(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut devices = Vec::new();
+    for entry in fs::read_dir("/sys/block").context("list block devices")? {
+        let entry = entry.context("list block devices")?;
+        // Only a loop device in use has this file.
+        let Ok(backing) = fs::read_to_string(entry.path().join("loop/backing_file")) else {
+            continue;
+        };
+        if Path::new(backing.trim_end()).starts_with(directory) {
+            devices.push(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    Ok(devices)
+}
+
+fn programs(directory: &Path) -> anyhow::Result<Vec<(i32, String)>> {
+    let text = directory.to_str().context("the directory's name is not UTF-8")?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").context("list processes")? {
+        let entry = entry.context("list processes")?;
+        let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
+        // A process may end while it is looked at; then it is not left.
+        let Ok(argv) = fs::read(entry.path().join("cmdline")) else { continue };
+        let argv = String::from_utf8_lossy(&argv).replace('\0', " ");
+        let ours = argv.split(' ').next().and_then(|path| Path::new(path).file_name());
+        let supervised = argv.contains(" supervisor ");
+        if argv.contains(text)
+            && (supervised || PROGRAMS.iter().any(|name| ours == Some(name.as_ref())))
+        {
+            found.push((pid, argv));
+        }
+    }
+    Ok(found)
+}

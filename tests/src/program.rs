@@ -1,0 +1,262 @@
+//! One of our programs under a supervisor, as systemd would run it: started again when it dies, on a node whose mounts
+//! outlive it. Killed, supervisor and all, when dropped.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use nix::{
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
+
+/// Starts its arguments again until they end well, or with what no start mends: 2, bad usage, and 3, a
+/// newer agent has the name.
+const SUPERVISOR: &str =
+    r#"while :; do "$@"; code=$?; case $code in 0|2|3) exit $code;; esac; sleep 0.05; done"#;
+
+/// Where cargo put the programs of the workspace: beside this one.
+///
+/// # Errors
+/// When one was not built; `cargo build --workspace --bins` does.
+pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
+    let mut directory = std::env::current_exe().context("find this program")?;
+    directory.pop();
+    if directory.ends_with("deps") {
+        directory.pop();
+    }
+    let path = directory.join(name);
+    if !path.exists() {
+        bail!("{} is not built: cargo build --workspace --bins", path.display());
+    }
+    Ok(path)
+}
+
+/// A command of a harness: production code has its own runner, with deadlines.
+#[expect(clippy::disallowed_methods, reason = "a test harness starts the programs under test")]
+#[must_use]
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
+/// What happens when a program's log shows a certain line.
+#[derive(Debug)]
+struct Trap {
+    marker: String,
+    /// How many lines with the marker are let pass.
+    pass: usize,
+    /// Supervisor of the program that is killed.
+    victim: u32,
+}
+
+/// A supervised program whose output goes to a log file.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    supervisor: Child,
+    log: PathBuf,
+    trap: Arc<Mutex<Option<Trap>>>,
+}
+
+impl Program {
+    /// Starts a program that shares the mounts of this process.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(name: &str, argv: &Command, logs: &Path) -> anyhow::Result<Self> {
+        Self::supervise(name, command("/bin/sh"), SUPERVISOR, argv, logs)
+    }
+
+    /// Starts a program on a node of its own: private mounts, and an empty tmpfs over `mounts`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_on_node(
+        name: &str,
+        argv: &Command,
+        mounts: &Path,
+        logs: &Path,
+    ) -> anyhow::Result<Self> {
+        let mut node = command("unshare");
+        node.args(["--mount", "--propagation", "private", "--", "/bin/sh"])
+            .env("NODE_MOUNTS", mounts);
+        let script =
+            format!("mount -t tmpfs -o mode=0755 node \"$NODE_MOUNTS\" || exit 1\n{SUPERVISOR}");
+        Self::supervise(name, node, &script, argv, logs)
+    }
+
+    fn supervise(
+        name: &str,
+        mut shell: Command,
+        script: &str,
+        argv: &Command,
+        logs: &Path,
+    ) -> anyhow::Result<Self> {
+        let log = logs.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).context("open the log")?;
+        let (reader, writer) = std::io::pipe().context("make a pipe")?;
+        shell.args(["-c", script, "supervisor"]).arg(argv.get_program()).args(argv.get_args());
+        shell.envs(argv.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        shell
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone().context("share the pipe")?)
+            .stderr(writer);
+        // A group of its own: Ctrl-C is the harness's to answer, and one signal ends everything.
+        let supervisor = shell.process_group(0).spawn().with_context(|| format!("start {name}"))?;
+        let trap = Arc::new(Mutex::new(None));
+        let watched = Arc::clone(&trap);
+        thread::spawn(move || copy(BufReader::new(reader), file, &watched));
+        Ok(Self { name: name.to_owned(), supervisor, log, trap })
+    }
+
+    /// Its name, as given at the start.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its output is.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Process id of the supervisor, which holds the node's mounts.
+    #[must_use]
+    pub fn node_pid(&self) -> u32 {
+        self.supervisor.id()
+    }
+
+    /// Process id of the program itself.
+    ///
+    /// # Errors
+    /// When it does not run at the moment.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        supervised(self.supervisor.id())
+            .with_context(|| format!("{} does not run at the moment", self.name))
+    }
+
+    /// `kill -9`; the supervisor starts it again.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&self) -> anyhow::Result<()> {
+        signal(self.pid()?, Signal::SIGKILL)
+    }
+
+    /// Kills `victim` with signal 9 as soon as this program has logged `marker` once more than `pass` times.
+    pub fn kill_at(&self, marker: &str, pass: usize, victim: &Self) {
+        let trap = Trap { marker: marker.to_owned(), pass, victim: victim.node_pid() };
+        *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = Some(trap);
+    }
+
+    /// Whether a trap is still set: what it waits for did not happen.
+    #[must_use]
+    pub fn trap_is_set(&self) -> bool {
+        self.trap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// SIGTERM, as systemd would, and its exit code.
+    ///
+    /// # Errors
+    /// When it does not end within `deadline`, or by a signal.
+    pub fn stop(&mut self, deadline: Duration) -> anyhow::Result<i32> {
+        signal(self.pid()?, Signal::SIGTERM).with_context(|| format!("stop {}", self.name))?;
+        self.wait(deadline)
+    }
+
+    /// Waits for it to end by itself, and its exit code.
+    ///
+    /// # Errors
+    /// When it does not end within `deadline`.
+    pub fn wait(&mut self, deadline: Duration) -> anyhow::Result<i32> {
+        let what = format!("{} to end; see {}", self.name, self.log.display());
+        let status =
+            until(&what, deadline, || self.supervisor.try_wait()?.context("it still runs"))?;
+        status.code().with_context(|| format!("{} died of signal {:?}", self.name, status.signal()))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here; `leftovers` will see the process.
+        if let Ok(group) = i32::try_from(self.supervisor.id()) {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+        let _ = self.supervisor.wait();
+    }
+}
+
+fn copy(lines: impl BufRead, mut file: File, trap: &Mutex<Option<Trap>>) {
+    for line in lines.lines().map_while(Result::ok) {
+        spring(&line, trap);
+        if writeln!(file, "{line}").is_err() {
+            return;
+        }
+    }
+}
+
+fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
+    let mut set = trap.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(armed) = set.as_mut().filter(|armed| line.contains(&armed.marker)) else { return };
+    if armed.pass > 0 {
+        armed.pass -= 1;
+        return;
+    }
+    // A victim that is not there at this moment is as dead as it would be.
+    if let Some(pid) = supervised(armed.victim) {
+        let _ = signal(pid, Signal::SIGKILL);
+    }
+    *set = None;
+}
+
+/// The one child of a supervisor that is not its `sleep`.
+fn supervised(supervisor: u32) -> Option<u32> {
+    let children =
+        fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        !matches!(name.trim_end(), "sleep" | "mount" | "sh" | "")
+    })
+}
+
+fn signal(pid: u32, signal: Signal) -> anyhow::Result<()> {
+    let pid = Pid::from_raw(i32::try_from(pid).context("process id")?);
+    kill(pid, signal).with_context(|| format!("{signal} to {pid}"))
+}
+
+/// Sleeps: the harness looks at processes and files of others, which tell nobody when they change.
+#[expect(clippy::disallowed_methods, reason = "the harness polls what has no event for it")]
+pub fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// Looks until `found` gives something.
+///
+/// # Errors
+/// When `deadline` passes; the last answer of `found` is in the message.
+pub fn until<T>(
+    what: &str,
+    deadline: Duration,
+    mut found: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + deadline;
+    loop {
+        match found() {
+            Ok(value) => return Ok(value),
+            Err(error) if Instant::now() > end => {
+                return Err(error.context(format!("waited {deadline:?} for {what}")));
+            }
+            Err(_) => pause(Duration::from_millis(10)),
+        }
+    }
+}

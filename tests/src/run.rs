@@ -1,0 +1,296 @@
+//! One job driven through its life as a workload manager and the sites' central controllers would, with `warren`.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    centre::Job,
+    cluster::{Cluster, CommandFailed, PATIENCE},
+    program::{pause, until},
+};
+
+/// `warren`'s exit code when the coordinator cannot be reached.
+const UNREACHABLE: i32 = 7;
+
+/// Who hears of the commands that are typed and what they print.
+pub trait Narrator {
+    /// A command line, as one would type it.
+    fn typed(&self, _words: &str) {}
+    /// What it printed.
+    fn note(&self, _text: &str) {}
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Narrator for Silent {}
+
+/// One job on one cluster.
+#[derive(Debug)]
+pub struct Run<N> {
+    /// Where it runs.
+    pub cluster: Cluster,
+    /// Which.
+    pub job: Job,
+    /// Who hears of it.
+    pub narrator: N,
+    /// Whether commands are repeated while the coordinator cannot be reached, as a workload manager repeats them.
+    pub patient: bool,
+}
+
+impl<N: Narrator> Run<N> {
+    /// Describes the chassis and waits until every node of it is connected.
+    ///
+    /// # Errors
+    /// When one is not in time.
+    pub fn describe_system(&mut self) -> anyhow::Result<()> {
+        let system = self.cluster.chassis().system_configuration();
+        self.apply("system", &[system])?;
+        let nodes = self.cluster.node_names();
+        until("every node to be connected", PATIENCE, || {
+            let shown = self.prints(&["nodes", "--json"])?;
+            ensure!(nodes.iter().all(|node| connected(&shown, node)), "not yet: {shown}");
+            Ok(())
+        })?;
+        let rabbit = self.cluster.chassis().rabbit.clone();
+        until("the rabbit's namespace", PATIENCE, || {
+            self.prints(&["get", "namespace", &rabbit]).map(drop)
+        })
+    }
+
+    /// Creates the profile, the allocations and the file systems.
+    ///
+    /// # Errors
+    /// When an object is refused.
+    pub fn carve(&mut self) -> anyhow::Result<()> {
+        let chassis = self.cluster.chassis().clone();
+        let objects = [
+            self.job.profile(),
+            self.job.block_storage(&chassis, false),
+            self.job.file_systems(&chassis),
+        ];
+        self.apply("storage", &objects)
+    }
+
+    /// Waits until the file systems are ready.
+    ///
+    /// # Errors
+    /// When they are not in time.
+    pub fn wait_for_file_systems(&mut self) -> anyhow::Result<()> {
+        let (name, rabbit) = (self.job.node_storage(), self.cluster.chassis().rabbit.clone());
+        self.wait("nnfnodestorage", &name, &rabbit, "ready")
+    }
+
+    /// Gives each compute access to its allocation and creates its ClientMount from what the rabbit reported.
+    ///
+    /// # Errors
+    /// When access is not given in time, or an object is refused.
+    pub fn mount_on_computes(&mut self) -> anyhow::Result<()> {
+        let chassis = self.cluster.chassis().clone();
+        self.apply("access", &[self.job.block_storage(&chassis, true)])?;
+        let carved = until("access", PATIENCE, || {
+            let carved = self.block_storage()?;
+            let reported = &carved["status"]["allocations"];
+            let granted =
+                |place: usize| reported[place]["accesses"][&chassis.computes[place].0].is_object();
+            ensure!((0..chassis.computes.len()).all(granted), "not yet: {}", carved["status"]);
+            Ok(carved)
+        })?;
+        let places = 0..chassis.computes.len();
+        let mounts: Vec<_> =
+            places.map(|place| self.job.compute_mount(&chassis, place, &carved)).collect();
+        self.apply("computes", &mounts)
+    }
+
+    /// The NnfNodeBlockStorage as the API shows it.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn block_storage(&self) -> anyhow::Result<Value> {
+        let (name, rabbit) = (self.job.node_storage(), &self.cluster.chassis().rabbit);
+        let text = self.prints(&["get", "nnfnodeblockstorage", &name, "-n", rabbit, "--json"])?;
+        serde_json::from_str(&text).context("decode the NnfNodeBlockStorage")
+    }
+
+    /// Waits until every compute's ClientMount is `mounted` or `unmounted`.
+    ///
+    /// # Errors
+    /// When one is not in time.
+    pub fn wait_for_computes(&mut self, state: &str) -> anyhow::Result<()> {
+        let name = self.job.computes_mount();
+        for (compute, _) in self.cluster.chassis().computes.clone() {
+            self.wait("clientmount", &name, &compute, state)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `<mount>/hello` on every compute, as the job's user.
+    ///
+    /// # Errors
+    /// When one cannot.
+    pub fn write(&mut self) -> anyhow::Result<()> {
+        let (path, user) = (self.job.mount_path(), self.job.user);
+        for (compute, _) in self.cluster.chassis().computes.clone() {
+            let script = format!("echo '{}' > {path}/hello", self.words(&compute));
+            self.narrator.note(&format!("{compute}$ {script}"));
+            self.cluster.run_on(&compute, user, &script)?;
+        }
+        Ok(())
+    }
+
+    fn words(&self, compute: &str) -> String {
+        format!("written on {compute} by user {}", self.job.user)
+    }
+
+    /// Asks every compute to unmount.
+    ///
+    /// # Errors
+    /// When an object is refused.
+    pub fn unmount_from_computes(&mut self) -> anyhow::Result<()> {
+        let name = self.job.computes_mount();
+        let mut mounts = Vec::new();
+        for (compute, _) in &self.cluster.chassis().computes {
+            let text = self.prints(&["get", "clientmount", &name, "-n", compute, "--json"])?;
+            let mount: Value = serde_json::from_str(&text).context("decode the ClientMount")?;
+            mounts.push(unmounted(&mount));
+        }
+        self.apply("unmount", &mounts)
+    }
+
+    /// Deletes the computes' ClientMounts and withdraws their access.
+    ///
+    /// # Errors
+    /// When they do not go in time.
+    pub fn withdraw_from_computes(&mut self) -> anyhow::Result<()> {
+        let (chassis, name) = (self.cluster.chassis().clone(), self.job.computes_mount());
+        for (compute, _) in &chassis.computes {
+            self.delete("clientmount", &name, compute)?;
+        }
+        self.apply("withdraw", &[self.job.block_storage(&chassis, false)])
+    }
+
+    /// Asks the rabbit to show all allocations as one tree, and waits for it.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub fn mount_on_rabbit(&mut self) -> anyhow::Result<()> {
+        let chassis = self.cluster.chassis().clone();
+        self.apply("rabbit", &[self.job.rabbit_mount(&chassis)])?;
+        let name = self.job.servers_mount();
+        self.wait("clientmount", &name, &chassis.rabbit, "mounted")
+    }
+
+    /// Reads on the rabbit, by host name and by index, what the compute at `place` wrote.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn read_on_rabbit(&mut self, place: usize) -> anyhow::Result<()> {
+        let chassis = self.cluster.chassis().clone();
+        let compute = &chassis.computes[place].0;
+        for name in [compute.clone(), format!("node-{place}")] {
+            let script = format!("cat {}/{name}/hello", self.job.mount_path());
+            let text = self.cluster.run_on(&chassis.rabbit, self.job.user, &script)?;
+            self.narrator.note(&format!("{}$ {script}\n{text}", chassis.rabbit));
+            let wanted = self.words(compute);
+            ensure!(text.trim() == wanted, "{name} holds {text:?}, not {wanted:?}");
+        }
+        Ok(())
+    }
+
+    /// Deletes everything that is left of the job.
+    ///
+    /// # Errors
+    /// When something does not go in time.
+    pub fn tear_down(&mut self) -> anyhow::Result<()> {
+        let (mount, rabbit) = (self.job.servers_mount(), self.cluster.chassis().rabbit.clone());
+        self.delete("clientmount", &mount, &rabbit)?;
+        self.tear_down_storage()
+    }
+
+    /// Deletes the file systems, the allocations and the profile.
+    ///
+    /// # Errors
+    /// When something does not go in time.
+    pub fn tear_down_storage(&mut self) -> anyhow::Result<()> {
+        let rabbit = self.cluster.chassis().rabbit.clone();
+        let (storage, profile) = (self.job.node_storage(), self.job.directive());
+        self.delete("nnfnodestorage", &storage, &rabbit)?;
+        self.delete("nnfnodeblockstorage", &storage, &rabbit)?;
+        self.delete("nnfstorageprofile", &profile, "default")
+    }
+
+    fn delete(&mut self, kind: &str, name: &str, namespace: &str) -> anyhow::Result<()> {
+        self.warren(&["delete", kind, name, "-n", namespace])
+    }
+
+    /// Applies objects through a file, kept beside the logs under `name`.
+    ///
+    /// # Errors
+    /// When one is refused.
+    pub fn apply(&mut self, name: &str, objects: &[Value]) -> anyhow::Result<()> {
+        let file = self.cluster.logs().join(format!("{name}.json"));
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        fs::write(&file, serde_json::to_vec_pretty(&list).context("encode")?)
+            .context("write the objects")?;
+        self.warren(&["apply", "-f", &file.display().to_string()])
+    }
+
+    fn wait(&mut self, kind: &str, name: &str, namespace: &str, state: &str) -> anyhow::Result<()> {
+        self.warren(&["wait", &format!("{kind}/{name}"), "-n", namespace, "--for", state, "--timeout", "60s"])
+    }
+
+    /// Types a `warren` command.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn warren(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        self.narrator.typed(&format!("warren {}", words.join(" ")));
+        let shown = self.prints(words)?;
+        self.narrator.note(&shown);
+        Ok(())
+    }
+
+    /// What a `warren` command prints, without telling the narrator.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn prints(&self, words: &[&str]) -> anyhow::Result<String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let outcome = self.cluster.warren_prints(words);
+            let unreachable =
+                outcome.as_ref().err().and_then(|error| error.downcast_ref::<CommandFailed>());
+            let repeat = self.patient
+                && unreachable.is_some_and(|failed| failed.status.code() == Some(UNREACHABLE));
+            if !repeat || Instant::now() > end {
+                return outcome;
+            }
+            pause(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The same ClientMount, to be unmounted: what a client would apply, without what the server added.
+fn unmounted(mount: &Value) -> Value {
+    let mut spec = mount["spec"].clone();
+    spec["desiredState"] = json!("unmounted");
+    let metadata = &mount["metadata"];
+    json!({
+        "apiVersion": mount["apiVersion"], "kind": "ClientMount", "spec": spec,
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"], "labels": metadata["labels"],
+        },
+    })
+}
+
+fn connected(nodes: &str, node: &str) -> bool {
+    let Ok(listed) = serde_json::from_str::<Value>(nodes) else { return false };
+    let Some(nodes) = listed["nodes"].as_array() else { return false };
+    nodes.iter().any(|record| record["node"] == node && record["connected"] == true)
+}

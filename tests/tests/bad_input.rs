@@ -1,0 +1,244 @@
+//! Bad input through the real programs: a precise `userMessage`, and nothing changed on the node.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tests::{cluster::PATIENCE, fixture::Fixture, gate, program::until};
+
+/// Changes to a good ClientMount of compute-1, and words that its `userMessage` must have.
+type Case = (&'static str, fn(&mut Value, &str), &'static [&'static str]);
+
+const MOUNTS: [Case; 9] = [
+    (
+        "relative",
+        |mount, _| path(mount, "mnt/x"),
+        &["spec.mounts[0].mountPath", "mnt/x", "absolute"],
+    ),
+    (
+        "parent",
+        |mount, root| path(mount, &format!("{root}/../etc")),
+        &["spec.mounts[0].mountPath", ".."],
+    ),
+    (
+        "outside",
+        |mount, _| path(mount, "/etc/warren"),
+        &["spec.mounts[0].mountPath", "/etc/warren", "--mount-root"],
+    ),
+    (
+        "symlink",
+        |mount, root| path(mount, &format!("{root}/planted/x")),
+        &["planted", "symbolic link"],
+    ),
+    ("occupied", |mount, root| path(mount, &format!("{root}/busy")), &["busy", "tmpfs"]),
+    ("no device", no_device, &["nqn.2026-01.io.warren:nowhere", "7"]),
+    (
+        "no such profile",
+        |mount, _| profile(mount, "nowhere"),
+        &["default/nowhere", "NnfStorageProfile"],
+    ),
+    ("unpinned profile", |mount, _| profile(mount, "unpinned"), &["default/unpinned", "pinned"]),
+    (
+        "foreign node",
+        |mount, _| mount["spec"]["node"] = json!("compute-9"),
+        &["spec.node", "compute-9"],
+    ),
+];
+
+fn path(mount: &mut Value, path: &str) {
+    mount["spec"]["mounts"][0]["mountPath"] = json!(path);
+}
+
+fn profile(mount: &mut Value, name: &str) {
+    mount["metadata"]["labels"]["nnf.cray.hpe.com/pinned_storage_profile_name"] = json!(name);
+}
+
+fn no_device(mount: &mut Value, _: &str) {
+    mount["spec"]["mounts"][0]["device"]["lvm"]["nvmeInfo"] = json!([{"deviceSerial": "nqn.2026-01.io.warren:nowhere", "namespaceID": "7", "namespaceGUID": ""}]);
+}
+
+/// A job whose storage is ready and reached by compute-1, and the ClientMount that would mount it there.
+fn ready(fixture: &mut Fixture) -> anyhow::Result<Value> {
+    let run = &mut fixture.run;
+    run.carve()?;
+    run.wait_for_file_systems()?;
+    let chassis = run.cluster.chassis().clone();
+    run.apply("access", &[run.job.block_storage(&chassis, true)])?;
+    let carved = until("access", PATIENCE, || {
+        let carved = run.block_storage()?;
+        let accesses = &carved["status"]["allocations"][0]["accesses"];
+        ensure!(accesses["compute-1"].is_object(), "not yet: {accesses}");
+        Ok(carved)
+    })?;
+    Ok(run.job.compute_mount(&chassis, 0, &carved))
+}
+
+/// The error in an object's status once it is there.
+fn error_of(fixture: &Fixture, kind: &str, name: &str, namespace: &str) -> anyhow::Result<Value> {
+    until("an error in the status", PATIENCE, || {
+        let text =
+            fixture.run.cluster.warren_prints(&["get", kind, name, "-n", namespace, "--json"])?;
+        let object: Value = serde_json::from_str(&text).context("decode")?;
+        let error = object["status"]["error"].clone();
+        ensure!(error.is_object(), "not yet: {}", object["status"]);
+        Ok(error)
+    })
+}
+
+fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
+    let root = fixture.run.cluster.mount_root();
+    fixture.run.cluster.run_on(node, 0, &format!("cat /proc/self/mountinfo; find {root}"))
+}
+
+#[test]
+fn a_client_mount_that_cannot_be_says_why_and_mounts_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::new(1, "xfs")?;
+    let good = ready(&mut fixture)?;
+    let root = fixture.run.cluster.mount_root();
+    let mut unpinned = fixture.run.job.profile();
+    unpinned["metadata"]["name"] = json!("unpinned");
+    unpinned["data"]["pinned"] = json!(false);
+    fixture.run.apply("unpinned", &[unpinned])?;
+    fixture.run.cluster.run_on(
+        "compute-1",
+        0,
+        &format!("ln -s /etc {root}/planted; mkdir {root}/busy; mount -t tmpfs other {root}/busy"),
+    )?;
+    let before = mounts_of(&fixture, "compute-1")?;
+    for (what, change, words) in MOUNTS {
+        let mut mount = good.clone();
+        change(&mut mount, &root);
+        let name = format!("bad-{}", what.replace(' ', "-"));
+        mount["metadata"]["name"] = json!(name);
+        fixture.run.apply("bad", &[mount])?;
+        let error = error_of(&fixture, "clientmount", &name, "compute-1")?;
+        let message = error["userMessage"].as_str().unwrap_or_default();
+        for word in words {
+            ensure!(
+                message.contains(word),
+                "{what}: {word:?} is not in the user's message: {error}"
+            );
+        }
+        let after = mounts_of(&fixture, "compute-1")?;
+        ensure!(before == after, "{what}: mounts changed from\n{before}\nto\n{after}");
+        fixture.run.warren(&["delete", "clientmount", &name, "-n", "compute-1"])?;
+        ensure!(
+            before == mounts_of(&fixture, "compute-1")?,
+            "{what}: mounts changed when it was deleted"
+        );
+    }
+    fixture.run.cluster.run_on("compute-1", 0, &format!("umount {root}/busy"))?;
+    Ok(())
+}
+
+#[test]
+fn the_second_claim_on_a_path_names_the_first() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::new(1, "xfs")?;
+    let first = ready(&mut fixture)?;
+    fixture.run.apply("first", std::slice::from_ref(&first))?;
+    fixture.run.wait_for_computes("mounted")?;
+    let mut second = first;
+    second["metadata"]["name"] = json!("second");
+    fixture.run.apply("second", &[second])?;
+    let error = error_of(&fixture, "clientmount", "second", "compute-1")?;
+    let message = error["userMessage"].as_str().unwrap_or_default();
+    ensure!(message.contains(&fixture.run.job.computes_mount()), "{error}");
+    // Deleting the refused one leaves the other's mount alone.
+    fixture.run.warren(&["delete", "clientmount", "second", "-n", "compute-1"])?;
+    fixture.run.write()
+}
+
+const CAPACITIES: [(i64, &[&str]); 3] = [
+    (0, &["capacity"]),
+    (-5, &["capacity", "-5"]),
+    (1 << 50, &["rabbit-1", "insufficient capacity available"]),
+];
+
+#[test]
+fn capacity_that_cannot_be_had_is_refused_with_the_numbers() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::new(1, "xfs")?;
+    let chassis = fixture.run.cluster.chassis().clone();
+    for (capacity, words) in CAPACITIES {
+        let mut storage = fixture.run.job.block_storage(&chassis, false);
+        let name = format!("capacity{capacity}");
+        storage["metadata"]["name"] = json!(name);
+        storage["spec"]["allocations"][0]["capacity"] = json!(capacity);
+        fixture.run.apply("capacity", &[storage])?;
+        let error = error_of(&fixture, "nnfnodeblockstorage", &name, "rabbit-1")?;
+        let message = error["userMessage"].as_str().unwrap_or_default();
+        ensure!(words.iter().all(|word| message.contains(word)), "{capacity}: {error}");
+        ensure!(error["severity"] == "Fatal", "{capacity}: {error}");
+        ensure!(fixture.namespaces()?.is_empty(), "{capacity}: {:?}", fixture.namespaces()?);
+        fixture.run.warren(&["delete", "nnfnodeblockstorage", &name, "-n", "rabbit-1"])?;
+    }
+    Ok(())
+}
+
+/// Command lines of a profile that cannot work, and words of the user's message.
+const PROFILES: [(&str, &str, &[&str]); 3] = [
+    ("mkfs", "'$DEVICE", &["mkfs", "quote"]),
+    ("mkfs", "--no-such-option $DEVICE", &["mkfs", "no-such-option"]),
+    ("mkfs", "-m uuid=7772726e-0000-8000-8000-000000000000 $DEVICE", &["mkfs", "uuid"]),
+];
+
+#[test]
+fn a_profile_line_that_fails_is_told_with_what_it_said() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    for (field, line, words) in PROFILES {
+        let mut fixture = Fixture::new(1, "xfs")?;
+        let chassis = fixture.run.cluster.chassis().clone();
+        let mut profile = fixture.run.job.profile();
+        profile["data"]["xfsStorage"]["fileSystemCommands"]["rabbitCommands"][field] = json!(line);
+        let objects = [
+            profile,
+            fixture.run.job.block_storage(&chassis, false),
+            fixture.run.job.file_systems(&chassis),
+        ];
+        fixture.run.apply("storage", &objects)?;
+        let error =
+            error_of(&fixture, "nnfnodestorage", &fixture.run.job.node_storage(), "rabbit-1")?;
+        let text = error.to_string();
+        ensure!(words.iter().all(|word| text.contains(word)), "{line}: {error}");
+        fixture.run.tear_down_storage()?;
+        ensure!(fixture.namespaces()?.is_empty(), "{line}: {:?}", fixture.namespaces()?);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_foreign_file_system_is_left_alone() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::new(1, "xfs")?;
+    let chassis = fixture.run.cluster.chassis().clone();
+    let run = &mut fixture.run;
+    run.apply("allocation", &[run.job.profile(), run.job.block_storage(&chassis, false)])?;
+    let device = until("the device", PATIENCE, || {
+        let carved = run.block_storage()?;
+        let paths = &carved["status"]["allocations"][0]["accesses"]["rabbit-1"]["devicePaths"];
+        Ok(paths[0].as_str().context("no device yet")?.to_owned())
+    })?;
+    run.cluster.run_on(
+        "rabbit-1",
+        0,
+        &format!("mkfs.ext4 -q {device}; blkid -p -o full {device}"),
+    )?;
+    let before = run.cluster.run_on("rabbit-1", 0, &format!("sha256sum {device}"))?;
+    run.apply("file-system", &[run.job.file_systems(&chassis)])?;
+    let error = error_of(&fixture, "nnfnodestorage", &fixture.run.job.node_storage(), "rabbit-1")?;
+    let message = error["userMessage"].as_str().unwrap_or_default();
+    ensure!(message.contains("ext4"), "{error}");
+    let after = fixture.run.cluster.run_on("rabbit-1", 0, &format!("sha256sum {device}"))?;
+    ensure!(before == after, "the device changed");
+    fixture.run.tear_down_storage()
+}

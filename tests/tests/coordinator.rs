@@ -1,0 +1,77 @@
+//! The coordinator between API and nodes: killed under load, and asked by two agents for one name.
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use tests::{
+    cluster::PATIENCE,
+    fixture::Fixture,
+    gate,
+    program::{Program, until},
+};
+
+/// Every round flips every ClientMount while the coordinator dies; no status may be lost.
+#[test]
+fn no_status_is_lost_when_it_is_killed_under_load() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::new(6, "raw")?;
+    let run = &mut fixture.run;
+    run.patient = true;
+    run.job.capacity = 4 << 20;
+    run.carve()?;
+    run.wait_for_file_systems()?;
+    run.mount_on_computes()?;
+    run.wait_for_computes("mounted")?;
+    for round in 0..8 {
+        let state = if round % 2 == 0 { "unmounted" } else { "mounted" };
+        for (place, (compute, _)) in run.cluster.chassis().computes.clone().into_iter().enumerate()
+        {
+            let text = run.prints(&[
+                "get",
+                "clientmount",
+                &run.job.computes_mount(),
+                "-n",
+                &compute,
+                "--json",
+            ])?;
+            let mount: Value = serde_json::from_str(&text)?;
+            run.apply("flip", &[json!({
+                "apiVersion": mount["apiVersion"], "kind": "ClientMount",
+                "metadata": {"name": mount["metadata"]["name"], "namespace": compute},
+                "spec": {"desiredState": state, "node": mount["spec"]["node"], "mounts": mount["spec"]["mounts"]},
+            })])?;
+            if place == round % 6 {
+                run.cluster.coordinator()?.kill()?;
+            }
+        }
+        run.wait_for_computes(state)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_newer_agent_of_a_name_wins_and_the_older_ends() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Fixture::new(1, "raw")?;
+    let cluster = &fixture.run.cluster;
+    let mut argv = cluster.agent("compute-1")?;
+    // The same name with records and a socket of its own: a second box that was given the wrong name.
+    argv.arg("--state-dir")
+        .arg(cluster.logs().join("impostor"))
+        .arg("--listen")
+        .arg(cluster.logs().join("impostor.sock"));
+    let _newer =
+        Program::start_on_node("impostor", &argv, &cluster.node_mounts(), &cluster.logs())?;
+    let code = fixture.run.cluster.node_mut("compute-1")?.wait(PATIENCE)?;
+    ensure!(code == 3, "the older agent ended with {code}");
+    let log = std::fs::read_to_string(fixture.run.cluster.node("compute-1")?.log())?;
+    ensure!(log.contains("newer"), "the older agent did not say why:\n{log}");
+    until("the newer to be in the roster", PATIENCE, || {
+        let nodes = fixture.run.cluster.warren_prints(&["nodes", "--json"])?;
+        ensure!(nodes.contains("compute-1"), "{nodes}");
+        Ok(())
+    })
+}

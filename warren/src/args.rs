@@ -1,0 +1,218 @@
+//! The command line. Its help is documentation: what each verb does, in which units, with which defaults.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::client::{CoordinatorArgs, ServerArgs};
+use crate::exit::EXIT_STATUS_HELP;
+
+/// Near-node flash at hand: what is mounted where, what is stuck and why.
+#[derive(Debug, Parser)]
+#[command(name = "warren", version, after_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true)]
+pub(crate) struct CommandLine {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub coordinator: CoordinatorArgs,
+    /// Print JSON instead of tables and prose
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Create or change the objects in files
+    Apply(Apply),
+    /// Show objects of any kind the API serves
+    Get(Get),
+    /// Show every node: role, place, connection, health
+    Nodes,
+    /// Show every mount of every node: what is wanted, what is there, what failed
+    Mounts(Mounts),
+    /// Show the steps this node's agent would take for the ClientMounts in files; changes nothing
+    Plan(Plan),
+    /// Wait until objects are mounted, unmounted, ready or deleted
+    Wait(Wait),
+    /// Delete objects, and wait until they are gone
+    Delete(Delete),
+    /// Print the completions for a shell
+    Completions {
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man { directory: PathBuf },
+}
+
+/// Objects from files.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Files {
+    /// YAML or JSON file, directory of such files, or - for standard input (repeatable; taken in the order given)
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    #[command(flatten)]
+    pub files: Files,
+    /// Let the API check everything, but store nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Which namespaces.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Scope {
+    /// Namespace; a node's objects are in the namespace of its name
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        default_value = "default",
+        conflicts_with = "all_namespaces"
+    )]
+    pub namespace: String,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    /// With the columns of lesser priority
+    Wide,
+    Json,
+    Yaml,
+    /// KIND/NAME
+    Name,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Kind: plural, singular, short name or Kind, as in `clientmounts`, `nnfnode`, `NnfNodeStorage`
+    pub kind: String,
+    /// Only the object of this name
+    #[arg(conflicts_with = "all_namespaces")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub scope: Scope,
+    /// Only objects with these labels, as in `a=b,c!=d`
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+    /// Go on and print changes as they come
+    #[arg(short, long)]
+    pub watch: bool,
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
+    pub output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mounts {
+    /// Only mounts of this node (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub node: Vec<String>,
+    /// Only mounts of this workflow, by name
+    #[arg(long, value_name = "NAME")]
+    pub workflow: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub files: Files,
+    /// Unix socket of the agent to ask
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "WARREN_AGENT",
+        default_value = "/run/warren/clientmount-agent.sock"
+    )]
+    pub agent: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Condition {
+    /// Wanted mounted, and mounted
+    Mounted,
+    /// Wanted unmounted and unmounted, or gone
+    Unmounted,
+    /// As the object wants to be
+    Ready,
+    /// Gone
+    Deleted,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// KIND/NAME (repeatable), or with --selector one KIND
+    #[arg(required = true)]
+    pub objects: Vec<String>,
+    #[command(flatten)]
+    pub scope: Scope,
+    /// All objects with these labels, as in `a=b,c!=d`; at least one must exist
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+    #[arg(long = "for", value_enum, value_name = "CONDITION")]
+    pub condition: Condition,
+    /// Give up after this long, as in `90s` or `5m`
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// Kind and names
+    #[arg(value_name = "KIND NAME", required_unless_present = "files", conflicts_with = "files")]
+    pub objects: Vec<String>,
+    /// Delete the objects in these files, last first
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Wait until the objects are gone
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub wait: bool,
+    /// Give up waiting after this long, as in `90s` or `5m`
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+    /// An object that does not exist is no error
+    #[arg(long)]
+    pub ignore_not_found: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn wait_is_switched_off_by_value() {
+        let line =
+            CommandLine::try_parse_from(["warren", "delete", "cm", "a", "--wait=false"]).unwrap();
+        let Verb::Delete(delete) = line.verb else { panic!("not delete") };
+        assert!(!delete.wait);
+        assert_eq!(delete.objects, ["cm", "a"]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Why a verb failed, what to do about it, and the exit status that says so.
+
+use std::error::Error;
+use std::io;
+
+use kube::Error as KubeError;
+
+use crate::exit::Exit;
+
+/// A failed verb: one line of what, lines of why, one line of what to do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub exit: Exit,
+    what: String,
+    causes: Vec<String>,
+    remedy: Option<String>,
+}
+
+impl Failure {
+    /// A failure in words of our own.
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self { exit, what: what.into(), causes: Vec::new(), remedy: None }
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Why, by the chain of an error.
+    #[must_use]
+    pub(crate) fn because(mut self, error: &dyn Error) -> Self {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            self.add_cause(error.to_string());
+            next = error.source();
+        }
+        self
+    }
+
+    /// The API's answer to an attempt to do `what`.
+    pub(crate) fn api(what: impl Into<String>, error: &KubeError) -> Self {
+        let KubeError::Api(status) = error else {
+            return Self::new(Exit::Unreachable, what).because(error).remedy(
+                "is the API up? Start it with `systemctl start warren-coordinator`, or name another with --server or --kubeconfig",
+            );
+        };
+        let (exit, remedy) = match status.code {
+            400 | 413 | 415 | 422 => (Exit::Usage, None),
+            401 | 403 => (
+                Exit::Failed,
+                Some("run as root or as the coordinator's user, or use its kubeconfig"),
+            ),
+            409 => (
+                Exit::Retryable,
+                Some(
+                    "someone else changed it: read it again with `warren get`; a file that keeps metadata.resourceVersion changes that version only",
+                ),
+            ),
+            429 | 500..=599 => {
+                (Exit::Retryable, Some("try again; the coordinator's log tells more"))
+            }
+            _ => (Exit::Failed, None),
+        };
+        let mut failure = Self::new(exit, what);
+        let message = if status.message.is_empty() { &status.reason } else { &status.message };
+        failure.add_cause(message.clone());
+        failure.remedy = remedy.map(str::to_owned);
+        failure
+    }
+
+    /// A message for people, without colour; causes said already are left out.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.what.clone();
+        for cause in &self.causes {
+            text.push_str(": ");
+            text.push_str(cause);
+        }
+        if let Some(remedy) = &self.remedy {
+            text.push_str("\n  ");
+            text.push_str(remedy);
+        }
+        text
+    }
+
+    /// Libraries repeat their sources in their own texts.
+    fn add_cause(&mut self, cause: String) {
+        if let Some(last) = self.causes.last_mut()
+            && last.contains(&cause)
+        {
+            return;
+        }
+        self.causes.push(cause);
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Output that nobody reads (`| head`) is no failure.
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Done, "");
+        }
+        Self::new(Exit::Failed, "write the output").because(&error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    fn answer(code: u16, message: &str) -> KubeError {
+        KubeError::Api(Box::new(Status { code, message: message.to_owned(), ..Status::default() }))
+    }
+
+    #[test]
+    fn status_codes_become_exit_statuses() {
+        for (code, exit) in [
+            (422, Exit::Usage),
+            (409, Exit::Retryable),
+            (503, Exit::Retryable),
+            (404, Exit::Failed),
+        ] {
+            assert_eq!(Failure::api("x", &answer(code, "")).exit, exit, "{code}");
+        }
+    }
+
+    #[test]
+    fn unreachable_api_says_how_to_start_it() {
+        let error = KubeError::Service("connect /run/x: No such file".into());
+        let failure = Failure::api("list nodes", &error);
+        assert_eq!(failure.exit, Exit::Unreachable);
+        let text = failure.text();
+        assert!(text.starts_with("list nodes: ") && text.contains("systemctl start"), "{text}");
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+    }
+}

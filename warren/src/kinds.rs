@@ -1,0 +1,212 @@
+//! Which kinds the API serves, by discovery: whatever CRD is installed can be named by plural, singular, short name or
+//! Kind.
+
+use futures::future::try_join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// One kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub resource: ApiResource,
+    pub namespaced: bool,
+    names: Vec<String>,
+}
+
+/// All kinds.
+#[derive(Clone, Debug)]
+pub(crate) struct Kinds(Vec<Kind>);
+
+impl Kinds {
+    /// Asks the API.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(crate) async fn discover(client: &Client) -> Result<Self, Failure> {
+        let failed = |error: kube::Error| Failure::api("ask the API which kinds it serves", &error);
+        let groups = client.list_api_groups().await.map_err(failed)?;
+        let versions: Vec<String> = groups
+            .groups
+            .iter()
+            .flat_map(|group| &group.versions)
+            .map(|version| version.group_version.clone())
+            .collect();
+        let lists =
+            try_join_all(versions.iter().map(|version| client.list_api_group_resources(version)))
+                .await;
+        let core = client.list_core_api_resources("v1").await.map_err(failed)?;
+        let lists = std::iter::once(core).chain(lists.map_err(failed)?);
+        Ok(Self(lists.flat_map(|list| kinds(&list)).collect()))
+    }
+
+    /// The kind a person means.
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub(crate) fn named(&self, name: &str) -> Result<&Kind, Failure> {
+        let wanted = name.to_lowercase();
+        let mut found: Vec<&Kind> = Vec::new();
+        for kind in self.0.iter().filter(|kind| kind.names.contains(&wanted)) {
+            // The versions of a kind come in the order the API prefers.
+            if !found.iter().any(|known| known.resource.group == kind.resource.group) {
+                found.push(kind);
+            }
+        }
+        match found.as_slice() {
+            [] => Err(Failure::new(Exit::Usage, format!("the API serves no kind {name:?}"))
+                .remedy(format!("it serves {}", self.list()))),
+            [kind] => Ok(kind),
+            several => {
+                let full: Vec<String> = several.iter().map(|kind| kind.full_name()).collect();
+                Err(Failure::new(Exit::Usage, format!("kind {name:?} is ambiguous"))
+                    .remedy(format!("say {}", full.join(" or "))))
+            }
+        }
+    }
+
+    /// The kind an object says it is.
+    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Option<&Kind> {
+        self.0
+            .iter()
+            .find(|known| known.resource.api_version == api_version && known.resource.kind == kind)
+    }
+
+    fn list(&self) -> String {
+        let mut names: Vec<&str> =
+            self.0.iter().map(|kind| kind.resource.plural.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    }
+}
+
+impl Kind {
+    /// The API of this kind in a namespace, or of the cluster when it has none.
+    pub(crate) fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
+        if self.namespaced {
+            Api::namespaced_with(client.clone(), namespace, &self.resource)
+        } else {
+            Api::all_with(client.clone(), &self.resource)
+        }
+    }
+
+    /// The API of this kind in all namespaces, or in one.
+    pub(crate) fn api_in(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => self.api(client, namespace),
+            None => Api::all_with(client.clone(), &self.resource),
+        }
+    }
+
+    /// `kind/name`, as people read it.
+    pub(crate) fn label(&self, name: &str) -> String {
+        format!("{}/{name}", self.resource.kind.to_lowercase())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(kind: &str) -> Self {
+        let gvk = kube::api::GroupVersionKind::gvk(api::names::DWS_GROUP, "v1alpha7", kind);
+        Self { resource: ApiResource::from_gvk(&gvk), namespaced: true, names: Vec::new() }
+    }
+
+    fn full_name(&self) -> String {
+        if self.resource.group.is_empty() {
+            return self.resource.plural.clone();
+        }
+        format!("{}.{}", self.resource.plural, self.resource.group)
+    }
+}
+
+fn kinds(list: &APIResourceList) -> Vec<Kind> {
+    let (group, version) = list.group_version.split_once('/').unwrap_or(("", &list.group_version));
+    // Subresources have a slash in their name.
+    let resources = list.resources.iter().filter(|resource| !resource.name.contains('/'));
+    resources
+        .map(|resource| {
+            let mut kind = Kind {
+                resource: ApiResource {
+                    group: group.to_owned(),
+                    version: version.to_owned(),
+                    api_version: list.group_version.clone(),
+                    kind: resource.kind.clone(),
+                    plural: resource.name.clone(),
+                },
+                namespaced: resource.namespaced,
+                names: Vec::new(),
+            };
+            let short = resource.short_names.iter().flatten();
+            kind.names.extend([
+                resource.name.to_lowercase(),
+                resource.kind.to_lowercase(),
+                kind.full_name(),
+            ]);
+            kind.names.extend(short.map(|name| name.to_lowercase()));
+            if !resource.singular_name.is_empty() {
+                kind.names.push(resource.singular_name.to_lowercase());
+            }
+            kind
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn served() -> Kinds {
+        let lists = [
+            json!({"groupVersion": "v1", "resources": [
+                {"name": "configmaps", "singularName": "configmap", "kind": "ConfigMap", "namespaced": true, "shortNames": ["cm"], "verbs": []},
+                {"name": "namespaces", "singularName": "", "kind": "Namespace", "namespaced": false, "verbs": []},
+                {"name": "events", "singularName": "event", "kind": "Event", "namespaced": true, "verbs": []}]}),
+            json!({"groupVersion": "dataworkflowservices.github.io/v1alpha7", "resources": [
+                {"name": "clientmounts", "singularName": "clientmount", "kind": "ClientMount", "namespaced": true, "verbs": []},
+                {"name": "clientmounts/status", "singularName": "", "kind": "ClientMount", "namespaced": true, "verbs": []}]}),
+            json!({"groupVersion": "dataworkflowservices.github.io/v1alpha6", "resources": [
+                {"name": "clientmounts", "singularName": "clientmount", "kind": "ClientMount", "namespaced": true, "verbs": []}]}),
+            json!({"groupVersion": "events.k8s.io/v1", "resources": [
+                {"name": "events", "singularName": "event", "kind": "Event", "namespaced": true, "verbs": []}]}),
+        ];
+        Kinds(
+            lists
+                .into_iter()
+                .flat_map(|list| kinds(&serde_json::from_value(list).unwrap()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_kind_answers_to_all_its_names() {
+        let kinds = served();
+        for name in [
+            "clientmounts",
+            "clientmount",
+            "ClientMount",
+            "clientmounts.dataworkflowservices.github.io",
+        ] {
+            assert_eq!(kinds.named(name).unwrap().resource.version, "v1alpha7", "{name}");
+        }
+        assert_eq!(kinds.named("cm").unwrap().resource.kind, "ConfigMap");
+        assert!(!kinds.named("namespace").unwrap().namespaced);
+    }
+
+    #[test]
+    fn unknown_and_ambiguous_names_say_what_to_say() {
+        let kinds = served();
+        assert!(kinds.named("mount").unwrap_err().text().contains("clientmounts, configmaps"));
+        let text = kinds.named("events").unwrap_err().text();
+        assert!(text.contains("events or events.events.k8s.io"), "{text}");
+    }
+
+    #[test]
+    fn an_objects_own_version_counts() {
+        let kinds = served();
+        assert!(kinds.of("dataworkflowservices.github.io/v1alpha6", "ClientMount").is_some());
+        assert!(kinds.of("dataworkflowservices.github.io/v1alpha1", "ClientMount").is_none());
+    }
+}

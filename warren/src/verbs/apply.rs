@@ -1,0 +1,212 @@
+//! Creates what does not exist and merges the file into what does (RFC 7396): a field the file leaves out stays as it is.
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::args::Apply;
+use crate::client::ServerArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::kinds::{Kind, Kinds};
+use crate::manifest::{self, Document};
+use crate::output::Output;
+
+/// The coordinator makes the namespaces of a new SystemConfiguration within this time.
+const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What became of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Created,
+    Configured,
+    Unchanged,
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Configured => "configured",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
+pub(crate) async fn run(
+    server: &ServerArgs,
+    args: &Apply,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let documents = manifest::read(&args.files.files)
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let client = server.client().await?;
+    let mut kinds = Kinds::discover(&client).await?;
+    let mut results = Vec::new();
+    let mut exit = Exit::Done;
+    let mut configured_nodes = false;
+    for document in &documents {
+        let applied = apply(&client, &mut kinds, document, args, configured_nodes).await;
+        match applied {
+            Ok((kind, outcome)) => {
+                configured_nodes |= kind.resource.kind == "SystemConfiguration";
+                let label = kind.label(&document.object.name_any());
+                results.push(json!({"object": label, "namespace": namespace(document, &kind, args), "result": outcome.word()}));
+                if !output.is_json() {
+                    let dry = if args.dry_run { " (dry run)" } else { "" };
+                    output.line(&format!("{label} {}{dry}", outcome.word()))?;
+                }
+            }
+            Err(failure) => {
+                results.push(json!({"object": document.place, "error": failure.text()}));
+                output.failure(&failure);
+                // The first failure may be the cause of the others.
+                exit = if exit == Exit::Done { failure.exit } else { exit };
+            }
+        }
+    }
+    if output.is_json() {
+        output.json(&results)?;
+    }
+    Ok(exit)
+}
+
+async fn apply(
+    client: &Client,
+    kinds: &mut Kinds,
+    document: &Document,
+    args: &Apply,
+    configured_nodes: bool,
+) -> Result<(Kind, Outcome), Failure> {
+    let kind = kind_of(client, kinds, document).await?;
+    let api = kind.api(client, &namespace(document, &kind, args));
+    let name = document.object.name_any();
+    let failed = |verb: &str, error: &kube::Error| {
+        Failure::api(format!("{}: {verb} {}", document.place, kind.label(&name)), error)
+    };
+    let existing = api.get_opt(&name).await.map_err(|error| failed("look up", &error))?;
+    if let Some(existing) = existing {
+        let stored = merge(&api, document, args).await.map_err(|error| failed("change", &error))?;
+        let same = stored.resource_version() == existing.resource_version();
+        return Ok((kind, if same { Outcome::Unchanged } else { Outcome::Configured }));
+    }
+    let mut created = create(&api, document, args).await;
+    if configured_nodes && created.as_ref().is_err_and(is_missing_namespace) {
+        wait_for_namespace(client, &namespace(document, &kind, args)).await;
+        created = create(&api, document, args).await;
+    }
+    match created {
+        Ok(()) => Ok((kind, Outcome::Created)),
+        Err(error) => {
+            let failure = failed("create", &error);
+            Err(if is_missing_namespace(&error) {
+                failure.remedy("a node has its namespace once a SystemConfiguration names the node; create others with `warren apply`")
+            } else {
+                failure
+            })
+        }
+    }
+}
+
+/// The kind of a document; a CRD that an earlier document brought is looked for once more.
+async fn kind_of(client: &Client, kinds: &mut Kinds, document: &Document) -> Result<Kind, Failure> {
+    let types = document.object.types.clone().unwrap_or_default();
+    if kinds.of(&types.api_version, &types.kind).is_none() {
+        *kinds = Kinds::discover(client).await?;
+    }
+    kinds.of(&types.api_version, &types.kind).cloned().ok_or_else(|| {
+        Failure::new(
+            Exit::Usage,
+            format!("{}: the API serves no {} {}", document.place, types.api_version, types.kind),
+        )
+        .remedy("correct apiVersion and kind, or apply the CRD first")
+    })
+}
+
+fn namespace(document: &Document, kind: &Kind, args: &Apply) -> String {
+    if !kind.namespaced {
+        return String::new();
+    }
+    document.object.namespace().unwrap_or_else(|| args.files.namespace.clone())
+}
+
+async fn merge(
+    api: &Api<DynamicObject>,
+    document: &Document,
+    args: &Apply,
+) -> kube::Result<DynamicObject> {
+    let parameters = PatchParams {
+        dry_run: args.dry_run,
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
+    api.patch(
+        &document.object.name_any(),
+        &parameters,
+        &Patch::Merge(wanted(&document.object, false)),
+    )
+    .await
+}
+
+async fn create(api: &Api<DynamicObject>, document: &Document, args: &Apply) -> kube::Result<()> {
+    let parameters = PostParams { dry_run: args.dry_run, field_manager: None };
+    let object =
+        serde_json::from_value(wanted(&document.object, true)).map_err(kube::Error::SerdeError)?;
+    api.create(&parameters, &object).await.map(drop)
+}
+
+/// The document without what the server alone decides. A resourceVersion stays when changing: who keeps it in a file
+/// wants to change that version and no other.
+fn wanted(object: &DynamicObject, creating: bool) -> Value {
+    let mut object = object.clone();
+    let metadata = &mut object.metadata;
+    metadata.uid = None;
+    metadata.creation_timestamp = None;
+    metadata.deletion_timestamp = None;
+    metadata.generation = None;
+    metadata.managed_fields = None;
+    if creating {
+        metadata.resource_version = None;
+    }
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("status");
+    }
+    value
+}
+
+fn is_missing_namespace(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 && status.message.contains("namespaces"))
+}
+
+/// Returns when the namespace is there, or could not be seen in time.
+async fn wait_for_namespace(client: &Client, name: &str) {
+    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut seen = std::pin::pin!(watcher(api, only).applied_objects());
+    let _ = tokio::time::timeout(NAMESPACE_DEADLINE, seen.try_next()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_owned_fields_are_left_out() {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"x": "y"}},
+            "status": {"ready": true}, "data": {"k": "v"}
+        }))
+        .unwrap();
+        let created = wanted(&object, true);
+        assert_eq!(created["metadata"], json!({"name": "a", "labels": {"x": "y"}}));
+        assert_eq!(created["data"]["k"], "v");
+        assert!(created.get("status").is_none());
+        assert_eq!(wanted(&object, false)["metadata"]["resourceVersion"], "7");
+    }
+}

@@ -1,0 +1,118 @@
+//! Deletes, and waits for the end: an object with finalizers is gone only when everybody who holds it has cleaned up.
+
+use kube::api::DeleteParams;
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use super::wait::{Select, Target, until};
+use crate::args::{Condition, Delete};
+use crate::client::ServerArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::kinds::{Kind, Kinds};
+use crate::manifest;
+use crate::output::Output;
+
+/// One object to delete.
+#[derive(Clone, Debug)]
+struct Victim {
+    kind: Kind,
+    namespace: String,
+    name: String,
+}
+
+pub(crate) async fn run(
+    server: &ServerArgs,
+    args: &Delete,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let documents = manifest::read(&args.files)
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let client = server.client().await?;
+    let kinds = Kinds::discover(&client).await?;
+    let victims = if documents.is_empty() {
+        named(&kinds, args)?
+    } else {
+        of_documents(&kinds, &documents, args)?
+    };
+    let mut targets = Vec::new();
+    for victim in &victims {
+        targets.extend(delete(&client, victim, args, output).await?);
+    }
+    if args.wait && !targets.is_empty() {
+        until(&client, &targets, Condition::Deleted, args.timeout, output).await?;
+    }
+    if output.is_json() {
+        output.json(&json!({"deleted": targets.len(), "waited": args.wait}))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Deletes one object; returns what to wait for, if it was there.
+async fn delete(
+    client: &Client,
+    victim: &Victim,
+    args: &Delete,
+    output: Output,
+) -> Result<Option<Target>, Failure> {
+    let label = victim.kind.label(&victim.name);
+    let api = victim.kind.api(client, &victim.namespace);
+    let answer = match api.delete(&victim.name, &DeleteParams::default()).await {
+        Ok(answer) => answer,
+        Err(kube::Error::Api(status)) if status.code == 404 && args.ignore_not_found => {
+            return Ok(None);
+        }
+        Err(error) => return Err(Failure::api(format!("delete {label}"), &error)),
+    };
+    if !output.is_json() {
+        output.line(&format!("{label} deleted"))?;
+    }
+    // With finalizers the API answers with the object, without with a Status that names its uid.
+    let uid =
+        answer.either(|object| object.uid(), |status| status.details.map(|details| details.uid));
+    let namespace = victim.kind.namespaced.then(|| victim.namespace.clone());
+    let select = Select::Name { name: victim.name.clone(), uid: uid.filter(|uid| !uid.is_empty()) };
+    Ok(Some(Target { kind: victim.kind.clone(), namespace, select }))
+}
+
+fn named(kinds: &Kinds, args: &Delete) -> Result<Vec<Victim>, Failure> {
+    let usage =
+        || Failure::new(Exit::Usage, "say KIND NAME [NAME...], or KIND/NAME [KIND/NAME...]");
+    let (first, names) = args.objects.split_first().ok_or_else(usage)?;
+    let victim = |kind: &str, name: &str| {
+        let kind = kinds.named(kind)?.clone();
+        Ok(Victim { kind, namespace: args.namespace.clone(), name: name.to_owned() })
+    };
+    if !first.contains('/') {
+        if names.is_empty() {
+            return Err(usage());
+        }
+        return names.iter().map(|name| victim(first, name)).collect();
+    }
+    let slashed = |object: &String| {
+        let (kind, name) = object.split_once('/').ok_or_else(usage)?;
+        victim(kind, name)
+    };
+    args.objects.iter().map(slashed).collect()
+}
+
+/// The objects of files, last first: what was made on top of something goes before it.
+fn of_documents(
+    kinds: &Kinds,
+    documents: &[manifest::Document],
+    args: &Delete,
+) -> Result<Vec<Victim>, Failure> {
+    let victim = |document: &manifest::Document| {
+        let types = document.object.types.clone().unwrap_or_default();
+        let kind = kinds.of(&types.api_version, &types.kind).cloned().ok_or_else(|| {
+            let what = format!(
+                "{}: the API serves no {} {}",
+                document.place, types.api_version, types.kind
+            );
+            Failure::new(Exit::Usage, what)
+        })?;
+        let namespace = document.object.namespace().unwrap_or_else(|| args.namespace.clone());
+        Ok(Victim { kind, namespace, name: document.object.name_any() })
+    };
+    documents.iter().rev().map(victim).collect()
+}

@@ -1,0 +1,160 @@
+//! Every mount of every node, one line each.
+
+use api::client_mount::ClientMountInfo;
+use api::names::label;
+use api::{ClientMount, RabbitLabels};
+use kube::api::{Api, ListParams};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+
+use crate::args::Mounts;
+use crate::client::ServerArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+
+const HEADER: [&str; 8] = ["NODE", "OBJECT", "PATH", "TYPE", "DESIRED", "STATE", "READY", "ERROR"];
+const PAGE: u32 = 500;
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Mount {
+    node: String,
+    object: String,
+    workflow: String,
+    path: String,
+    #[serde(rename = "type")]
+    kind: String,
+    desired: String,
+    state: String,
+    ready: bool,
+    deleting: bool,
+    error: String,
+}
+
+pub(crate) async fn run(
+    server: &ServerArgs,
+    args: &Mounts,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let client = server.client().await?;
+    let mut mounts = Vec::new();
+    if args.node.is_empty() {
+        mounts.extend(list(&Api::all(client), args).await?);
+    } else {
+        for node in &args.node {
+            mounts.extend(list(&Api::namespaced(client.clone(), node), args).await?);
+        }
+    }
+    if output.is_json() {
+        output.json(&mounts)?;
+    } else if mounts.is_empty() {
+        output.note("no mounts");
+    } else {
+        let rows: Vec<_> = mounts.iter().map(row).collect();
+        output.table(&HEADER.map(str::to_owned), &rows)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(api: &Api<ClientMount>, args: &Mounts) -> Result<Vec<Mount>, Failure> {
+    let mut parameters = ListParams::default().limit(PAGE);
+    parameters.label_selector =
+        args.workflow.as_ref().map(|name| format!("{}={name}", label::WORKFLOW_NAME));
+    let mut mounts = Vec::new();
+    loop {
+        let page = api
+            .list(&parameters)
+            .await
+            .map_err(|error| Failure::api("list ClientMounts", &error))?;
+        mounts.extend(page.items.iter().flat_map(of));
+        parameters.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if parameters.continue_token.is_none() {
+            return Ok(mounts);
+        }
+    }
+}
+
+fn of(object: &ClientMount) -> Vec<Mount> {
+    let status = object.status.as_ref();
+    let error = status.and_then(|status| status.error.as_ref());
+    let error = error.map(|error| {
+        let told = error.user_message.as_deref().filter(|message| !message.is_empty());
+        format!("{}: {}", error.severity, told.unwrap_or(&error.debug_message))
+    });
+    let one = |(index, mount): (usize, &ClientMountInfo)| {
+        let reported = status.and_then(|status| status.mounts.get(index));
+        Mount {
+            node: object.namespace().unwrap_or_default(),
+            object: object.name_any(),
+            workflow: object
+                .workflow()
+                .map(|workflow| workflow.name.to_owned())
+                .unwrap_or_default(),
+            path: mount.mount_path.clone(),
+            kind: mount.kind.to_string(),
+            desired: object.spec.desired_state.to_string(),
+            state: reported.map(|reported| reported.state.to_string()).unwrap_or_default(),
+            ready: reported.is_some_and(|reported| reported.ready),
+            deleting: object.meta().deletion_timestamp.is_some(),
+            error: error.clone().unwrap_or_default(),
+        }
+    };
+    object.spec.mounts.iter().enumerate().map(one).collect()
+}
+
+fn row(mount: &Mount) -> Vec<String> {
+    let desired = if mount.deleting { "deleted".to_owned() } else { mount.desired.clone() };
+    vec![
+        mount.node.clone(),
+        mount.object.clone(),
+        mount.path.clone(),
+        mount.kind.clone(),
+        desired,
+        mount.state.clone(),
+        mount.ready.to_string(),
+        mount.error.clone(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_mount_is_a_line_with_its_own_state() {
+        let mount = |path: &str| {
+            json!({"mountPath": path, "setPermissions": false, "options": "", "type": "none", "targetType": "file",
+                   "device": {"type": "lvm"}})
+        };
+        let object: ClientMount = serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "compute-1", "labels": {
+                "dataworkflowservices.github.io/workflow.name": "w",
+                "dataworkflowservices.github.io/workflow.namespace": "default",
+                "dataworkflowservices.github.io/workflow.uid": "u"}},
+            "spec": {"node": "compute-1", "desiredState": "mounted", "mounts": [mount("/mnt/nnf/x"), mount("/mnt/nnf/y")]},
+            "status": {"allReady": false, "mounts": [{"state": "mounted", "ready": true}, {"state": "mounted", "ready": false}],
+                       "error": {"debugMessage": "d", "userMessage": "u", "type": "Internal", "severity": "Major"}}
+        }))
+        .unwrap();
+        let mounts = of(&object);
+        assert_eq!(mounts.len(), 2);
+        assert_eq!(mounts[0].workflow, "w");
+        assert_eq!(
+            row(&mounts[1]),
+            ["compute-1", "a", "/mnt/nnf/y", "none", "mounted", "mounted", "false", "Major: u"]
+        );
+    }
+
+    #[test]
+    fn an_object_nobody_took_up_has_no_state() {
+        let object: ClientMount = serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"node": "n", "desiredState": "unmounted", "mounts": [{"mountPath": "/m", "setPermissions": false,
+                "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}}]}
+        }))
+        .unwrap();
+        assert_eq!(row(&of(&object)[0])[4..], ["unmounted", "", "false", ""]);
+    }
+}

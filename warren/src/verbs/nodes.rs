@@ -1,0 +1,162 @@
+//! Every node, as the coordinator knows it.
+
+use jiff::Timestamp;
+use proto::v1::cluster_client::ClusterClient;
+use proto::v1::health::State;
+use proto::v1::{Health, ListNodesRequest, ListNodesResponse, NodeRecord, Role};
+use serde_json::{Value, json};
+
+use crate::client::CoordinatorArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+
+const HEADER: [&str; 8] =
+    ["NODE", "ROLE", "RABBIT", "INDEX", "CONNECTED", "SINCE", "HEALTH", "MESSAGE"];
+
+pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
+    let channel = coordinator.channel().await?;
+    let answer =
+        ClusterClient::new(channel).list_nodes(ListNodesRequest {}).await.map_err(|status| {
+            let exit = if status.code() == tonic::Code::Unavailable {
+                Exit::Unreachable
+            } else {
+                Exit::Failed
+            };
+            Failure::new(exit, format!("ask the coordinator for its nodes: {}", status.message()))
+        })?;
+    let answer = answer.into_inner();
+    if output.is_json() {
+        output.json(&json(&answer))?;
+        return Ok(Exit::Done);
+    }
+    for gap in &answer.gaps {
+        output.note(&format!("incomplete: {gap}"));
+    }
+    if answer.nodes.is_empty() {
+        output.note("no nodes: none is configured, and none has connected");
+        return Ok(Exit::Done);
+    }
+    let now = Timestamp::now().as_second();
+    let rows: Vec<_> = answer.nodes.iter().map(|record| row(record, now)).collect();
+    output.table(&HEADER.map(str::to_owned), &rows)?;
+    Ok(Exit::Done)
+}
+
+fn row(record: &NodeRecord, now: i64) -> Vec<String> {
+    let since = if record.since == 0 { String::new() } else { age(now - record.since) };
+    vec![
+        record.node.clone(),
+        role(record).to_owned(),
+        record.rabbit.clone(),
+        record.index.map(|index| index.to_string()).unwrap_or_default(),
+        if record.connected { "yes" } else { "no" }.to_owned(),
+        since,
+        health(record).to_owned(),
+        message(record),
+    ]
+}
+
+fn role(record: &NodeRecord) -> &'static str {
+    match record.role() {
+        Role::Compute => "compute",
+        Role::Rabbit => "rabbit",
+        Role::Unspecified => "",
+    }
+}
+
+/// A node that is not connected has no health now, whatever it said before.
+fn health(record: &NodeRecord) -> &'static str {
+    let Some(health) = record.health.as_ref().filter(|_| record.connected) else {
+        return "unknown";
+    };
+    match health.state() {
+        State::Ok => "ok",
+        State::Warning => "warning",
+        State::Critical => "critical",
+        State::Unspecified => "unknown",
+    }
+}
+
+fn message(record: &NodeRecord) -> String {
+    let health = record.health.clone().unwrap_or_default();
+    let Health { message, capacity_total, capacity_allocated, .. } = health;
+    if message.is_empty() && capacity_total > 0 {
+        return format!("{} of {} allocated", bytes(capacity_allocated), bytes(capacity_total));
+    }
+    message
+}
+
+/// Bytes as people read them, in binary units.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut unit = 0;
+    let mut rest = count;
+    while rest >= 10 * 1024 && unit + 1 < UNITS.len() {
+        rest /= 1024;
+        unit += 1;
+    }
+    format!("{rest} {}", UNITS.get(unit).copied().unwrap_or_default())
+}
+
+/// Seconds as kubectl shows ages.
+fn age(seconds: i64) -> String {
+    match seconds.max(0) {
+        seconds @ 0..=119 => format!("{seconds}s"),
+        seconds @ 120..=7199 => format!("{}m", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn json(answer: &ListNodesResponse) -> Value {
+    let nodes: Vec<Value> = answer
+        .nodes
+        .iter()
+        .map(|record| {
+            let told = record.health.clone().unwrap_or_default();
+            json!({
+                "node": record.node, "role": role(record), "rabbit": record.rabbit, "index": record.index,
+                "connected": record.connected, "since": record.since, "version": record.version,
+                "bootId": record.boot_id, "epoch": record.epoch, "health": health(record), "message": told.message,
+                "capacityBytes": told.capacity_total, "capacityAllocatedBytes": told.capacity_allocated,
+            })
+        })
+        .collect();
+    json!({"nodes": nodes, "gaps": answer.gaps})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_of_a_lost_node_is_unknown() {
+        let health = Health { state: State::Ok.into(), ..Health::default() };
+        let mut record = NodeRecord {
+            node: "n".to_owned(),
+            health: Some(health),
+            connected: true,
+            ..NodeRecord::default()
+        };
+        assert_eq!(row(&record, 0)[6], "ok");
+        record.connected = false;
+        assert_eq!(row(&record, 0)[6], "unknown");
+    }
+
+    #[test]
+    fn capacity_is_told_when_nothing_is_wrong() {
+        let health =
+            Health { capacity_total: 36 << 40, capacity_allocated: 512 << 30, ..Health::default() };
+        let record = NodeRecord { health: Some(health), ..NodeRecord::default() };
+        assert_eq!(message(&record), "512 GiB of 36 TiB allocated");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        let ages = [(-5, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_800, "2d")];
+        for (seconds, text) in ages {
+            assert_eq!(age(seconds), text);
+        }
+    }
+}

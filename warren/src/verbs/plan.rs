@@ -1,0 +1,106 @@
+//! Asks this node's agent what it would do. The agent looks at the node and plans; nothing is changed.
+
+use api::names::ProfileRef;
+use api::{ClientMount, NnfStorageProfile, RabbitLabels};
+use kube::api::{Api, DynamicObject};
+use kube::{Resource, ResourceExt};
+use proto::v1::PlanRequest;
+use proto::v1::node_client::NodeClient;
+use serde_json::json;
+
+use crate::args::Plan;
+use crate::client::{ServerArgs, channel_over_unix};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::manifest::{self, Document};
+use crate::output::Output;
+
+const REMEDY: &str = "is the agent of this node running? Start it with `systemctl start clientmount-agent`, or name its socket with --agent";
+
+pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Result<Exit, Failure> {
+    let documents = manifest::read(&args.files.files)
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let mounts: Vec<&Document> =
+        documents.iter().filter(|document| is::<ClientMount>(document)).collect();
+    if mounts.is_empty() {
+        return Err(Failure::new(Exit::Usage, "the files hold no ClientMount")
+            .remedy("only ClientMounts can be planned"));
+    }
+    let mut agent = NodeClient::new(channel_over_unix(&args.agent, REMEDY).await?);
+    let mut results = Vec::new();
+    let mut exit = Exit::Done;
+    for mount in mounts {
+        let profile = profile(server, &documents, mount).await?;
+        let mut object = mount.object.clone();
+        object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
+        let request = PlanRequest { client_mount: bytes(&object), profile };
+        let answer = agent.plan(request).await.map_err(|status| {
+            Failure::new(Exit::NodeFault, format!("{}: {}", mount.place, status.message()))
+        })?;
+        let plan = answer.into_inner();
+        if !plan.rejection.is_empty() {
+            exit = Exit::Usage;
+        }
+        if output.is_json() {
+            results.push(json!({"object": object.name_any(), "steps": plan.steps, "rejection": plan.rejection}));
+        } else {
+            show(output, &object.name_any(), &plan.steps, &plan.rejection)?;
+        }
+    }
+    if output.is_json() {
+        output.json(&results)?;
+    }
+    Ok(exit)
+}
+
+fn show(output: Output, name: &str, steps: &[String], rejection: &str) -> Result<(), Failure> {
+    if !rejection.is_empty() {
+        return output.line(&format!("clientmount/{name}: refused: {rejection}"));
+    }
+    if steps.is_empty() {
+        return output.line(&format!("clientmount/{name}: nothing to do"));
+    }
+    output.line(&format!("clientmount/{name}:"))?;
+    for (index, step) in steps.iter().enumerate() {
+        output.line(&format!("  {}. {step}", index + 1))?;
+    }
+    Ok(())
+}
+
+/// The pinned profile: from the files, else from the API; empty when it does not exist, which the agent then says.
+async fn profile(
+    server: &ServerArgs,
+    documents: &[Document],
+    mount: &Document,
+) -> Result<Vec<u8>, Failure> {
+    let Some(ProfileRef { name, namespace }) = mount.object.pinned_profile() else {
+        return Ok(Vec::new());
+    };
+    let wanted = |document: &&Document| {
+        is::<NnfStorageProfile>(document)
+            && document.object.name_any() == name
+            && document.object.namespace().as_deref().unwrap_or("default") == namespace
+    };
+    if let Some(document) = documents.iter().find(wanted) {
+        return Ok(bytes(&document.object));
+    }
+    let resource = kube::api::ApiResource::erase::<NnfStorageProfile>(&());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(server.client().await?, namespace, &resource);
+    let found = api
+        .get_opt(name)
+        .await
+        .map_err(|error| Failure::api(format!("get the profile {namespace}/{name}"), &error))?;
+    Ok(found.map(|profile| bytes(&profile)).unwrap_or_default())
+}
+
+fn is<K: Resource<DynamicType = ()>>(document: &Document) -> bool {
+    let types = document.object.types.as_ref();
+    types
+        .is_some_and(|types| types.kind == K::kind(&()) && types.api_version == K::api_version(&()))
+}
+
+/// An object that was parsed from JSON or YAML is JSON.
+fn bytes(object: &DynamicObject) -> Vec<u8> {
+    serde_json::to_vec(object).unwrap_or_default()
+}

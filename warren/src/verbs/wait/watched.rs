@@ -1,0 +1,174 @@
+//! What is known of the objects of one target. Pure but for the clock it is told.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+
+use super::judge::{Verdict, judge};
+use super::{Select, Target};
+use crate::args::Condition;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// The objects of one target, each with its verdict.
+#[derive(Debug)]
+pub(super) struct Watched {
+    target: Target,
+    condition: Condition,
+    objects: BTreeMap<String, Verdict>,
+    /// A list on its way in.
+    incoming: Option<BTreeMap<String, Verdict>>,
+    listed: bool,
+    /// How many objects were there and are gone.
+    gone: usize,
+    fatal_since: Option<Instant>,
+}
+
+impl Watched {
+    pub(super) fn new(target: Target, condition: Condition) -> Self {
+        let objects = BTreeMap::new();
+        Self {
+            target,
+            condition,
+            objects,
+            incoming: None,
+            listed: false,
+            gone: 0,
+            fatal_since: None,
+        }
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Takes an event in; returns news for people.
+    pub(super) fn take(&mut self, event: Event<DynamicObject>, now: Instant) -> Vec<String> {
+        let before = self.objects.clone();
+        match event {
+            Event::Apply(object) => self.apply(&object),
+            Event::Delete(object) => {
+                self.objects.remove(&key(&object));
+            }
+            Event::Init => self.incoming = Some(BTreeMap::new()),
+            Event::InitApply(object) => {
+                if !self.is_other(&object)
+                    && let Some(incoming) = &mut self.incoming
+                {
+                    incoming.insert(key(&object), judge(&object, self.condition));
+                }
+            }
+            Event::InitDone => {
+                self.objects = self.incoming.take().unwrap_or_default();
+                self.listed = true;
+            }
+        }
+        self.gone += before.keys().filter(|name| !self.objects.contains_key(*name)).count();
+        let fatal = self.objects.values().any(|verdict| matches!(verdict, Verdict::Fatal(_)));
+        self.fatal_since = fatal.then(|| self.fatal_since.unwrap_or(now));
+        self.news(&before)
+    }
+
+    /// Whether the condition holds for all. What is gone is deleted, and unmounted too; but what was never there is not
+    /// mounted yet.
+    pub(super) fn is_met(&self) -> bool {
+        let may_be_absent = matches!(self.condition, Condition::Deleted | Condition::Unmounted);
+        self.listed
+            && (may_be_absent || !self.objects.is_empty())
+            && self.objects.values().all(|verdict| *verdict == Verdict::Met)
+    }
+
+    /// How many objects were waited for.
+    pub(super) fn count(&self) -> usize {
+        self.objects.len() + self.gone
+    }
+
+    /// Since when an object says that it waits for a change, and what it says.
+    pub(super) fn fatal(&self) -> Option<(Instant, Failure)> {
+        let since = self.fatal_since?;
+        let (name, why) = self.objects.iter().find_map(|(name, verdict)| match verdict {
+            Verdict::Fatal(why) => Some((name, why)),
+            Verdict::Met | Verdict::Pending(_) => None,
+        })?;
+        let exit = match self.target.kind.resource.kind.as_str() {
+            "ClientMount" => Exit::NodeFault,
+            kind if kind.starts_with("Nnf") || kind == "Storage" => Exit::StorageFault,
+            _ => Exit::Failed,
+        };
+        Some((since, Failure::new(exit, format!("{}: {why}", self.label(name)))))
+    }
+
+    /// Each object that is not there yet, and why.
+    pub(super) fn missing(&self) -> Vec<String> {
+        if !self.listed {
+            return vec![format!("{}: not listed yet", self.subject())];
+        }
+        if self.objects.is_empty() && !self.is_met() {
+            return vec![format!("{}: does not exist", self.subject())];
+        }
+        let unmet = |(name, verdict): (&String, &Verdict)| match verdict {
+            Verdict::Met => None,
+            Verdict::Pending(why) | Verdict::Fatal(why) => {
+                Some(format!("{}: {why}", self.label(name)))
+            }
+        };
+        self.objects.iter().filter_map(unmet).collect()
+    }
+
+    fn apply(&mut self, object: &DynamicObject) {
+        if self.is_other(object) {
+            self.objects.remove(&key(object));
+        } else {
+            self.objects.insert(key(object), judge(object, self.condition));
+        }
+    }
+
+    /// A namesake made later.
+    fn is_other(&self, object: &DynamicObject) -> bool {
+        match &self.target.select {
+            Select::Name { uid: Some(uid), .. } => object.metadata.uid.as_ref() != Some(uid),
+            Select::Name { uid: None, .. } | Select::Labels(_) => false,
+        }
+    }
+
+    fn news(&self, before: &BTreeMap<String, Verdict>) -> Vec<String> {
+        let changed =
+            self.objects.iter().filter(|(name, verdict)| before.get(*name) != Some(verdict));
+        let changed = changed.map(|(name, verdict)| match verdict {
+            Verdict::Met => format!("{}: done", self.label(name)),
+            Verdict::Pending(why) | Verdict::Fatal(why) => format!("{}: {why}", self.label(name)),
+        });
+        let gone = before.keys().filter(|name| !self.objects.contains_key(*name));
+        changed.chain(gone.map(|name| format!("{}: gone", self.label(name)))).collect()
+    }
+
+    fn subject(&self) -> String {
+        match &self.target.select {
+            Select::Name { name, .. } => self.target.kind.label(name),
+            Select::Labels(labels) => format!("{} with {labels}", self.target.kind.resource.plural),
+        }
+    }
+
+    fn label(&self, name: &str) -> String {
+        format!("{} {name}", self.target.kind.resource.kind.to_lowercase())
+    }
+}
+
+/// Namespace and name, as people read it.
+fn key(object: &DynamicObject) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "fixtures read better as literals")]
+mod tests;

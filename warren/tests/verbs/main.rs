@@ -1,0 +1,11 @@
+//! The real binary against a real coordinator.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod box_of_one;
+mod interrupted;
+mod planning;
+mod reading;
+mod usage;
+mod waiting;
+mod writing;
