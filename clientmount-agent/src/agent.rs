@@ -96,7 +96,7 @@ impl Agent {
                 },
                 Some(back) = self.workers.join_next() => match back {
                     Ok(back) => self.back(back, Instant::now()),
-                    Err(error) => log::error!(error:% = error; "a worker died: {error}"),
+                    Err(error) => log::error!("a worker died: {error}"),
                 },
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
@@ -207,7 +207,7 @@ impl Agent {
                 let name = self.objects.name(uid);
                 // A retry that fails as before was told before.
                 if self.failing.insert(uid.to_owned(), text.clone()).as_ref() != Some(&text) {
-                    log::warn!(object = name.as_str(), error = text.as_str(); "ClientMount {name}: {text}");
+                    log::warn!(object = name.as_str(); "ClientMount {name}: {text}");
                 }
             }
             None => drop(self.failing.remove(uid)),
@@ -231,7 +231,7 @@ impl Agent {
             Err(failure) => {
                 let text = failure.debug;
                 if self.sweep.failed(&text, now, jitter()) {
-                    log::warn!(error = text.as_str(); "unwanted mounts remain: {text}");
+                    log::warn!("unwanted mounts remain: {text}");
                 }
             }
         }

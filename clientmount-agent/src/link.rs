@@ -2,7 +2,7 @@
 //!
 //! While nothing changes nothing is sent and no timer runs; a dead peer is noticed by the kernel's TCP keepalive.
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use crate::{
-    error::{back_off, chain, jitter},
+    error::{back_off, jitter},
     outbox::Outbox,
 };
 
@@ -38,7 +38,7 @@ pub enum LinkEvent {
 }
 
 /// A ClientMount of 3 MiB with its profile fits.
-const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
+pub(crate) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// For connecting, and for the coordinator's first word.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
@@ -80,7 +80,9 @@ pub async fn run(
                 }
                 // Once per reason: a coordinator that is away for a night must not fill every node's journal.
                 if told != why {
-                    log::warn!(coordinator:% = endpoint.uri(), error = why.as_str(); "no connection to the coordinator: {why}");
+                    log::warn!(
+                        "no connection to the coordinator, everything stays as it is: {why}"
+                    );
                     told = why;
                 }
                 if welcomed && events.send(LinkEvent::Down).await.is_err() {
@@ -140,7 +142,10 @@ async fn open(
 ) -> Result<Streaming<ToNode>, End> {
     let channel: Channel = match endpoint.connect().await {
         Ok(channel) => channel,
-        Err(error) => return Err(End::Lost { why: chain(&error), welcomed: false }),
+        Err(error) => {
+            let why = format!("connect: {}: is it running where --coordinator says?", root(&error));
+            return Err(End::Lost { why, welcomed: false });
+        }
     };
     let mut client = NodeLinkClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
     let messages = messages(hello.clone(), Arc::clone(outbox), connection);
@@ -153,6 +158,15 @@ async fn open(
             welcomed: false,
         }),
     }
+}
+
+/// The innermost cause: each layer of the transport repeats the one beneath.
+fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut error = error;
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error
 }
 
 fn messages(
@@ -181,6 +195,10 @@ fn end(status: &Status, welcomed: bool) -> End {
     match status.code() {
         // A newer agent of this node took over, or was there before this one came.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
+        // Not the coordinator's words but the transport's.
+        Code::Unknown | Code::Unavailable => {
+            End::Lost { why: format!("the connection broke: {}", status.message()), welcomed }
+        }
         _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), welcomed },
     }
 }

@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status, transport::Server};
 
 use crate::{
     desired::{MountUnits, ObjectError, desired, no_references},
+    link::LARGEST_MESSAGE,
     outbox::Outbox,
     reconcile,
     site::Site,
@@ -76,10 +77,10 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 /// Serves until the process ends.
 pub async fn serve(listener: UnixListener, service: NodeService) {
     let served = Server::builder()
-        .add_service(NodeServer::new(service))
+        .add_service(NodeServer::new(service).max_decoding_message_size(LARGEST_MESSAGE))
         .serve_with_incoming(UnixListenerStream::new(listener));
     if let Err(error) = served.await {
-        log::error!(error:% = crate::error::chain(&error); "the node's socket is served no more");
+        log::error!("the node's socket is served no more: {}", crate::error::chain(&error));
     }
 }
 

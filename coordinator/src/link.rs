@@ -155,7 +155,9 @@ fn rejected_hello(rejected: &RejectedHello) -> Status {
         RejectedHello::NoName | RejectedHello::NoRole { .. } => {
             Status::invalid_argument(rejected.to_string())
         }
-        RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
+        RejectedHello::Older { .. } | RejectedHello::WrongRole { .. } => {
+            Status::failed_precondition(rejected.to_string())
+        }
     }
 }
 

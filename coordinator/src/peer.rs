@@ -68,7 +68,12 @@ impl Peer {
 
 /// Whether a process that connected to a unix socket may use it: root and our own user may (SO_PEERCRED, unix(7)).
 pub(crate) fn may_connect(stream: &UnixStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == Uid::effective().as_raw())
+    let Ok(peer) = stream.peer_cred() else { return false };
+    let may = peer.uid() == 0 || peer.uid() == Uid::effective().as_raw();
+    if !may {
+        log::warn!(uid = peer.uid(), pid:? = peer.pid(); "close the connection of a user without access");
+    }
+    may
 }
 
 /// Common name and DNS names of a certificate in DER.

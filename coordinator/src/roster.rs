@@ -49,8 +49,14 @@ pub(crate) enum RejectedHello {
     #[error("hello of {node} has no role: this agent is not of this version of Warren")]
     NoRole { node: String },
     #[error(
+        "{node} is a {configured} by the SystemConfiguration, but this agent is for a {said}: \
+         run the other agent there, or correct the SystemConfiguration"
+    )]
+    WrongRole { node: String, configured: &'static str, said: &'static str },
+    #[error(
         "a newer agent speaks for node {node} (boot {boot}, booted at {booted_at}, started {started_at} ns after boot): \
-         stop this agent, or give it a name of its own with --node"
+         stop this agent, or give it a name of its own with --node; if the node's clock was wrong when it booted, \
+         restart the coordinator"
     )]
     Older { node: String, boot: String, booted_at: u64, started_at: u64 },
 }
@@ -67,6 +73,7 @@ impl Roster {
         if hello.role() == v1::Role::Unspecified {
             return Err(RejectedHello::NoRole { node: hello.node });
         }
+        self.check_role(&hello)?;
         if let Some(session) = self.sessions.get(&hello.node)
             && older(&hello, &session.hello)
         {
@@ -156,6 +163,17 @@ impl Roster {
         self.places.is_none().then_some(
             "SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a place",
         )
+    }
+
+    /// Two kinds of agent acting on one node's ClientMounts would undo each other's work.
+    fn check_role(&self, hello: &Hello) -> Result<(), RejectedHello> {
+        let rabbit = hello.role() == v1::Role::Rabbit;
+        let (configured, said) = match self.place(&hello.node).flatten() {
+            Some(Place::Rabbit) if !rabbit => ("rabbit", "compute"),
+            Some(Place::Compute { .. } | Place::External) if rabbit => ("compute", "rabbit"),
+            Some(Place::Rabbit | Place::Compute { .. } | Place::External) | None => return Ok(()),
+        };
+        Err(RejectedHello::WrongRole { node: hello.node.clone(), configured, said })
     }
 
     fn record(&self, name: &str) -> NodeRecord {

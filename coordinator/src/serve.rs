@@ -22,6 +22,10 @@ use crate::peer::may_connect;
 
 /// A dead node's connection is found out by the kernel. Nothing of ours wakes a living one.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+/// And how fast, once it does not answer.
+const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
+/// An API object has at most 3 MiB, and a message holds two.
+const LARGEST_MESSAGE: usize = 8 << 20;
 
 /// Why gRPC cannot be served.
 #[derive(Debug, Error)]
@@ -115,7 +119,9 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = TcpIncoming::from(listener.listener)
             .with_nodelay(Some(true))
-            .with_keepalive(Some(KEEPALIVE));
+            .with_keepalive(Some(KEEPALIVE))
+            .with_keepalive_interval(Some(KEEPALIVE_PROBES.0))
+            .with_keepalive_retries(Some(KEEPALIVE_PROBES.1));
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
         self.on(server)
             .await?
@@ -134,7 +140,7 @@ impl Services {
             .build_v1()
             .map_err(ServeError::Reflection)?;
         Ok(server
-            .add_service(NodeLinkServer::new(self.link))
+            .add_service(NodeLinkServer::new(self.link).max_decoding_message_size(LARGEST_MESSAGE))
             .add_service(ClusterServer::new(self.machine))
             .add_service(health_service)
             .add_service(reflection))

@@ -25,6 +25,7 @@ mod credentials;
 mod events;
 mod form;
 mod garbage;
+mod metadata;
 mod names;
 mod object;
 mod openapi;

@@ -284,6 +284,17 @@ impl Status {
         Self::new(503, "ServiceUnavailable", message)
     }
 
+    /// The client has seen a later state than this server has, which was restored from an older copy. Clients know the cause
+    /// and list anew.
+    pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
+        Self::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {asked}, current: {current}"),
+        )
+        .with_cause("ResourceVersionTooLarge", "Too large resource version")
+    }
+
     pub(crate) fn out_of_space(message: impl fmt::Display) -> Self {
         Self::new(507, "InsufficientStorage", format!("the change could not be stored: {message}"))
     }

@@ -4,6 +4,7 @@
 
 mod batch;
 mod disk;
+mod load;
 mod log;
 mod writer;
 

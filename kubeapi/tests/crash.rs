@@ -33,7 +33,9 @@ async fn server() {
     let directory = PathBuf::from(directory);
     let socket = directory.join("socket");
     drop(std::fs::remove_file(&socket));
-    let api = Api::open(Config::new(directory.join("store"))).unwrap();
+    // A log so short that crashes hit its trimming too.
+    let config = Config { history: 200, ..Config::new(directory.join("store")) };
+    let api = Api::open(config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     #[expect(clippy::print_stdout, reason = "tells the parent that the socket is there")]
     {

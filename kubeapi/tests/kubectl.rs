@@ -151,6 +151,32 @@ async fn kubectl_works_on_our_kinds() {
         .await;
     assert!(!unknown.ok && unknown.err.contains("unknown field \"spec.cuont\""), "{}", unknown.err);
 
+    let applied = cluster.kubectl(&["apply", "--server-side", "-f", "-"], &manifest(3)).await;
+    assert!(
+        !applied.ok && applied.err.contains("does not implement server-side apply"),
+        "{}",
+        applied.err
+    );
+    let status = r#"{"status":{"ready":true}}"#;
+    cluster
+        .ok(&["patch", "wd", "w1", "--subresource=status", "--type=merge", "-p", status], "")
+        .await;
+    cluster
+        .ok(&["wait", "--for=jsonpath={.status.ready}=true", "wd/w1", "--timeout=20s"], "")
+        .await;
+    let operation = r#"[{"op":"replace","path":"/spec/count","value":6}]"#;
+    cluster.ok(&["patch", "wd", "w1", "--type=json", "-p", operation], "").await;
+    let whole = cluster.ok(&["get", "wd", "w1", "-o", "yaml"], "").await;
+    cluster.ok(&["replace", "-f", "-"], &whole.replace("count: 6", "count: 8")).await;
+    let stale = cluster.kubectl(&["replace", "-f", "-"], &whole).await;
+    assert!(!stale.ok && stale.err.contains("the object has been modified"), "{}", stale.err);
+    assert!(
+        cluster
+            .ok(&["apply", "--dry-run=server", "-f", "-"], &manifest(9))
+            .await
+            .contains("server dry run")
+    );
+
     assert!(cluster.ok(&["delete", "widget", "w1", "--timeout=20s"], "").await.contains("deleted"));
     assert!(cluster.kubectl(&["get", "wd", "w1"], "").await.err.contains("NotFound"));
     cluster.end().await;

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     block_storage, client_mount,
-    client_mount::reconcile::{Work, prepare, units},
+    client_mount::reconcile::{prepare, prepare_for},
     health::Board,
     node, node_storage,
     pass::{Context, Pass},
@@ -43,6 +43,9 @@ pub struct Agent {
     handled: BTreeMap<Key, Fingerprint>,
     /// What an object looked like when it was last brought to what it asks for.
     settled: BTreeMap<Key, Fingerprint>,
+    /// ClientMounts that were there at the start, with the block storages that are to be looked at before them: after a
+    /// reboot those bring the devices back, and without them a mount would fail for nothing.
+    after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// Woken by something else than their own object while they were being worked on.
     again: BTreeSet<Key>,
 }
@@ -61,6 +64,7 @@ impl Agent {
             passes: JoinSet::new(),
             handled: BTreeMap::new(),
             settled: BTreeMap::new(),
+            after_blocks: BTreeMap::new(),
             again: BTreeSet::new(),
         }
     }
@@ -141,7 +145,29 @@ impl Agent {
             }
         }
         for key in self.world.everything() {
-            self.queue.wake(key);
+            match &key {
+                Key::ClientMount(name) if !self.world.blocks_under(name).is_empty() => {
+                    self.after_blocks.insert(name.clone(), self.world.blocks_under(name));
+                }
+                _ => self.queue.wake(key),
+            }
+        }
+    }
+
+    /// A block storage was looked at: mounts that waited for that alone are next.
+    fn looked_at_block(&mut self, name: &str) {
+        for blocks in self.after_blocks.values_mut() {
+            blocks.remove(name);
+        }
+        let free: Vec<String> = self
+            .after_blocks
+            .iter()
+            .filter(|(_, blocks)| blocks.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        for mount in free {
+            self.after_blocks.remove(&mount);
+            self.related(Key::ClientMount(mount));
         }
     }
 
@@ -173,6 +199,9 @@ impl Agent {
             self.settled.remove(key);
             self.handled.remove(key);
             self.queue.finished(key, Retry::OnChange, Instant::now());
+            if let Key::BlockStorage(name) = key {
+                self.looked_at_block(name);
+            }
         }
     }
 
@@ -246,10 +275,18 @@ impl Agent {
 
     fn start_vanished(&mut self, uid: &str) -> Option<()> {
         let object = Arc::clone(self.world.vanished(uid)?);
-        let work = match units(&object, Goal::Unmounted, &self.world, &self.context.site) {
-            Ok(units) => Work::Units(units),
-            Err(failure) => Work::Refuse(Goal::Unmounted, failure),
-        };
+        if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
+            // The pass that runs may be the one that let it go; its end brings us back if anything is left.
+            return None;
+        }
+        let (work, moved) = prepare_for(
+            &object,
+            Goal::Unmounted,
+            &self.world,
+            &self.context.site,
+            &mut self.claims,
+        );
+        self.wake_claimants(&moved);
         let context = Arc::clone(&self.context);
         self.spawn(Key::Vanished(uid.to_owned()), async move {
             let mut pass = Pass::default();
@@ -294,6 +331,14 @@ impl Agent {
         }
         for woken in pass.wakes {
             self.related(woken);
+        }
+        if let Key::BlockStorage(name) = &key {
+            self.looked_at_block(name);
+        }
+        if let Key::ClientMount(name) = &key {
+            for uid in self.world.vanished_under(name) {
+                self.related(Key::Vanished(uid));
+            }
         }
         match handled.filter(|_| pass.done && !self.again.contains(&key)) {
             Some(print) => drop(self.settled.insert(key.clone(), print)),

@@ -16,7 +16,7 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::Body,
-    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use thiserror::Error;
 use tokio::net::UnixStream;
@@ -27,9 +27,9 @@ use tower::{Service, ServiceExt};
 pub enum Address {
     /// `unix://<path>`
     Unix(PathBuf),
-    /// `kubeconfig:<path>`
-    Kubeconfig(PathBuf),
-    /// `in-cluster`: the pod's service account, or else the user's kubeconfig.
+    /// `kubeconfig:<path>`, or `kubeconfig`: the one that `$KUBECONFIG` names, or else `~/.kube/config`.
+    Kubeconfig(Option<PathBuf>),
+    /// `in-cluster`: the pod's service account.
     InCluster,
 }
 
@@ -47,10 +47,12 @@ impl FromStr for Address {
         let absolute = |path: &str| Path::new(path).is_absolute().then(|| PathBuf::from(path));
         let address = if text == "in-cluster" {
             Some(Self::InCluster)
+        } else if text == "kubeconfig" {
+            Some(Self::Kubeconfig(None))
         } else if let Some(path) = text.strip_prefix("unix://") {
             absolute(path).map(Self::Unix)
         } else if let Some(path) = text.strip_prefix("kubeconfig:") {
-            absolute(path).map(Self::Kubeconfig)
+            absolute(path).map(|path| Self::Kubeconfig(Some(path)))
         } else {
             None
         };
@@ -62,7 +64,8 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Kubeconfig(path) => write!(f, "kubeconfig:{}", path.display()),
+            Self::Kubeconfig(None) => f.write_str("kubeconfig"),
+            Self::Kubeconfig(Some(path)) => write!(f, "kubeconfig:{}", path.display()),
             Self::InCluster => f.write_str("in-cluster"),
         }
     }
@@ -72,17 +75,17 @@ impl fmt::Display for Address {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The kubeconfig file is missing or not usable.
-    #[error("read kubeconfig {path}")]
+    #[error("read {address}")]
     Kubeconfig {
         /// Which.
-        path: PathBuf,
+        address: Address,
         /// Why.
         #[source]
         source: KubeconfigError,
     },
-    /// There is no service account and no kubeconfig.
-    #[error("find the cluster's API")]
-    Infer(#[source] InferConfigError),
+    /// There is no service account here.
+    #[error("find the pod's service account")]
+    InCluster(#[source] InClusterError),
     /// The configuration names certificates that cannot be used, or the like.
     #[error("connect to the cluster's API")]
     Client(#[source] kube::Error),
@@ -96,13 +99,16 @@ pub async fn connect(address: &Address) -> Result<Client, ClientError> {
     let config = match address {
         Address::Unix(path) => return Ok(over_unix(path)),
         Address::Kubeconfig(path) => {
-            let wrong = |source| ClientError::Kubeconfig { path: path.clone(), source };
-            let file = Kubeconfig::read_from(path).map_err(wrong)?;
+            let wrong = |source| ClientError::Kubeconfig { address: address.clone(), source };
+            let file = path
+                .as_ref()
+                .map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+                .map_err(wrong)?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
                 .map_err(wrong)?
         }
-        Address::InCluster => Config::infer().await.map_err(ClientError::Infer)?,
+        Address::InCluster => Config::incluster().map_err(ClientError::InCluster)?,
     };
     Client::try_from(config).map_err(ClientError::Client)
 }
@@ -145,7 +151,12 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_shown_alike() {
-        for text in ["unix:///run/warren/api.sock", "kubeconfig:/etc/kube/config", "in-cluster"] {
+        for text in [
+            "unix:///run/warren/api.sock",
+            "kubeconfig",
+            "kubeconfig:/etc/kube/config",
+            "in-cluster",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
     }

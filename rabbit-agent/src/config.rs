@@ -14,9 +14,13 @@ use storage::{
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::Endpoint;
 
-use crate::{client::Address, node_storage::desired::TemporaryRoot};
+use crate::{
+    client::Address,
+    coordinator::{CoordinatorArgs, CoordinatorError},
+    node_storage::desired::TemporaryRoot,
+};
 
 /// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
 /// ask.
@@ -61,7 +65,7 @@ pub struct Args {
     )]
     pub state_dir: PathBuf,
 
-    /// The Kubernetes API: unix:///PATH, kubeconfig:/PATH, or in-cluster
+    /// The Kubernetes API: unix:///PATH, kubeconfig, kubeconfig:/PATH, or in-cluster
     #[arg(
         long,
         env = "WARREN_API",
@@ -80,30 +84,8 @@ pub struct Args {
     )]
     pub pod: String,
 
-    /// The coordinator that is told of this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
-    #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
-    pub coordinator: Option<String>,
-    /// Certificates of the authorities that may sign the coordinator's certificate, PEM
-    #[arg(long, env = "WARREN_CA", value_name = "FILE", help_heading = "Coordinator")]
-    pub ca: Option<PathBuf>,
-    /// This rabbit's certificate, PEM; it must be issued to the rabbit's name
-    #[arg(
-        long,
-        env = "WARREN_CERTIFICATE",
-        value_name = "FILE",
-        requires = "key",
-        help_heading = "Coordinator"
-    )]
-    pub certificate: Option<PathBuf>,
-    /// The certificate's private key, PEM
-    #[arg(
-        long,
-        env = "WARREN_KEY",
-        value_name = "FILE",
-        requires = "certificate",
-        help_heading = "Coordinator"
-    )]
-    pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub coordinator: CoordinatorArgs,
 
     /// Use drives made of files in this directory instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
@@ -169,28 +151,9 @@ pub enum ConfigError {
     /// Drives of no size.
     #[error("--file-drive-capacity is 0: use at least 1MiB")]
     NoCapacity,
-    /// Not an address of a coordinator.
-    #[error("--coordinator: {value:?} {problem}")]
-    Coordinator {
-        /// The value.
-        value: String,
-        /// What is wrong with it, and the remedy.
-        problem: &'static str,
-    },
-    /// A certificate or key cannot be read.
-    #[error("{flag}: read {}", path.display())]
-    ReadPem {
-        /// Which flag.
-        flag: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Certificates and key do not make a TLS configuration.
-    #[error("--ca, --certificate, --key: not usable for TLS")]
-    Tls(#[source] tonic::transport::Error),
+    /// Not a way to a coordinator.
+    #[error(transparent)]
+    Coordinator(#[from] CoordinatorError),
     /// The host has no name that could be the node's.
     #[error("the host's name cannot be read: name the rabbit with --node")]
     HostName(#[source] nix::Error),
@@ -226,7 +189,7 @@ impl Args {
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
     pub fn check(self) -> Result<Config, ConfigError> {
-        let coordinator = self.coordinator.as_deref().map(|url| self.endpoint(url)).transpose()?;
+        let coordinator = self.coordinator.endpoint()?;
         let name = self.node.clone().map_or_else(host_name, Ok)?;
         let node: NodeName = name.parse().map_err(ConfigError::Node)?;
         let every_root = self.roots()?;
@@ -287,33 +250,6 @@ impl Args {
             flagged.into_iter().map(|(_, path)| path.to_owned()),
         )
     }
-
-    fn endpoint(&self, url: &str) -> Result<Endpoint, ConfigError> {
-        let wrong = |problem| ConfigError::Coordinator { value: url.to_owned(), problem };
-        if let Some(path) = url.strip_prefix("unix://") {
-            if !path.starts_with('/') {
-                return Err(wrong(
-                    "is not an absolute socket path: use unix:///run/warren/coordinator.sock",
-                ));
-            }
-            return Endpoint::from_shared(url.to_owned()).map_err(|_| wrong("is not a URL"));
-        }
-        if !url.starts_with("https://") {
-            return Err(wrong(
-                "is neither unix:///PATH nor https://HOST:PORT: without TLS a node could not prove its name",
-            ));
-        }
-        let (Some(ca), Some(certificate), Some(key)) = (&self.ca, &self.certificate, &self.key)
-        else {
-            return Err(wrong("needs --ca, --certificate and --key"));
-        };
-        let tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(pem("--ca", ca)?))
-            .identity(Identity::from_pem(pem("--certificate", certificate)?, pem("--key", key)?));
-        let endpoint = Endpoint::from_shared(url.to_owned())
-            .map_err(|_| wrong("is not a URL: use https://HOST:PORT"))?;
-        endpoint.tls_config(tls).map_err(ConfigError::Tls)
-    }
 }
 
 fn allowed(
@@ -321,14 +257,6 @@ fn allowed(
     paths: impl IntoIterator<Item = PathBuf>,
 ) -> Result<AllowedRoots, ConfigError> {
     AllowedRoots::new(paths).map_err(|source| ConfigError::Root { flag, source })
-}
-
-fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    std::fs::read(path).map_err(|source| ConfigError::ReadPem {
-        flag,
-        path: path.to_owned(),
-        source,
-    })
 }
 
 fn host_name() -> Result<String, ConfigError> {

@@ -22,6 +22,7 @@ pub mod chassis;
 pub mod client;
 pub mod client_mount;
 pub mod config;
+pub mod coordinator;
 pub mod failure;
 pub mod health;
 pub mod node;

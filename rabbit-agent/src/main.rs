@@ -21,11 +21,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build();
-    let runtime = match runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = match builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };

@@ -110,11 +110,8 @@ impl<K: Object> Shelf<K> {
                 missed.iter().flat_map(|place| self.drop_object(place)).collect()
             }
             Event::Apply(object) => self.put(object),
-            Event::Delete(object) => {
-                let gone = place(&object);
-                self.objects.insert(gone.clone(), Arc::new(object));
-                self.drop_object(&gone)
-            }
+            // As it was known before: its last version has lost the finalizers, whoever took them off.
+            Event::Delete(object) => self.drop_object(&place(&object)),
         }
     }
 
@@ -206,6 +203,19 @@ mod tests {
         shelf.take(Event::Init);
         shelf.take(Event::Init);
         assert_eq!(shelf.iter().count(), 1);
+    }
+
+    #[test]
+    fn what_is_gone_is_told_as_it_was_before_it_was_let_go() {
+        let mut shelf = Shelf::default();
+        let mut held = object("a", 5, 1);
+        held.metadata.finalizers = Some(vec!["ours".to_owned()]);
+        shelf.take(Event::Apply(held));
+        let gone = shelf.take(Event::Delete(object("a", 6, 1)));
+        assert_eq!(
+            gone[0].old.as_ref().unwrap().metadata.finalizers.as_deref(),
+            Some(&["ours".to_owned()][..])
+        );
     }
 
     #[test]

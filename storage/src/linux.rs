@@ -1,5 +1,6 @@
 //! A real node.
 
+mod busy;
 mod child;
 mod cmd;
 mod drives;
@@ -14,11 +15,17 @@ mod records;
 mod signature;
 mod tree;
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use nix::sys::stat::stat;
 use thiserror::Error;
 
 use self::{
+    busy::{is_busy, patiently},
     cmd::Cmd,
     drives::{Drives, FilePool, NoDrives},
     mount::Deadlines,
@@ -118,7 +125,7 @@ impl LinuxHost {
     }
 
     /// A device may have got another name, or gone, since it was looked at.
-    fn still_at(&self, namespace: &NamespaceId, device: &std::path::Path) -> Result<(), StepError> {
+    fn still_at(&self, namespace: &NamespaceId, device: &Path) -> Result<(), StepError> {
         let found = self.drives.device(namespace).ok().flatten();
         if found.is_some_and(|found| found.path == device) {
             return Ok(());
@@ -131,11 +138,12 @@ impl LinuxHost {
 
     fn make_file_system(
         &self,
-        device: &std::path::Path,
+        device: &Path,
         kind: FileSystemKind,
         id: FileSystemId,
         line: &str,
     ) -> Result<(), StepError> {
+        in_use(device, || signature::claim(device))?;
         signature::make(kind.as_str(), id, line, self.deadlines.command)?;
         match signature::read(device, self.deadlines.command) {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
@@ -170,8 +178,7 @@ impl Host for LinuxHost {
             Step::Detach { id, node } => self.drives.detach(id, node),
             Step::WipeSignature { namespace, device, id } => {
                 self.still_at(namespace, device)?;
-                let broken = |source| failed("wipe", &device.display(), source);
-                signature::wipe_half_made(device, *id).map_err(broken)
+                in_use(device, || signature::wipe_half_made(device, *id))
             }
             Step::MakeFileSystem { namespace, device, kind, id, line } => {
                 self.still_at(namespace, device)?;
@@ -202,6 +209,21 @@ impl Host for LinuxHost {
                 self.records.forget(scope).map_err(broken)
             }
         }
+    }
+}
+
+/// Work that needs a device for itself; says who has it mounted when it cannot be had.
+fn in_use(device: &Path, work: impl Fn() -> io::Result<()>) -> Result<(), StepError> {
+    let result = patiently(|| {
+        work().map_err(|source| failed("open for writing", &device.display(), source))
+    });
+    match result {
+        Err(StepError::System { call, target, source }) if is_busy(&source) => {
+            let number = stat(device).map(|stat| mount_table::number(stat.st_rdev));
+            let holders = number.map(holders::of_device).unwrap_or_default();
+            Err(failed(call, &[&*target, &*holders].join(" "), source))
+        }
+        other => other,
     }
 }
 

@@ -155,26 +155,34 @@ impl Cluster {
     /// # Errors
     /// When the program was not built.
     pub fn agent(&self, name: &str) -> anyhow::Result<Command> {
+        self.agent_of(name, name)
+    }
+
+    /// The same, with records and a socket called `own`: a second box that was given the name of the first.
+    ///
+    /// # Errors
+    /// When the program was not built.
+    pub fn agent_of(&self, name: &str, own: &str) -> anyhow::Result<Command> {
         let rabbit = name == self.chassis.rabbit;
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
-        self.agent_arguments(&mut argv, name);
+        self.agent_arguments(&mut argv, name, own);
         if rabbit {
             argv.arg("--api").arg(format!("unix://{}", self.api_socket().display()));
             argv.args(["--file-drives", "4", "--file-drive-capacity", "2GiB"]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
             argv.args(&self.rabbit_arguments);
         } else {
-            argv.arg("--listen").arg(self.directory.join("run").join(format!("{name}.sock")));
+            argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
         }
         Ok(argv)
     }
 
-    fn agent_arguments(&self, argv: &mut Command, name: &str) {
+    fn agent_arguments(&self, argv: &mut Command, name: &str, own: &str) {
         argv.args(["--node", name]);
         argv.arg("--coordinator").arg(format!("unix://{}", self.coordinator_socket().display()));
         argv.arg("--mount-root").arg(self.mount_root());
         argv.arg("--file-pool").arg(self.directory.join("pool"));
-        argv.arg("--state-dir").arg(self.directory.join("state").join(name));
+        argv.arg("--state-dir").arg(self.directory.join("state").join(own));
     }
 
     fn wait_for_socket(&self, path: &Path) -> anyhow::Result<()> {

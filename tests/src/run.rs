@@ -242,7 +242,16 @@ impl<N: Narrator> Run<N> {
     }
 
     fn wait(&mut self, kind: &str, name: &str, namespace: &str, state: &str) -> anyhow::Result<()> {
-        self.warren(&["wait", &format!("{kind}/{name}"), "-n", namespace, "--for", state, "--timeout", "60s"])
+        self.warren(&[
+            "wait",
+            &format!("{kind}/{name}"),
+            "-n",
+            namespace,
+            "--for",
+            state,
+            "--timeout",
+            "60s",
+        ])
     }
 
     /// Types a `warren` command.

@@ -103,7 +103,9 @@ fn a_client_mount_that_cannot_be_says_why_and_mounts_nothing() -> anyhow::Result
     fixture.run.cluster.run_on(
         "compute-1",
         0,
-        &format!("ln -s /etc {root}/planted; mkdir {root}/busy; mount -t tmpfs other {root}/busy"),
+        &format!(
+            "mkdir -p {root}/busy; ln -s /etc {root}/planted; mount -t tmpfs other {root}/busy"
+        ),
     )?;
     let before = mounts_of(&fixture, "compute-1")?;
     for (what, change, words) in MOUNTS {

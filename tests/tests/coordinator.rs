@@ -57,12 +57,7 @@ fn the_newer_agent_of_a_name_wins_and_the_older_ends() -> anyhow::Result<()> {
     }
     let mut fixture = Fixture::new(1, "raw")?;
     let cluster = &fixture.run.cluster;
-    let mut argv = cluster.agent("compute-1")?;
-    // The same name with records and a socket of its own: a second box that was given the wrong name.
-    argv.arg("--state-dir")
-        .arg(cluster.logs().join("impostor"))
-        .arg("--listen")
-        .arg(cluster.logs().join("impostor.sock"));
+    let argv = cluster.agent_of("compute-1", "impostor")?;
     let _newer =
         Program::start_on_node("impostor", &argv, &cluster.node_mounts(), &cluster.logs())?;
     let code = fixture.run.cluster.node_mut("compute-1")?.wait(PATIENCE)?;

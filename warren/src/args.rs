@@ -166,7 +166,7 @@ pub(crate) struct Wait {
     pub objects: Vec<String>,
     #[command(flatten)]
     pub scope: Scope,
-    /// All objects with these labels, as in `a=b,c!=d`; at least one must exist
+    /// All objects with these labels, as in `a=b,c!=d`; for mounted and ready one must exist
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
     #[arg(long = "for", value_enum, value_name = "CONDITION")]

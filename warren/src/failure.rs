@@ -31,7 +31,7 @@ impl Failure {
 
     /// Why, by the chain of an error.
     #[must_use]
-    pub(crate) fn because(mut self, error: &dyn Error) -> Self {
+    pub(crate) fn because(mut self, error: &(dyn Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
             self.add_cause(error.to_string());
@@ -69,6 +69,24 @@ impl Failure {
         failure.add_cause(message.clone());
         failure.remedy = remedy.map(str::to_owned);
         failure
+    }
+
+    /// A gRPC service's answer to an attempt to do `what`.
+    pub(crate) fn grpc(what: impl Into<String>, status: &tonic::Status) -> Self {
+        let cut = status.source().is_some_and(|source| source.is::<tonic::transport::Error>());
+        if cut || status.code() == tonic::Code::Unavailable {
+            return Self::new(Exit::Unreachable, what)
+                .because(status)
+                .remedy("the connection was cut: is the other side still running, and are you root or its user?");
+        }
+        let exit = match status.code() {
+            tonic::Code::InvalidArgument => Exit::Usage,
+            tonic::Code::Aborted
+            | tonic::Code::ResourceExhausted
+            | tonic::Code::DeadlineExceeded => Exit::Retryable,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, format!("{}: {}", what.into(), status.message()))
     }
 
     /// A message for people, without colour; causes said already are left out.

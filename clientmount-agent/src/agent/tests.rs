@@ -53,7 +53,7 @@ impl NodeLink for Door {
             return Err(Status::invalid_argument("say hello first"));
         };
         let (to_node, messages) = mpsc::channel(256);
-        let session = Session { hello, to_node, from_node, health: None };
+        let session = Session { hello, to_node, from_node, health: None, passed: Vec::new() };
         self.0.send(session).await.map_err(|_| Status::unavailable("the test is over"))?;
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
@@ -65,6 +65,8 @@ struct Session {
     to_node: mpsc::Sender<Result<ToNode, Status>>,
     from_node: Streaming<FromNode>,
     health: Option<Health>,
+    /// Reports that came before the one that was waited for: objects are worked on side by side.
+    passed: Vec<(MountReport, ClientMountStatus)>,
 }
 
 impl Session {
@@ -103,17 +105,21 @@ impl Session {
         }
     }
 
-    /// The next report of `object` for which `fits`.
+    /// The first report of `object` for which `fits`.
     async fn report_of(
         &mut self,
         object: &ClientMount,
         fits: impl Fn(&ClientMountStatus) -> bool,
     ) -> MountReport {
+        let is_it = |(report, status): &(MountReport, ClientMountStatus)| {
+            Some(&report.uid) == object.metadata.uid.as_ref() && fits(status)
+        };
         loop {
-            let (report, status) = self.report().await;
-            if Some(&report.uid) == object.metadata.uid.as_ref() && fits(&status) {
-                return report;
+            if let Some(place) = self.passed.iter().position(is_it) {
+                return self.passed.remove(place).0;
             }
+            let report = self.report().await;
+            self.passed.push(report);
         }
     }
 

@@ -122,3 +122,22 @@ fn records_join_places_and_sessions() {
     assert_eq!(records[0].health, None);
     assert_eq!(records[4].rabbit, "");
 }
+
+#[test]
+fn the_wrong_kind_of_agent_is_rejected_once_the_layout_is_known() {
+    let mut roster = Roster::default();
+    roster.hello(hello("rabbit-1", "a", 1, 1), 0).unwrap();
+    roster.configure(&configuration());
+    let text = roster.hello(hello("rabbit-1", "a", 1, 2), 0).unwrap_err().to_string();
+    assert!(
+        text.starts_with("rabbit-1 is a rabbit") && text.contains("SystemConfiguration"),
+        "{text}"
+    );
+    let mut rabbit = hello("compute-1", "a", 1, 1);
+    rabbit.role = v1::Role::Rabbit.into();
+    assert!(matches!(
+        roster.hello(rabbit, 0),
+        Err(RejectedHello::WrongRole { said: "rabbit", .. })
+    ));
+    roster.hello(hello("stranger", "a", 1, 1), 0).unwrap();
+}

@@ -65,3 +65,40 @@ async fn nodes_are_listed_with_place_and_session() {
     );
     coordinator.stop().await;
 }
+
+#[tokio::test]
+async fn health_and_reflection_answer() {
+    use tonic_health::pb::health_check_response::ServingStatus;
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    };
+
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let channel = channel(coordinator.socket()).await;
+    let request = HealthCheckRequest { service: "warren.v1.NodeLink".to_owned() };
+    let health = HealthClient::new(channel.clone()).check(request).await.unwrap().into_inner();
+    assert_eq!(health.status(), ServingStatus::Serving);
+
+    let list = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut answers = ServerReflectionClient::new(channel)
+        .server_reflection_info(tokio_stream::once(list))
+        .await
+        .unwrap()
+        .into_inner();
+    let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
+    let MessageResponse::ListServicesResponse(services) = answer else { panic!("{answer:?}") };
+    let names: Vec<_> = services.service.iter().map(|service| service.name.as_str()).collect();
+    assert!(
+        names.contains(&"warren.v1.Cluster") && names.contains(&"warren.v1.NodeLink"),
+        "{names:?}"
+    );
+    drop(answers);
+    coordinator.stop().await;
+}

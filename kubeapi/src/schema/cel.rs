@@ -2,42 +2,37 @@
 
 use super::Schema;
 use crate::status::Cause;
+use cel::common::ast::{EntryExpr, Expr, IdedExpr as Expression};
 use cel::{Context, Env, Program, Value as Cel, extensions};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// Functions that Kubernetes adds to CEL and this server has not; a rule that calls one is refused.
-const MISSING: [&str; 29] = [
-    "isURL",
-    "url",
-    "quantity",
-    "isQuantity",
-    "ip",
-    "isIP",
-    "cidr",
-    "isCIDR",
-    "find",
-    "findAll",
-    "sum",
-    "isSorted",
-    "indexOf",
-    "lastIndexOf",
-    "min",
-    "max",
-    "format",
-    "semver",
-    "isSemver",
-    "orValue",
-    "authorizer",
-    "isInteger",
-    "asInteger",
-    "containsIP",
-    "containsCIDR",
-    "family",
-    "getHost",
-    "namedFormat",
-    "sets",
+/// Functions that mean the same here as in Kubernetes; a rule that calls another one is refused.
+const FUNCTIONS: [&str; 23] = [
+    "bool",
+    "bytes",
+    "charAt",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "int",
+    "join",
+    "lowerAscii",
+    "matches",
+    "replace",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "timestamp",
+    "trim",
+    "type",
+    "uint",
+    "upperAscii",
 ];
 /// Formats that Kubernetes hands to CEL as timestamps and durations, and this server does not.
 const TYPED_FORMATS: [&str; 3] = ["date-time", "date", "duration"];
@@ -144,13 +139,25 @@ fn program(source: &str, schema: &Value) -> Result<Program, String> {
         .compile(source)
         .map_err(|errors| format!("rule {source:?} does not compile: {errors}"))?;
     let references = program.references();
-    if let Some(missing) = MISSING.iter().find(|function| references.has_function(function)) {
-        return Err(format!("rule {source:?} calls {missing}, which this server does not have"));
+    // The names of operators start with no letter: `_+_`, `!_`, `@in`.
+    let known = |name: &str| {
+        FUNCTIONS.contains(&name) || !name.starts_with(|first: char| first.is_ascii_alphabetic())
+    };
+    let mut missing: Vec<&str> =
+        references.functions().into_iter().filter(|name| !known(name)).collect();
+    missing.sort_unstable();
+    if !missing.is_empty() {
+        return Err(format!(
+            "rule {source:?} calls {}, which this server does not have",
+            missing.join(" and ")
+        ));
     }
-    for name in references.variables() {
-        if !matches!(name, "self" | "oldSelf") && !is_type_name(name) && !name.starts_with('@') {
-            return Err(format!("rule {source:?} names {name}, which is neither self nor oldSelf"));
-        }
+    let mut free = Vec::new();
+    free_variables(program.expression(), &mut Vec::new(), &mut free);
+    if let Some(name) =
+        free.iter().find(|name| !matches!(**name, "self" | "oldSelf") && !is_type_name(name))
+    {
+        return Err(format!("rule {source:?} names {name}, which is neither self nor oldSelf"));
     }
     if let Some(field) = typed_field(schema, source) {
         return Err(format!(
@@ -158,6 +165,56 @@ fn program(source: &str, schema: &Value) -> Result<Program, String> {
         ));
     }
     Ok(program)
+}
+
+/// The variables of an expression that no macro of it binds.
+fn free_variables<'a>(
+    expression: &'a Expression,
+    bound: &mut Vec<&'a str>,
+    free: &mut Vec<&'a str>,
+) {
+    match &expression.expr {
+        Expr::Ident(name) if !name.starts_with('@') && !bound.contains(&name.as_str()) => {
+            free.push(name);
+        }
+        Expr::Call(call) => {
+            call.target.iter().for_each(|target| free_variables(target, bound, free));
+            call.args.iter().for_each(|argument| free_variables(argument, bound, free));
+        }
+        Expr::List(list) => {
+            list.elements.iter().for_each(|element| free_variables(element, bound, free));
+        }
+        Expr::Map(map) => {
+            map.entries.iter().for_each(|entry| free_in_entry(&entry.expr, bound, free));
+        }
+        Expr::Struct(made) => {
+            made.entries.iter().for_each(|entry| free_in_entry(&entry.expr, bound, free));
+        }
+        Expr::Select(select) => free_variables(&select.operand, bound, free),
+        Expr::Comprehension(comprehension) => {
+            free_variables(&comprehension.iter_range, bound, free);
+            free_variables(&comprehension.accu_init, bound, free);
+            let before = bound.len();
+            bound.extend([comprehension.iter_var.as_str(), comprehension.accu_var.as_str()]);
+            bound.extend(comprehension.iter_var2.as_deref());
+            for part in [&comprehension.loop_cond, &comprehension.loop_step, &comprehension.result]
+            {
+                free_variables(part, bound, free);
+            }
+            bound.truncate(before);
+        }
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
+    }
+}
+
+fn free_in_entry<'a>(entry: &'a EntryExpr, bound: &mut Vec<&'a str>, free: &mut Vec<&'a str>) {
+    match entry {
+        EntryExpr::StructField(field) => free_variables(&field.value, bound, free),
+        EntryExpr::MapEntry(entry) => {
+            free_variables(&entry.key, bound, free);
+            free_variables(&entry.value, bound, free);
+        }
+    }
 }
 
 fn is_type_name(name: &str) -> bool {

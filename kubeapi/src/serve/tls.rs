@@ -55,6 +55,10 @@ pub async fn tls(
         };
         match accepted {
             (place, Ok((stream, peer))) => {
+                // Nagle's algorithm against delayed acknowledgements costs 40 ms per watch event.
+                if let Err(error) = stream.set_nodelay(true) {
+                    log::debug!(peer:% = peer, error:% = error; "TCP_NODELAY");
+                }
                 let service =
                     connections.stoppable(api.service(Identity { user: "admin".to_owned() }));
                 let service = Authenticated { service, token: Arc::clone(&token) };

@@ -1,9 +1,8 @@
 //! The store on disk: one redb file. A commit returns when the change is on stable storage.
 
 use super::log::{Event, Verb};
-use super::{State, shown};
-use crate::object::{Key, Object, Stored};
-use crate::registry::{Definition, Registry, builtin, crd};
+use super::{State, load};
+use crate::object::Key;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,6 +15,24 @@ const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects"
 /// Revision to (verb, key, object, previous object or nothing).
 const LOG: TableDefinition<'_, u64, LogRow<'_>> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) revision: u64,
+    pub(super) horizon: u64,
+    pub(super) objects: Vec<(String, Vec<u8>)>,
+    pub(super) events: Vec<EventRow>,
+}
+
+#[derive(Debug)]
+pub(super) struct EventRow {
+    pub(super) revision: u64,
+    pub(super) verb: u8,
+    pub(super) key: String,
+    pub(super) json: Vec<u8>,
+    pub(super) previous: Vec<u8>,
+}
 
 type LogRow<'a> = (u8, &'a str, &'a [u8], &'a [u8]);
 
@@ -113,35 +130,29 @@ impl Disk {
 
     /// Reads everything into memory.
     pub(super) fn load(&self, history: usize) -> Result<State, DiskError> {
-        let read = |error: redb::Error| DiskError::Read(error);
-        let database = self.database.as_ref().ok_or_else(|| read(redb::Error::DatabaseClosed))?;
-        let transaction = database.begin_read().map_err(|error| read(error.into()))?;
-        let mut state = State::new(history);
-        let meta = transaction.open_table(META).map_err(|error| read(error.into()))?;
-        let number = |name: &str| -> Result<u64, DiskError> {
-            Ok(meta.get(name).map_err(|error| read(error.into()))?.map_or(0, |row| row.value()))
+        load::state(&self.rows().map_err(DiskError::Read)?, history)
+    }
+
+    fn rows(&self) -> Result<Rows, redb::Error> {
+        let transaction =
+            self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_read()?;
+        let meta = transaction.open_table(META)?;
+        let number = |name: &str| -> Result<u64, redb::Error> {
+            Ok(meta.get(name)?.map_or(0, |row| row.value()))
         };
-        state.revision = number("revision")?;
-        state.log.set_horizon(number("horizon")?);
-        let objects = transaction.open_table(OBJECTS).map_err(|error| read(error.into()))?;
-        let rows = objects.iter().map_err(|error| read(error.into()))?;
-        let mut decoded = Vec::new();
-        for row in rows {
-            let (key, json) = row.map_err(|error| read(error.into()))?;
-            decoded.push((parse_key(key.value())?, parse_object(key.value(), json.value())?));
+        let mut rows =
+            Rows { revision: number("revision")?, horizon: number("horizon")?, ..Rows::default() };
+        for row in transaction.open_table(OBJECTS)?.iter()? {
+            let (key, json) = row?;
+            rows.objects.push((key.value().to_owned(), json.value().to_owned()));
         }
-        state.registry = Arc::new(registry(&decoded)?);
-        for (key, object) in decoded {
-            let stored = restore(&state.registry, &key, object, None)?;
-            state.set(&key, Some(&stored));
+        for row in transaction.open_table(LOG)?.iter()? {
+            let (revision, row) = row?;
+            let (verb, key, json, previous) = row.value();
+            let (key, json, previous) = (key.to_owned(), json.to_owned(), previous.to_owned());
+            rows.events.push(EventRow { revision: revision.value(), verb, key, json, previous });
         }
-        let log = transaction.open_table(LOG).map_err(|error| read(error.into()))?;
-        for row in log.iter().map_err(|error| read(error.into()))? {
-            let (revision, row) = row.map_err(|error| read(error.into()))?;
-            let event = parse_event(&state.registry, revision.value(), row.value())?;
-            state.log.push(Arc::new(event));
-        }
-        Ok(state)
+        Ok(rows)
     }
 
     /// Writes a batch. `state` is what memory holds, the batch not yet in it.
@@ -234,63 +245,6 @@ fn undo(
     Ok(())
 }
 
-fn registry(objects: &[(Key, Object)]) -> Result<Registry, DiskError> {
-    let mut registry = Registry::builtin();
-    for (key, object) in objects.iter().filter(|(key, _)| &*key.resource == builtin::CRDS) {
-        let definition = crd::compile(object).map_err(|causes| {
-            let problem = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            DiskError::Damaged { key: key.to_string(), problem }
-        })?;
-        registry.insert(definition);
-    }
-    Ok(registry)
-}
-
-fn definition_of<'a>(registry: &'a Registry, key: &Key) -> Option<&'a Arc<Definition>> {
-    registry.get(&key.resource)
-}
-
-fn restore(
-    registry: &Registry,
-    key: &Key,
-    object: Object,
-    revision: Option<u64>,
-) -> Result<Arc<Stored>, DiskError> {
-    let damaged =
-        |problem: &str| DiskError::Damaged { key: key.to_string(), problem: problem.to_owned() };
-    let own = object.meta.resource_version.as_deref().and_then(|revision| revision.parse().ok());
-    let revision = own.or(revision).ok_or_else(|| damaged("it has no resourceVersion"))?;
-    let definition =
-        definition_of(registry, key).ok_or_else(|| damaged("no CRD describes its kind"))?;
-    Ok(Arc::new(shown(definition, object, revision)))
-}
-
-/// An event of the log. Its kind may be gone by now; nobody can watch it then, and the event only keeps its place.
-fn parse_event(registry: &Registry, revision: u64, row: LogRow<'_>) -> Result<Event, DiskError> {
-    let (verb, key_row, json, previous) = row;
-    let key = parse_key(key_row)?;
-    let decode = |json: &[u8]| -> Result<Arc<Stored>, DiskError> {
-        let object = parse_object(key_row, json)?;
-        match definition_of(registry, &key) {
-            Some(_) => restore(registry, &key, object, Some(revision)),
-            None => Ok(Arc::new(Stored::opaque(&object, revision))),
-        }
-    };
-    let verb = match verb {
-        0 => Verb::Added,
-        1 => Verb::Modified,
-        2 => Verb::Deleted,
-        other => {
-            return Err(DiskError::Damaged {
-                key: key.to_string(),
-                problem: format!("event verb {other}"),
-            });
-        }
-    };
-    let previous = if previous.is_empty() { None } else { Some(decode(previous)?) };
-    Ok(Event { revision, verb, object: decode(json)?, previous, key: key.clone() })
-}
-
 fn verb_code(verb: Verb) -> u8 {
     match verb {
         Verb::Added => 0,
@@ -299,28 +253,6 @@ fn verb_code(verb: Verb) -> u8 {
     }
 }
 
-fn parse_object(key: &str, json: &[u8]) -> Result<Object, DiskError> {
-    Object::from_json(json).map_err(|status| DiskError::Damaged {
-        key: key.replace('\0', "/"),
-        problem: status.message,
-    })
-}
-
 fn key_text(key: &Key) -> String {
     format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
-}
-
-fn parse_key(text: &str) -> Result<Key, DiskError> {
-    let mut parts = text.split('\0');
-    match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(resource), Some(namespace), Some(name), None) => Ok(Key {
-            resource: resource.into(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }),
-        _ => Err(DiskError::Damaged {
-            key: text.replace('\0', "/"),
-            problem: "it is no key".to_owned(),
-        }),
-    }
 }

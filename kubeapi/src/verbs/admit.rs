@@ -1,6 +1,7 @@
 //! The gate of every write: from what a client sent to what may be stored.
 
 use super::{FieldValidation, Resource};
+use crate::metadata;
 use crate::object::{self, DEEPEST, Object};
 use crate::registry::{Definition, Version, builtin, crd};
 use crate::status::{Cause, Status};
@@ -139,7 +140,7 @@ pub(crate) fn check(
 
 fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec<Cause> {
     let definition = &resource.definition;
-    let mut causes = object::check_metadata(definition, object);
+    let mut causes = metadata::check(definition, object);
     // Rules look at the version that the client spoke, which is the stored one in all but mixed-version clusters.
     let version = resource.version();
     let shown = |object: &Object| {

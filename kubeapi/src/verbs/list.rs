@@ -94,11 +94,13 @@ fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> 
     match options.revision_match.as_deref() {
         None | Some("") | Some("NotOlderThan") => {
             if asked > state.revision {
-                return Err(too_new(asked, state.revision));
+                return Err(Status::revision_too_large(asked, state.revision));
             }
             Ok(state.revision)
         }
-        Some("Exact") if asked > state.revision => Err(too_new(asked, state.revision)),
+        Some("Exact") if asked > state.revision => {
+            Err(Status::revision_too_large(asked, state.revision))
+        }
         Some("Exact") if asked > 0 => Ok(asked),
         Some("Exact") => Err(Status::bad_request(
             "resourceVersionMatch Exact needs a resourceVersion other than 0",
@@ -115,11 +117,6 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| {
         Status::bad_request(format!("invalid resource version {text:?}: it must be a number"))
     })
-}
-
-/// The client has seen a later state than this server has: it was restored from an older copy.
-pub(crate) fn too_new(asked: u64, current: u64) -> Status {
-    Status::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"))
 }
 
 fn too_old(options: &ListOptions) -> Status {

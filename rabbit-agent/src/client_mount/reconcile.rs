@@ -7,13 +7,14 @@ use clientmount_agent::{
     claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
-    reconcile::{self, Outcome},
+    reconcile::{self, MountOutcome, Outcome},
     report,
     site::Site,
 };
 use kube::ResourceExt;
 use storage::desired::NamespaceId;
 
+use super::contest::never_held;
 use crate::{
     failure::combined,
     node_storage::desired::namespaces,
@@ -29,6 +30,8 @@ pub enum Work {
     Units(MountUnits),
     /// Tell why nothing is done.
     Refuse(Goal, Failure),
+    /// It is to be unmounted and never was mounted: its paths are another object's.
+    NeverMounted,
 }
 
 /// The units of an object, or why there are none. Pure.
@@ -85,22 +88,30 @@ pub fn prepare(
     site: &Site,
     claims: &mut Claims,
 ) -> (Work, Vec<String>) {
-    let goal = match Goal::of(object) {
-        Ok(goal) => goal,
-        Err(error) => return (Work::Refuse(Goal::Mounted, Failure::from(&error)), Vec::new()),
-    };
-    let units = match units(object, goal, world, site) {
-        Ok(units) => units,
-        Err(failure) => {
-            return (
-                Work::Refuse(goal, failure),
-                claims.release(&object.uid().unwrap_or_default()),
-            );
-        }
-    };
-    let paths = if units.refused() { Vec::new() } else { units.mount_points().cloned().collect() };
+    match Goal::of(object) {
+        Ok(goal) => prepare_for(object, goal, world, site, claims),
+        Err(error) => (Work::Refuse(Goal::Mounted, Failure::from(&error)), Vec::new()),
+    }
+}
+
+/// The same for a goal that the object does not name: one that is gone is to be unmounted.
+pub fn prepare_for(
+    object: &ClientMount,
+    goal: Goal,
+    world: &World,
+    site: &Site,
+    claims: &mut Claims,
+) -> (Work, Vec<String>) {
     let claimant = Claimant::of(object);
     let uid = claimant.uid.clone();
+    let units = match units(object, goal, world, site) {
+        Ok(units) => units,
+        Err(failure) => return (Work::Refuse(goal, failure), claims.release(&uid)),
+    };
+    if goal == Goal::Unmounted && never_held(object, &units, world, site) {
+        return (Work::NeverMounted, claims.release(&uid));
+    }
+    let paths = if units.refused() { Vec::new() } else { units.mount_points().cloned().collect() };
     let moved = claims.set(claimant, goal, paths);
     let work = match claims.conflict(&uid) {
         Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
@@ -121,6 +132,7 @@ pub async fn reconcile(
 ) -> Result<(), WriteError> {
     let deleted = object.metadata.deletion_timestamp.is_some();
     if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
+        pass.unmounted = object.uid();
         return Ok(());
     }
     let object = if deleted {
@@ -133,6 +145,7 @@ pub async fn reconcile(
         // What cannot be understood was never mounted.
         Work::Refuse(..) if deleted => return release(context, &object, pass).await,
         Work::Refuse(goal, failure) => (Outcome::refused(goal, count, failure), 0),
+        Work::NeverMounted => (nothing_to_unmount(count), 0),
         Work::Units(units) => {
             let unreadable = units.mounts.iter().filter(|mount| mount.is_err()).count();
             (converge(context, units).await, unreadable)
@@ -145,6 +158,14 @@ pub async fn reconcile(
     let after =
         ClientMount { status: Some(report::status(&context.node, &outcome)), ..object.clone() };
     pass.status(context, &object, &after).await
+}
+
+fn nothing_to_unmount(count: usize) -> Outcome {
+    Outcome {
+        goal: Goal::Unmounted,
+        mounts: vec![MountOutcome::Ready; count],
+        failures: Vec::new(),
+    }
 }
 
 async fn converge(context: &Context, units: MountUnits) -> Outcome {

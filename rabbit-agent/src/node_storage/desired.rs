@@ -1,5 +1,6 @@
 //! `NnfNodeStorageSpec` to file systems. Every user error of the kind is born here.
 
+mod error;
 #[cfg(test)]
 mod tests;
 
@@ -9,117 +10,14 @@ use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
     nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
 };
+pub use error::NodeStorageError;
 use storage::{
     desired::{
         AllowedRoots, FileSystem, FileSystemId, FileSystemKind, Hook, HookId, HookScope,
-        MountPoint, MountPointError, NameError, NamespaceId, ObjectUid, Volume,
+        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume,
     },
-    template::{SiteCommand, SiteCommandError},
+    template::SiteCommand,
 };
-use thiserror::Error;
-
-/// Why a NnfNodeStorage cannot be carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NodeStorageError {
-    /// A label is missing.
-    #[error("metadata.labels[{0}] is missing: the object that asks for storage sets it")]
-    Label(&'static str),
-    /// The owner's uid is none.
-    #[error("metadata.labels[{}]", label::OWNER_UID)]
-    Owner(#[source] NameError),
-    /// The type is known to the schema and not to this build.
-    #[error("spec.fileSystemType {0:?} is not supported by this build: use xfs or raw")]
-    Type(String),
-    /// Not a number of file systems.
-    #[error("spec.count is {0}: use 0 to {MOST_FILE_SYSTEMS}")]
-    Count(i64),
-    /// One device cannot hold several file systems without LVM.
-    #[error(
-        "spec.count is {0} with sharedAllocation: several file systems on one allocation need LVM, which this build does not have; use a profile with sharedVg false"
-    )]
-    SharedCount(i64),
-    /// The names that computes derive would differ.
-    #[error(
-        "spec.sharedAllocation is {spec}, but {field} of the pinned profile is {profile}: computes would look for another volume group; make them equal"
-    )]
-    Sharing {
-        /// As the object says.
-        spec: bool,
-        /// The profile's field.
-        field: String,
-        /// As the profile says.
-        profile: bool,
-    },
-    /// More file systems than block storage.
-    #[error(
-        "spec.count is {count}, but NnfNodeBlockStorage {block} has {allocations} allocations: ask for as many"
-    )]
-    Allocations {
-        /// File systems asked for.
-        count: u32,
-        /// The block storage.
-        block: String,
-        /// Its allocations.
-        allocations: usize,
-    },
-    /// The rabbit itself was not given the devices.
-    #[error(
-        "NnfNodeBlockStorage {block} gives {rabbit} no device for allocation {index}: put {rabbit} first in spec.allocations[{index}].access"
-    )]
-    NoAccess {
-        /// The block storage.
-        block: String,
-        /// Which allocation.
-        index: usize,
-        /// The rabbit.
-        rabbit: String,
-    },
-    /// A value for each allocation is wanted, and one is missing.
-    #[error(
-        "spec.commandVariables[{place}] ({name}) has {values} indexedValues for {count} file systems: give one for each"
-    )]
-    IndexedValues {
-        /// Which variable.
-        place: usize,
-        /// Its name.
-        name: String,
-        /// How many there are.
-        values: usize,
-        /// How many are needed.
-        count: u32,
-    },
-    /// Not a variable.
-    #[error("spec.commandVariables[{place}].name is {name:?}: a variable's name begins with '$'")]
-    VariableName {
-        /// Which variable.
-        place: usize,
-        /// As written.
-        name: String,
-    },
-    /// A line of the profile.
-    #[error("pinned profile {profile}")]
-    Profile {
-        /// Its namespace and name.
-        profile: String,
-        /// What is wrong.
-        #[source]
-        source: SiteCommandError,
-    },
-    /// `$TEMP_DIR` leads somewhere else.
-    #[error("temporary mount directory")]
-    Temporary(#[source] MountPointError),
-    /// The block storage's status names what cannot be a namespace.
-    #[error("status.allocations[{index}].devices of NnfNodeBlockStorage {block}")]
-    Device {
-        /// Which allocation.
-        index: usize,
-        /// The block storage.
-        block: String,
-        /// What is wrong.
-        #[source]
-        source: NameError,
-    },
-}
 
 /// More than the namespaces of all drives of a rabbit.
 const MOST_FILE_SYSTEMS: u32 = 4096;

@@ -32,7 +32,10 @@ use storage::{
     fake::FakeHost,
     host::{ObserveError, StepError},
 };
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
 
 pub(crate) const RABBIT: &str = "rabbit-1";
 pub(crate) const NAME: &str = "default-job-7-0-xfs-0";
@@ -72,6 +75,7 @@ impl<K> Kind for K where
 struct Watched {
     host: Arc<FakeHost>,
     looks: Arc<Mutex<Vec<Desired>>>,
+    mounted: watch::Sender<usize>,
 }
 
 impl Host for Watched {
@@ -81,13 +85,19 @@ impl Host for Watched {
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        self.host.apply(step)
+        self.host.apply(step)?;
+        if matches!(step, Step::Mount { .. }) {
+            self.mounted.send_modify(|count| *count += 1);
+        }
+        Ok(())
     }
 }
 
 pub(crate) struct Bench {
     pub(crate) client: Client,
     pub(crate) looks: Arc<Mutex<Vec<Desired>>>,
+    /// How many mounts were made.
+    pub(crate) mounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
     pub(crate) health: Board,
     agent: Option<Agent>,
@@ -152,6 +162,7 @@ impl Bench {
         let bench = Self {
             client,
             looks: Arc::default(),
+            mounted: watch::Sender::default(),
             host,
             health: Board::default(),
             agent: None,
@@ -174,7 +185,11 @@ impl Bench {
             drop(stopped.await);
             Ok(End::Stopped)
         };
-        let host = Arc::new(Watched { host: self.host.clone(), looks: self.looks.clone() });
+        let host = Arc::new(Watched {
+            host: self.host.clone(),
+            looks: self.looks.clone(),
+            mounted: self.mounted.clone(),
+        });
         let task = tokio::spawn(work(
             rabbit(),
             host,
@@ -225,6 +240,13 @@ impl Bench {
             Ok(found) => found.unwrap().unwrap(),
             Err(_) => panic!("{name} is not {what}: {:#?}", api.get_opt(name).await),
         }
+    }
+
+    /// Waits until that many mounts were made since the bench was set up.
+    pub(crate) async fn until_mounts(&self, count: usize) {
+        let mut mounted = self.mounted.subscribe();
+        let waited = tokio::time::timeout(PATIENCE, mounted.wait_for(|made| *made >= count)).await;
+        assert!(waited.is_ok(), "{} of {count} mounts were made", *self.mounted.borrow());
     }
 
     pub(crate) async fn delete<K: Kind>(&self, name: &str) {

@@ -130,3 +130,14 @@ async fn a_namespace_elsewhere_is_none_of_our_business() {
     let untouched = bench.of::<NnfNodeBlockStorage>("rabbit-2").get(NAME).await.unwrap();
     assert_eq!((untouched.status, untouched.metadata.finalizers), (None, None));
 }
+
+#[tokio::test]
+async fn a_full_disk_beneath_the_drives_is_told_with_its_numbers() {
+    let bench = Bench::new().await;
+    bench.host.set_room(5 << 20);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(100 * MIB, &[RABBIT])])).await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
+    let user = object.status.unwrap().error.unwrap().user_message.unwrap();
+    assert!(user.contains("insufficient capacity available") && user.contains("5242880"), "{user}");
+    assert!(bench.host.is_clean());
+}

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use api::{ClientMount, ErrorType, Severity, names::finalizer};
 use kube::ResourceExt;
 use serde_json::json;
@@ -141,28 +143,60 @@ async fn a_busy_mount_says_so_until_it_is_let_go() {
 }
 
 #[tokio::test]
+async fn an_object_that_never_got_its_path_leaves_it_alone_when_it_goes() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount("one", &COMPUTES[..1])).await;
+    bench.until("one", "mounted", mount_ready).await;
+    let unmounts = |bench: &Bench| {
+        bench.host.applied().iter().filter(|step| matches!(step, Step::Unmount { .. })).count()
+    };
+    let before = unmounts(&bench);
+    let mut second = client_mount("two", &COMPUTES[..1]);
+    second["spec"]["node"] = json!("rabbit-2");
+    bench.make::<ClientMount>(RABBIT, second).await;
+    bench.until("two", "refused", mount_failed).await;
+    // Now it asks for the path that the first has, and goes without ever getting it.
+    let unmounted = json!({"spec": {"node": RABBIT, "desiredState": "unmounted"}});
+    bench.change::<ClientMount>("two", unmounted).await;
+    let object = bench.until("two", "unmounted", mount_ready).await;
+    assert_eq!(object.status.unwrap().mounts[0].state.as_str(), "unmounted");
+    bench.delete::<ClientMount>("two").await;
+    bench.until_gone::<ClientMount>("two").await;
+    assert_eq!(unmounts(&bench), before);
+    let object: ClientMount = bench.get("one").await;
+    assert!(mount_ready(&object) && !mount_failed(&object), "{object:#?}");
+}
+
+#[tokio::test]
 async fn an_object_that_vanishes_is_cleaned_up_after() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     let object = bench.until(MOUNT, "mounted", mount_ready).await;
     assert_eq!(object.finalizers(), [finalizer::CLIENT_MOUNT]);
-    // As a centre does for a node that it thinks is off: both at once, so that the agent learns of it too late.
-    bench
-        .change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": ["example.com/hold"]}}))
-        .await;
-    bench
-        .until(MOUNT, "ours again", |it: &ClientMount| {
-            it.finalizers().iter().any(|name| name == finalizer::CLIENT_MOUNT)
-        })
-        .await;
+    let target = path(&in_tree("node-0"));
+    bench.host.hold(&target);
     bench.delete::<ClientMount>(MOUNT).await;
-    bench.until(MOUNT, "let go", |it: &ClientMount| it.finalizers() == ["example.com/hold"]).await;
+    bench.until(MOUNT, "held", mount_failed).await;
+    // As a centre does for a node that it takes for off.
     bench.change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": null}})).await;
     bench.until_gone::<ClientMount>(MOUNT).await;
-    let unmounts =
-        bench.host.applied().iter().filter(|step| matches!(step, Step::Unmount { .. })).count();
-    assert_eq!(unmounts, 2, "one after set-up, one of the tree");
+    bench.host.let_go(&target);
+    // The path is free for the next only when the mount is gone.
+    let next = bench.make::<ClientMount>(RABBIT, client_mount("next", &COMPUTES[..1])).await;
+    bench.until("next", "mounted", mount_ready).await;
+    let applied = bench.host.applied();
+    let last_two: Vec<_> = applied
+        .iter()
+        .filter(|step| matches!(step, Step::Mount { .. } | Step::Unmount { .. }))
+        .rev()
+        .take(2)
+        .collect();
+    assert!(
+        matches!(last_two[..], [Step::Mount { .. }, Step::Unmount { .. }]),
+        "{next:#?} {last_two:#?}"
+    );
 }
 
 #[tokio::test]
@@ -181,4 +215,47 @@ async fn own_writes_do_not_wake_the_agent() {
         .iter()
         .filter(|desired| matches!(desired, Desired::Mounted(_) | Desired::IndexTree(_)));
     assert_eq!(of_mount.count(), 4, "the mount and its tree, each planned and confirmed");
+}
+
+#[tokio::test]
+async fn sixteen_computes_make_one_tree_and_a_lost_one_leaves_its_place_out() {
+    let bench = Bench::new().await;
+    bench.file_systems(16).await;
+    let names: Vec<_> = (1..=16).map(|number| format!("compute-{number:02}")).collect();
+    let computes: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut object = client_mount(MOUNT, &computes);
+    object["spec"]["mounts"].as_array_mut().unwrap().remove(4);
+    bench.make::<ClientMount>(RABBIT, object).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    let links: BTreeSet<_> = bench
+        .host
+        .applied()
+        .into_iter()
+        .filter_map(|step| match step {
+            Step::Link { .. } => Some(step.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(links.len(), 15);
+    assert!(
+        links.iter().any(|link| link.ends_with("compute-06 -> node-5")),
+        "nobody is renumbered: {links:#?}"
+    );
+    assert!(!links.iter().any(|link| link.contains("compute-05")), "{links:#?}");
+}
+
+#[tokio::test]
+async fn a_hostile_compute_name_is_refused_and_makes_nothing() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    let before = bench.host.applied().len();
+    for hostile in ["../../etc", "node-7", "a b", "/etc"] {
+        bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &[hostile])).await;
+        let object: ClientMount = bench.until(MOUNT, "refused", mount_failed).await;
+        let user = user_message(&object);
+        assert!(user.contains("spec.mounts[0].compute") && user.contains(hostile), "{user}");
+        bench.delete::<ClientMount>(MOUNT).await;
+        bench.until_gone::<ClientMount>(MOUNT).await;
+    }
+    assert_eq!(bench.host.applied().len(), before);
 }

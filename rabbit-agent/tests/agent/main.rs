@@ -1,5 +1,7 @@
 //! The agent against an API in this process and drives in memory.
 
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
+
 mod bench;
 mod block_storage;
 mod client_mount;

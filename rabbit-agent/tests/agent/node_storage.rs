@@ -1,11 +1,14 @@
 use api::{NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, Severity, names::finalizer};
-use kube::ResourceExt;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use serde_json::json;
-use storage::Step;
+use storage::{Step, desired::NamespaceId, observed::Signature};
 
 use crate::bench::{
-    Bench, NAME, RABBIT, block_failed, block_storage, node_storage, profile, storage_failed,
-    storage_ready, system,
+    Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_storage, profile,
+    storage_failed, storage_ready, system,
 };
 
 #[tokio::test]
@@ -117,4 +120,49 @@ async fn what_was_never_made_goes_without_its_profile() {
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     assert!(bench.host.is_clean());
+}
+
+#[tokio::test]
+async fn a_profile_that_is_not_pinned_is_refused_until_it_is() {
+    let mut bench = Bench::bare().await;
+    let mut loose = profile();
+    loose["data"]["pinned"] = json!(false);
+    bench.make::<NnfStorageProfile>("default", loose).await;
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    bench.until(NAME, "ready", block_ready).await;
+    let before = bench.host.applied().len();
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    let storage: NnfNodeStorage = bench.until(NAME, "refused", storage_failed).await;
+    let user = storage.status.unwrap().error.unwrap().user_message.unwrap();
+    assert!(user.contains("default/job-7-0 is not pinned: set data.pinned to true"), "{user}");
+    assert_eq!(bench.host.applied().len(), before);
+    let pin = Patch::Merge(json!({"data": {"pinned": true}}));
+    let profiles = bench.of::<NnfStorageProfile>("default");
+    profiles.patch("job-7-0", &PatchParams::default(), &pin).await.unwrap();
+    let storage = bench.until(NAME, "ready", storage_ready).await;
+    assert_eq!(storage.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn a_foreign_file_system_on_the_device_is_never_formatted() {
+    let bench = Bench::new().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    let block = bench.until(NAME, "ready", block_ready).await;
+    let device = block.status.unwrap().allocations[0].devices[0].clone();
+    let namespace = NamespaceId::parse(&device.nqn, &device.namespace_id).unwrap();
+    bench.host.plant_signature(
+        &namespace,
+        Signature::Foreign { kind: "ext4".into(), uuid: Some("4711".into()) },
+    );
+    let before = bench.host.applied().len();
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    let storage: NnfNodeStorage = bench.until(NAME, "refused", storage_failed).await;
+    let error = storage.status.unwrap().error.unwrap();
+    let user = error.user_message.unwrap();
+    assert!(
+        user.contains("file system 0") && user.contains("ext4") && user.contains("4711"),
+        "{user}"
+    );
+    assert_eq!((error.severity, bench.host.applied().len()), (Severity::Fatal, before));
 }

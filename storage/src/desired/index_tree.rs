@@ -48,6 +48,7 @@ impl IndexLink {
             || target == ".."
             || target.contains('/')
             || target.contains('\0')
+            || target.len() > 255
         {
             return Err(IndexLinkError::TargetOutside(target.to_owned()));
         }

@@ -1,6 +1,7 @@
 //! Mount points: paths from API objects, which are hostile until they passed through here.
 
 use std::{
+    ffi::OsStr,
     fmt,
     path::{Component, Path, PathBuf},
 };
@@ -22,6 +23,9 @@ pub enum MountPointError {
     /// Longer than PATH_MAX (4096, limits.h) allows.
     #[error("path of {0} bytes is longer than 4095")]
     TooLong(usize),
+    /// A name in it is longer than NAME_MAX (255, limits.h) allows.
+    #[error("a name of {0} bytes in the path is longer than 255")]
+    NameTooLong(usize),
     /// Not strictly beneath an allowed root.
     #[error(
         "{path:?} is not beneath an allowed root: use a path under {roots}, or start the agent with another --mount-root"
@@ -143,5 +147,8 @@ fn normal(text: &str) -> Result<PathBuf, MountPointError> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(MountPointError::ParentComponent(text.to_owned()));
     }
-    Ok(path.components().collect())
+    match path.iter().map(OsStr::len).max() {
+        Some(longest) if longest > 255 => Err(MountPointError::NameTooLong(longest)),
+        _ => Ok(path.components().collect()),
+    }
 }

@@ -40,6 +40,9 @@ fn paths_that_cannot_be_mount_points_are_refused() {
         parse(&format!("/mnt/nnf/{}", "a".repeat(4096))),
         Err(MountPointError::TooLong(_))
     ));
+    let long = "a".repeat(256);
+    assert_eq!(parse(&format!("/mnt/nnf/{long}/x")), Err(MountPointError::NameTooLong(256)));
+    assert!(parse(&format!("/mnt/nnf/{}/x", &long[1..])).is_ok());
     for text in ["/mnt/nnf", "/mnt/nnf/", "/mnt/nnf/.", "/mnt/nnfx/a", "/etc", "/"] {
         let error = parse(text).unwrap_err();
         assert!(matches!(error, MountPointError::OutsideRoots { .. }), "{text}");
@@ -70,7 +73,7 @@ fn hostile_host_names_make_no_link() {
             format!("{name} -> node-0")
         );
     }
-    for target in ["", ".", "..", "/etc", "a/b", "a\0"] {
+    for target in ["", ".", "..", "/etc", "a/b", "a\0", &"a".repeat(256)] {
         let error = IndexLink::new("compute-1", target).unwrap_err();
         assert!(matches!(error, IndexLinkError::TargetOutside(_)), "{target:?}");
     }

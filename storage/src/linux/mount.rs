@@ -10,7 +10,6 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::AtFlags,
-    poll::{PollTimeout, poll},
     sys::stat::stat,
     unistd::{Gid, Uid, fchownat},
 };
@@ -18,6 +17,7 @@ use procfs::process::MountInfo;
 use sys_mount::{Mount, UnmountFlags};
 
 use super::{
+    busy::{is_busy, patiently},
     child,
     cmd::Cmd,
     drives::Drives,
@@ -118,10 +118,12 @@ pub(super) fn mount(
             let mut keep = vec![leaf.fd.as_raw_fd()];
             keep.extend(held.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
             let what = format!("{kind} {source} on {target}");
-            child::run("mount(2)", &what, deadlines.call, &keep, || {
-                let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
-                let builder = if data.is_empty() { builder } else { builder.data(&data) };
-                builder.mount(&from, &on).map(drop)
+            patiently(|| {
+                child::run("mount(2)", &what, deadlines.call, &keep, || {
+                    let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
+                    let builder = if data.is_empty() { builder } else { builder.data(&data) };
+                    builder.mount(&from, &on).map(drop)
+                })
             })
             .map_err(point_to_kernel_log)?;
         }
@@ -206,9 +208,7 @@ pub(super) fn unmount(
             .map_err(StepError::from)
     };
     match result {
-        Err(StepError::System { call, target: what, source })
-            if source.raw_os_error() == Some(libc::EBUSY) =>
-        {
+        Err(StepError::System { call, target: what, source }) if is_busy(&source) => {
             let holders = holders::of(&target.path());
             let by =
                 if holders.is_empty() { String::new() } else { format!(", held by {holders}") };
@@ -218,30 +218,17 @@ pub(super) fn unmount(
     }
 }
 
-/// Pauses before another try of a busy unmount. Other threads look at mounts and start programs, and what they hold for an
-/// instant keeps the mount busy; there is no event for its end.
-const BUSY_PAUSES_MS: [u16; 6] = [1, 2, 5, 10, 20, 50];
-
 fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Result<(), StepError> {
     // Through the open parent: a descriptor on the mount itself would keep it busy.
     let path = place.path();
     let keep = [place.parent.as_raw_fd()];
     // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
     let flags = UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
-    let attempt = || {
+    patiently(|| {
         child::run("umount(2)", &target.to_string(), deadline, &keep, || {
             sys_mount::unmount(&path, flags)
         })
-    };
-    for pause in BUSY_PAUSES_MS {
-        match attempt() {
-            Err(StepError::System { source, .. }) if source.raw_os_error() == Some(libc::EBUSY) => {
-                let _ = poll(&mut [], PollTimeout::from(pause));
-            }
-            other => return other,
-        }
-    }
-    attempt()
+    })
 }
 
 /// Gives the root of the mount at `target` to its user; never what is beneath a mount that went away.

@@ -481,6 +481,37 @@ fn tear_down_of_a_lost_device_runs_what_needs_no_mount() {
 }
 
 #[test]
+fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
+    let mut fs = file_system();
+    let hook = |phase| Hook {
+        id: HookId { scope: fs.scope(), phase, place: 0 },
+        command: command("true").unwrap(),
+    };
+    (fs.post_activate, fs.pre_deactivate) =
+        (vec![hook("postActivate")], vec![hook("preDeactivate")]);
+    let ran = |phases: &[&'static str]| -> BTreeSet<HookId> {
+        phases.iter().map(|phase| HookId { scope: fs.scope(), phase, place: 0 }).collect()
+    };
+    let seen = |signature, phases: &[&'static str]| Observed {
+        volume: Some(visible(signature)),
+        hooks: ran(phases),
+        hooks_open: true,
+        ..Observed::default()
+    };
+    let steps = |observed: &Observed| lines(plan(&Desired::FileSystemReady(fs.clone()), observed));
+    let (forget, open) = (
+        format!("forget hook records fs-{}", fs_id(0)),
+        format!("open hook records fs-{}", fs_id(0)),
+    );
+    let again = "run hook postActivate[0]: true";
+    let ours = || Signature::Ours(fs_id(0));
+    assert_eq!(steps(&seen(ours(), &["postActivate"])), [""; 0]);
+    assert_eq!(steps(&seen(ours(), &["postActivate", "preDeactivate"])), [&forget, &open, again]);
+    let make = format!("make xfs {} on /dev/loop7: -q /dev/loop7", fs_id(0));
+    assert_eq!(steps(&seen(Signature::Blank, &["postActivate"])), [&forget, &open, &make, again]);
+}
+
+#[test]
 fn a_tree_is_made_exactly_what_is_asked() {
     let link = |name: &str, target: &str| IndexLink::new(name, target).unwrap();
     let links = vec![link("a", "node-0"), link("b", "node-1"), link("c", "node-2")];

@@ -16,15 +16,10 @@ const HEADER: [&str; 8] =
 
 pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
     let channel = coordinator.channel().await?;
-    let answer =
-        ClusterClient::new(channel).list_nodes(ListNodesRequest {}).await.map_err(|status| {
-            let exit = if status.code() == tonic::Code::Unavailable {
-                Exit::Unreachable
-            } else {
-                Exit::Failed
-            };
-            Failure::new(exit, format!("ask the coordinator for its nodes: {}", status.message()))
-        })?;
+    let answer = ClusterClient::new(channel)
+        .list_nodes(ListNodesRequest {})
+        .await
+        .map_err(|status| Failure::grpc("ask the coordinator for its nodes", &status))?;
     let answer = answer.into_inner();
     if output.is_json() {
         output.json(&json(&answer))?;

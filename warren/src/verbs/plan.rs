@@ -35,7 +35,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
         let request = PlanRequest { client_mount: bytes(&object), profile };
         let answer = agent.plan(request).await.map_err(|status| {
-            Failure::new(Exit::NodeFault, format!("{}: {}", mount.place, status.message()))
+            Failure::grpc(format!("{}: ask the agent for a plan", mount.place), &status)
         })?;
         let plan = answer.into_inner();
         if !plan.rejection.is_empty() {

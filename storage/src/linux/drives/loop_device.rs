@@ -164,16 +164,19 @@ fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Res
 /// `EBUSY` when it is mounted anywhere, in whichever mount namespace.
 pub(super) fn detach(file: &Path) -> io::Result<()> {
     let Some(found) = find(file)? else { return Ok(()) };
-    // A mount holds the device exclusively, so this open fails with EBUSY when there is one (open(2), O_EXCL); without
-    // it LOOP_CLR_FD would succeed now and take the device away at some later last close.
-    let device =
-        OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(&found.path)?;
-    // Between the look and the open the number may have passed to another file.
+    let mut open = OpenOptions::new();
+    let device = open.read(true).write(true).open(&found.path)?;
+    // Between the look and the open the number may have passed to another file; now that it is open it cannot.
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
+    // A mount holds the device exclusively, so this open fails with EBUSY when there is one (open(2), O_EXCL); without
+    // it LOOP_CLR_FD would succeed now and take the device away at some later last close.
+    let alone = open.custom_flags(libc::O_EXCL).open(&found.path)?;
     // SAFETY: takes no argument.
-    match unsafe { loop_clr_fd(device.as_raw_fd()) } {
+    let cleared = unsafe { loop_clr_fd(device.as_raw_fd()) };
+    drop(alone);
+    match cleared {
         Ok(_) | Err(Errno::ENXIO) => Ok(()),
         Err(errno) => Err(errno.into()),
     }

@@ -1,0 +1,79 @@
+use super::*;
+use crate::samples;
+use api::names::finalizer;
+
+fn world() -> World {
+    World::new("rabbit-1".parse().unwrap())
+}
+
+fn versioned<K: Object>(mut object: K, version: u32) -> K {
+    object.meta_mut().resource_version = Some(version.to_string());
+    object
+}
+
+#[test]
+fn objects_of_another_namespace_wake_nobody() {
+    let mut world = world();
+    let mut foreign = samples::client_mount(1);
+    foreign.metadata.namespace = Some("rabbit-2".to_owned());
+    assert!(world.take(Event::Apply(foreign)).is_empty());
+    let mut foreign = samples::block_storage(&[(1, &["rabbit-1"])]);
+    foreign.metadata.namespace = Some("default".to_owned());
+    assert!(world.take(Event::Apply(foreign)).is_empty());
+}
+
+#[test]
+fn our_status_does_not_wake_us_and_wakes_those_who_wait() {
+    let mut world = world();
+    world.take(Event::Apply(versioned(samples::node_storage(1, "xfs"), 1)));
+    world.take(Event::Apply(versioned(samples::block_storage(&[(1 << 30, &["rabbit-1"])]), 2)));
+    let wakes = world.wrote(versioned(samples::block_storage_ready(1), 3));
+    assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
+    assert!(
+        world.take(Event::Apply(versioned(samples::block_storage_ready(1), 3))).is_empty(),
+        "the echo"
+    );
+}
+
+#[test]
+fn a_client_mount_whose_finalizer_was_stripped_is_cleaned_up_after() {
+    let mut world = world();
+    let mut mount = samples::client_mount(1);
+    mount.metadata.finalizers = Some(vec![finalizer::CLIENT_MOUNT.into()]);
+    let uid = mount.uid().unwrap();
+    world.take(Event::Apply(mount.clone()));
+    let wakes = world.take(Event::Delete(mount.clone()));
+    assert!(wakes.contains(&Wake::Related(Key::Vanished(uid.clone()))), "{wakes:?}");
+    assert!(world.vanished(&uid).is_some());
+}
+
+#[test]
+fn a_client_mount_that_we_released_needs_nothing() {
+    let mut world = world();
+    let mount = samples::client_mount(1);
+    world.take(Event::Apply(mount.clone()));
+    let wakes = world.take(Event::Delete(mount));
+    assert!(!wakes.iter().any(|it| matches!(it, Wake::Related(Key::Vanished(_)))), "{wakes:?}");
+}
+
+#[test]
+fn a_missing_profile_is_named_and_its_coming_wakes_who_waits() {
+    let mut world = world();
+    let storage = samples::node_storage(1, "xfs");
+    world.take(Event::Apply(storage.clone()));
+    assert!(world.profile(&storage).unwrap_err().contains("default/job-7-0"));
+    let wakes = world.take(Event::Apply(samples::profile()));
+    assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
+    assert!(world.profile(&storage).is_ok());
+}
+
+#[test]
+fn new_slots_make_every_block_storage_look_again() {
+    let mut world = world();
+    world.take(Event::Apply(samples::block_storage(&[(1, &["rabbit-1"])])));
+    let wakes = world.take(Event::Apply(samples::system()));
+    assert_eq!(
+        wakes,
+        [Wake::Related(Key::BlockStorage(samples::NAME.into())), Wake::Related(Key::Node)]
+    );
+}

@@ -1,0 +1,201 @@
+//! Which work an event is a reason for.
+
+use std::sync::Arc;
+
+use api::{
+    ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels,
+    SystemConfiguration,
+    names::{NNF_NODE, finalizer},
+};
+use kube::ResourceExt;
+
+use super::{Kept, Key, Wake, World, block_name};
+use crate::{
+    shelf::{Change, Shelf},
+    write::has_finalizer,
+};
+
+impl World {
+    /// ClientMounts that are not done and for which `concerned` holds.
+    fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
+        let undone = |it: &ClientMount| {
+            it.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
+        };
+        let mounts = self.client_mounts.iter().filter(|it| undone(it) && concerned(it));
+        mounts.map(|it| Wake::Related(Key::ClientMount(it.name_any()))).collect()
+    }
+
+    /// NnfNodeStorages that are not done and for which `concerned` holds.
+    fn waiting_storages(&self, concerned: impl Fn(&NnfNodeStorage) -> bool) -> Vec<Wake> {
+        let undone = |it: &NnfNodeStorage| {
+            let done =
+                it.status.as_ref().is_some_and(|status| status.ready && status.error.is_none());
+            !done || it.metadata.deletion_timestamp.is_some()
+        };
+        let storages = self.node_storages.iter().filter(|it| undone(it) && concerned(it));
+        storages.map(|it| Wake::Related(Key::NodeStorage(it.name_any()))).collect()
+    }
+}
+
+fn changed<K: Kept>(change: &Change<K>) -> Vec<Wake> {
+    let key = change.object().filter(|_| change.to_act_on()).and_then(|object| object.key());
+    key.map(Wake::Changed).into_iter().collect()
+}
+
+impl Kept for NnfNodeBlockStorage {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.block_storages
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::BlockStorage(self.name_any()))
+    }
+
+    /// Its file systems and mounts wait for its devices; whoever lacks room waits for it to go.
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object().filter(|it| world.is_ours(&***it)) else {
+            return Vec::new();
+        };
+        let mut wakes = changed(change);
+        let status = |it: &Option<Arc<Self>>| it.as_ref().and_then(|it| it.status.clone());
+        if status(&change.old) != status(&change.new) || change.to_act_on() {
+            let name = object.name_any();
+            wakes.extend(world.waiting_storages(|it| block_name(it) == name));
+            wakes.extend(world.waiting_mounts(|it| refers_to(it, &name)));
+        }
+        if change.new.is_none() {
+            let failing =
+                |it: &&Arc<Self>| it.status.as_ref().is_some_and(|status| status.error.is_some());
+            let failing = world.block_storages.iter().filter(failing);
+            wakes.extend(failing.map(|it| Wake::Related(Key::BlockStorage(it.name_any()))));
+            wakes.push(Wake::Related(Key::Node));
+        }
+        wakes
+    }
+}
+
+fn refers_to(mount: &ClientMount, name: &str) -> bool {
+    let references = mount.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
+    references.into_iter().any(|it| it.object_reference.name.as_deref() == Some(name))
+}
+
+impl Kept for NnfNodeStorage {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.node_storages
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::NodeStorage(self.name_any()))
+    }
+
+    /// Mounts wait for the file systems to be made.
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object().filter(|it| world.is_ours(&***it)) else {
+            return Vec::new();
+        };
+        let mut wakes = changed(change);
+        let ready = |it: &Option<Arc<Self>>| {
+            it.as_ref().and_then(|it| it.status.as_ref()).is_some_and(|it| it.ready)
+        };
+        if !ready(&change.old) && ready(&change.new) {
+            let name = object.name_any();
+            wakes.extend(world.waiting_mounts(|it| refers_to(it, &name)));
+        }
+        if change.new.is_none() {
+            wakes.push(Wake::Related(Key::BlockStorage(block_name(object))));
+        }
+        wakes
+    }
+}
+
+impl Kept for ClientMount {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.client_mounts
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::ClientMount(self.name_any()))
+    }
+
+    /// One that is gone, or gone and made anew under its name, while it still carried our finalizer is cleaned up after.
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        if !change.object().is_some_and(|it| world.is_ours(&**it)) {
+            return Vec::new();
+        }
+        let mut wakes = changed(change);
+        if let Some(old) = &change.old
+            && change.new.as_ref().is_none_or(|new| new.uid() != old.uid())
+            && has_finalizer(&**old, finalizer::CLIENT_MOUNT)
+        {
+            let uid = old.uid().unwrap_or_default();
+            world.vanished.insert(uid.clone(), Arc::clone(old));
+            wakes.push(Wake::Related(Key::Vanished(uid)));
+        }
+        wakes
+    }
+}
+
+impl Kept for NnfNode {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.nodes
+    }
+
+    fn key(&self) -> Option<Key> {
+        (self.name_any() == NNF_NODE).then_some(Key::Node)
+    }
+
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        if change.object().is_some_and(|it| world.is_ours(&**it)) {
+            changed(change)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl Kept for NnfStorageProfile {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.profiles
+    }
+
+    fn key(&self) -> Option<Key> {
+        None
+    }
+
+    /// What is done stays done when its profile is edited; what waits for it looks again.
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let (Some(new), true) = (
+            &change.new,
+            change.old.as_ref().map(|it| it.data()) != change.new.as_ref().map(|it| it.data()),
+        ) else {
+            return Vec::new();
+        };
+        let (name, namespace) = (new.name_any(), new.namespace().unwrap_or_default());
+        let names = |named: Option<api::names::ProfileRef<'_>>| {
+            named.is_some_and(|it| it.name == name && it.namespace == namespace)
+        };
+        let mut wakes = world.waiting_storages(|it| names(it.pinned_profile()));
+        wakes.extend(world.waiting_mounts(|it| names(it.pinned_profile())));
+        wakes
+    }
+}
+
+impl Kept for SystemConfiguration {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.systems
+    }
+
+    fn key(&self) -> Option<Key> {
+        None
+    }
+
+    /// Slots decide who gets access, and are shown in the NnfNode.
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        if !change.to_act_on() {
+            return Vec::new();
+        }
+        let blocks =
+            world.block_storages.iter().map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
+        blocks.chain([Wake::Related(Key::Node)]).collect()
+    }
+}

@@ -1,0 +1,348 @@
+//! What only a kernel can show.
+
+use std::{
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::symlink,
+    sync::Arc,
+    time::Duration,
+};
+
+use storage::{
+    ConvergeError, Converger, Desired, Rejection, Step,
+    desired::{FileSystem, IndexLink, IndexTree, Mount},
+    host::{CommandError, StepError},
+    observed::Signature,
+};
+use tempfile::TempDir;
+
+use crate::{
+    by_hand::{must, start},
+    lab::{Lab, with_lab},
+    scenarios::{
+        SIZE, World, allocate, allocation, chain, command, converge, file_system, hook, made,
+        mount_of, rejected, settle, signature,
+    },
+};
+
+fn blank(lab: &Lab, mkfs: &str) -> FileSystem {
+    let namespace = allocate(lab, &allocation(0, SIZE, &[]));
+    let mut fs = file_system(lab, 0, &namespace.id);
+    fs.mkfs = command(mkfs);
+    fs
+}
+
+fn mends(lab: &Lab, mut fs: FileSystem) {
+    fs.mkfs = command("$DEVICE");
+    settle(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
+    settle(&lab.rabbit(), &Desired::Mounted(mount_of(&fs, lab.point("mended"))));
+}
+
+#[test]
+fn mkfs_that_fails_is_told_with_its_stderr() {
+    with_lab(|lab| {
+        let fs = blank(lab, "-d nonsense=1 $DEVICE");
+        let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
+        assert!(chain(&error).contains("unknown option -d nonsense"), "{}", chain(&error));
+        mends(lab, fs);
+    });
+}
+
+#[test]
+fn mkfs_that_makes_nothing_is_no_success() {
+    with_lab(|lab| {
+        let fs = blank(lab, "-V # $DEVICE");
+        let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
+        assert!(chain(&error).contains("is not there"), "{}", chain(&error));
+        mends(lab, fs);
+    });
+}
+
+#[test]
+fn mkfs_that_hangs_is_killed_with_all_its_children() {
+    with_lab(|_| {
+        let short = Lab::with_deadline(Duration::from_millis(300));
+        let fifo = short.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let stuck = blank(&short, &format!("-V; exec 3> {}; sleep 3600 | cat", fifo.display()));
+        // End of file comes when the last process that inherited descriptor 3 is dead.
+        let all_dead = std::thread::spawn(move || fs::read(fifo).unwrap());
+        let error =
+            converge(&short.rabbit(), &Desired::FileSystemReady(stuck.clone())).unwrap_err();
+        let ConvergeError::Step(failed) = &error else { panic!("{}", chain(&error)) };
+        let timed_out = matches!(failed.source, StepError::Command(CommandError::TimedOut { .. }));
+        assert!(timed_out, "{}", chain(&error));
+        assert_eq!(all_dead.join().unwrap(), b"");
+        let observed = short.rabbit().observe(&Desired::FileSystemReady(stuck)).unwrap();
+        assert_eq!(observed.volume.unwrap().signature, Some(Signature::Blank));
+    });
+}
+
+/// Killed at many moments: nothing written, `sb_inprogress` set, whole; it always converges.
+#[test]
+fn mkfs_that_is_killed_converges() {
+    with_lab(|lab| {
+        for moment in 1..=20 {
+            let mut fs = blank(lab, &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"));
+            // Whether it failed is the kernel's choice of the moment.
+            let _ = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
+            let left = signature(&lab.rabbit(), &fs);
+            assert!(!matches!(left, Some(Signature::Foreign { .. })), "{left:?}");
+            fs.mkfs = command("$DEVICE");
+            settle(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
+            let mount = mount_of(&fs, lab.point("a"));
+            settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+            settle(&lab.rabbit(), &Desired::Unmounted(mount));
+            settle(&lab.rabbit(), &Desired::Released(allocation(0, 0, &[]).id));
+        }
+    });
+}
+
+#[test]
+fn a_full_pool_disk_is_refused_with_numbers() {
+    with_lab(|lab| {
+        let directory = TempDir::with_prefix("warren-loop-full-").unwrap();
+        let pool = directory.path().join("pool");
+        fs::create_dir(&pool).unwrap();
+        must("mount", &["-t", "tmpfs", "-o", "size=64m", "tmpfs", pool.to_str().unwrap()]);
+        let full = Lab::on(directory, 2, 1 << 30, lab.command_deadline);
+        let rejection =
+            rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(0, SIZE, &[])));
+        assert!(matches!(rejection, Rejection::PoolFull { asked: SIZE, .. }), "{rejection}");
+        // Sparse files are promises: the second of two that fit alone is refused.
+        let half = 40 << 20;
+        settle(&full.rabbit(), &Desired::Allocated(allocation(0, half, &[])));
+        let rejection =
+            rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(1, half, &[])));
+        assert!(
+            matches!(rejection, Rejection::PoolFull { promised, .. } if promised == half),
+            "{rejection}"
+        );
+    });
+}
+
+#[test]
+fn a_busy_mount_is_told_with_who_holds_it() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = mount_of(&fs, lab.point("a"));
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        let held = File::create(mount.target.path().join("held")).unwrap();
+        let error = converge(&lab.rabbit(), &Desired::Unmounted(mount.clone())).unwrap_err();
+        let me = format!("held by process {}", std::process::id());
+        assert!(chain(&error).contains(&me), "{}", chain(&error));
+        drop(held);
+        settle(&lab.rabbit(), &Desired::Unmounted(mount));
+    });
+}
+
+#[test]
+fn fifty_mounts_side_by_side() {
+    with_lab(|lab| {
+        let converger = Converger::new(lab.rabbit());
+        let all = |desired: Vec<Desired>| {
+            for result in converger.converge_all(&desired) {
+                result.unwrap_or_else(|error| panic!("{}", chain(&error)));
+            }
+        };
+        let range = 0..50;
+        all(range.clone().map(|index| Desired::Allocated(allocation(index, SIZE, &[]))).collect());
+        let systems: Vec<_> = range
+            .clone()
+            .map(|index| {
+                let namespace =
+                    crate::scenarios::namespace(lab, allocation(index, 0, &[]).id).unwrap();
+                file_system(lab, index, &namespace.id)
+            })
+            .collect();
+        all(systems.iter().cloned().map(Desired::FileSystemReady).collect());
+        let mounts: Vec<Mount> = systems
+            .iter()
+            .zip(range.clone())
+            .map(|(fs, index)| mount_of(fs, lab.point(&format!("wf-0/node-{index}"))))
+            .collect();
+        all(mounts.iter().cloned().map(Desired::Mounted).collect());
+        all(mounts.iter().cloned().map(Desired::Unmounted).collect());
+        assert_eq!(fs::read_dir(lab.path().join("mnt")).unwrap().count(), 0);
+        all(range.map(|index| Desired::Released(allocation(index, 0, &[]).id)).collect());
+        assert_eq!(
+            must("losetup", &["--list", "--raw", "-O", "BACK-FILE"])
+                .matches(lab.path().to_str().unwrap())
+                .count(),
+            0
+        );
+    });
+}
+
+#[test]
+fn a_link_that_a_user_plants_inside_a_tree_leads_nowhere() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = mount_of(&fs, lab.point("wf-0/node-0"));
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        let inside = mount.target.path();
+        symlink("/etc", inside.join("compute-1")).unwrap();
+        symlink("/etc", inside.join("node-1")).unwrap();
+        let link = IndexLink::new("compute-1", "node-0").unwrap();
+        let tree = IndexTree { root: lab.point("wf-0"), links: vec![link] };
+        settle(&lab.rabbit(), &Desired::IndexTree(tree.clone()));
+        settle(&lab.rabbit(), &Desired::NoIndexTree(tree));
+        assert_eq!(fs::read_link(inside.join("compute-1")).unwrap().to_str(), Some("/etc"));
+    });
+}
+
+/// The temporary mount of a hook that fails stays for the next try, and goes with the file system.
+#[test]
+fn a_hook_that_fails_is_told_and_tried_again() {
+    with_lab(|lab| {
+        let mut fs = blank(lab, "$DEVICE");
+        let mark = lab.path().join("mark");
+        let line = format!("echo trouble >&2; test -e {}", mark.display());
+        fs.post_setup = vec![hook(fs.scope(), "postSetup", &line)];
+        let rabbit = lab.rabbit();
+        let ready = Desired::FileSystemReady(fs.clone());
+        let error = converge(&rabbit, &ready).unwrap_err();
+        assert!(
+            chain(&error).starts_with("run hook postSetup[0]")
+                && chain(&error).ends_with("trouble")
+        );
+        assert!(rabbit.observe(&ready).unwrap().temporary.unwrap().mounted.is_some());
+        settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
+        assert!(!fs.temporary.path().exists());
+
+        converge(&rabbit, &ready).unwrap_err();
+        fs::write(mark, "").unwrap();
+        settle(&rabbit, &ready);
+        assert!(!fs.temporary.path().exists());
+    });
+}
+
+/// Between the look and the step, somebody puts a link in the way.
+#[test]
+fn a_link_planted_between_look_and_step_is_not_followed() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = mount_of(&fs, lab.point("dir/a"));
+        let converger = Converger::new(lab.rabbit());
+        let plan = converger.plan(&Desired::Mounted(mount.clone())).unwrap();
+        let elsewhere = TempDir::new().unwrap();
+        fs::create_dir(elsewhere.path().join("a")).unwrap();
+        fs::create_dir_all(lab.path().join("mnt")).unwrap();
+        symlink(elsewhere.path(), lab.path().join("mnt/dir")).unwrap();
+        for step in plan {
+            let error = lab.rabbit().apply(&step).unwrap_err();
+            assert!(matches!(error, StepError::Changed(_)), "{step}: {}", chain(&error));
+        }
+        let unmount =
+            Step::Unmount { target: mount.target.clone(), line: mount.target.to_string() };
+        lab.rabbit().apply(&unmount).unwrap();
+        lab.rabbit().apply(&Step::RemoveMountPoint { target: mount.target }).unwrap();
+        assert!(elsewhere.path().join("a").exists());
+    });
+}
+
+#[test]
+fn lines_that_need_mount_8_take_it() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mut mount = mount_of(&fs, lab.point("a b;c"));
+        mount.mount = command("-o _netdev,noatime $DEVICE $MOUNT_PATH");
+        mount.unmount = command("-v \"$MOUNT_PATH\"");
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        settle(&lab.rabbit(), &Desired::Unmounted(mount));
+    });
+}
+
+#[test]
+fn a_line_that_mounts_elsewhere_is_no_success() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let elsewhere = lab.point("elsewhere");
+        fs::create_dir_all(elsewhere.path()).unwrap();
+        let mut mount = mount_of(&fs, lab.point("a"));
+        mount.mount = command(&format!("$DEVICE {elsewhere}"));
+        let error = converge(&lab.rabbit(), &Desired::Mounted(mount)).unwrap_err();
+        assert!(chain(&error).contains("nothing is mounted there"), "{}", chain(&error));
+    });
+}
+
+/// The mount is somebody's in another mount namespace, where no look at our mount table finds it.
+#[test]
+fn a_namespace_mounted_elsewhere_is_told_with_who_has_it() {
+    with_lab(|lab| {
+        let (namespace, fs) = made(lab, 0);
+        let point = lab.point("elsewhere");
+        fs::create_dir_all(point.path()).unwrap();
+        let script =
+            format!("mount {} {point} && echo mounted && read wait", lab.device(&namespace));
+        let mut other = start("unshare", &["-m", "--propagation", "private", "sh", "-c", &script]);
+        let mut answer = [0; 8];
+        other.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
+
+        let release = Desired::Released(allocation(0, 0, &[]).id);
+        let error = chain(&converge(&lab.rabbit(), &release).unwrap_err());
+        assert!(
+            error.contains(&format!("mounted on {point} by process {}", other.id())),
+            "{error}"
+        );
+        assert_eq!(signature(&lab.rabbit(), &fs), Some(Signature::Ours(fs.id)));
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        settle(&lab.rabbit(), &release);
+    });
+}
+
+/// A pool directory with somebody else's things in it: they are neither counted nor touched.
+#[test]
+fn what_is_not_ours_in_a_pool_stays() {
+    with_lab(|lab| {
+        let drive = lab.path().join("pool/drive-0");
+        fs::create_dir_all(drive.join("7")).unwrap();
+        fs::write(drive.join("7/data"), "precious").unwrap();
+        fs::create_dir_all(drive.join("lost+found")).unwrap();
+        let wanted = allocation(0, SIZE, &[]);
+        allocate(lab, &wanted);
+        settle(&lab.rabbit(), &Desired::Released(wanted.id));
+        assert_eq!(fs::read(drive.join("7/data")).unwrap(), b"precious");
+        assert!(drive.join("lost+found").exists());
+    });
+}
+
+/// A crash while a namespace is made or deleted leaves what the next round sweeps.
+#[test]
+fn leftovers_of_a_crash_are_swept() {
+    with_lab(|lab| {
+        let wanted = allocation(0, SIZE, &[]);
+        let drive = lab.path().join("pool/drive-1");
+        for left in [format!(".new-1-{}", wanted.id), format!(".gone-4-{}", wanted.id)] {
+            fs::create_dir(drive.join(&left)).unwrap();
+            fs::write(drive.join(left).join("data"), "half").unwrap();
+        }
+        let steps = settle(&lab.rabbit(), &Desired::Allocated(wanted.clone()));
+        assert_eq!(steps.iter().filter(|step| step.starts_with("delete")).count(), 2, "{steps:?}");
+        settle(&lab.rabbit(), &Desired::Released(wanted.id));
+        assert_eq!(fs::read_dir(drive).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn two_agents_of_one_box_share_a_pool() {
+    with_lab(|lab| {
+        let rabbit = lab.rabbit();
+        let hosts = [Arc::clone(&rabbit), lab.compute("rabbit-1")];
+        std::thread::scope(|scope| {
+            for (host, first) in hosts.iter().zip([0, 8]) {
+                scope.spawn(move || {
+                    for index in first..first + 8 {
+                        settle(host, &Desired::Allocated(allocation(index, SIZE, &[])));
+                    }
+                });
+            }
+        });
+        let observed = rabbit.observe(&Desired::Inventory).unwrap();
+        assert_eq!(observed.namespaces.len(), 16);
+        let devices: std::collections::BTreeSet<_> =
+            observed.namespaces.iter().map(|namespace| namespace.device.clone().unwrap()).collect();
+        assert_eq!(devices.len(), 16);
+    });
+}

@@ -1,0 +1,36 @@
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use assert_cmd::Command;
+
+use crate::box_of_one::BoxOfOne;
+
+/// nobody, on every distribution.
+const NOBODY: &str = "65534";
+
+#[test]
+fn another_user_gets_nowhere_even_if_the_socket_lets_him() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: another user's access can only be tried by root");
+        return;
+    }
+    let here = BoxOfOne::with_mount();
+    set_permissions(here.path(""), Permissions::from_mode(0o755)).unwrap();
+    let warren = here.path("warren");
+    std::fs::copy(env!("CARGO_BIN_EXE_warren"), &warren).unwrap();
+    let as_nobody = |socket: &str, verb: &[&str]| {
+        set_permissions(here.path(socket), Permissions::from_mode(0o666)).unwrap();
+        let address = format!("unix://{}", here.path(socket).display());
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+            .arg(&warren)
+            .args(verb);
+        command.env("WARREN_API", &address).env("WARREN_COORDINATOR", &address);
+        command
+    };
+    as_nobody("api.sock", &["get", "clientmounts", "-A"]).assert().code(7);
+    as_nobody("coordinator.sock", &["nodes"]).assert().code(7);
+    // The same for root, who is let in.
+    here.warren(&["nodes"]).assert().success();
+}
