@@ -5,6 +5,7 @@ mod child;
 mod cmd;
 mod drives;
 mod durable;
+mod exclusive;
 mod holders;
 mod look;
 mod mount;
@@ -21,11 +22,9 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::stat::stat;
 use thiserror::Error;
 
 use self::{
-    busy::{is_busy, patiently},
     cmd::Cmd,
     drives::{Drives, FilePool, NoDrives},
     mount::Deadlines,
@@ -116,7 +115,7 @@ impl LinuxHost {
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::None => Box::new(NoDrives),
             DriveConfig::File { pool, node, drives, drive_capacity } => Box::new(
-                FilePool::open(&pool, node, drives, drive_capacity)
+                FilePool::open(&pool, node, drives, drive_capacity, config.mount_deadline)
                     .map_err(|source| LinuxHostError::Pool { path: pool, source })?,
             ),
         };
@@ -143,8 +142,7 @@ impl LinuxHost {
         id: FileSystemId,
         line: &str,
     ) -> Result<(), StepError> {
-        in_use(device, || signature::claim(device))?;
-        signature::make(kind.as_str(), id, line, self.deadlines.command)?;
+        signature::make(device, kind.as_str(), id, line, self.deadlines.command)?;
         match signature::read(device, self.deadlines.command) {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
             _ => Err(StepError::System {
@@ -178,7 +176,7 @@ impl Host for LinuxHost {
             Step::Detach { id, node } => self.drives.detach(id, node),
             Step::WipeSignature { namespace, device, id } => {
                 self.still_at(namespace, device)?;
-                in_use(device, || signature::wipe_half_made(device, *id))
+                signature::wipe_half_made(device, *id, self.deadlines.call)
             }
             Step::MakeFileSystem { namespace, device, kind, id, line } => {
                 self.still_at(namespace, device)?;
@@ -209,21 +207,6 @@ impl Host for LinuxHost {
                 self.records.forget(scope).map_err(broken)
             }
         }
-    }
-}
-
-/// Work that needs a device for itself; says who has it mounted when it cannot be had.
-fn in_use(device: &Path, work: impl Fn() -> io::Result<()>) -> Result<(), StepError> {
-    let result = patiently(|| {
-        work().map_err(|source| failed("open for writing", &device.display(), source))
-    });
-    match result {
-        Err(StepError::System { call, target, source }) if is_busy(&source) => {
-            let number = stat(device).map(|stat| mount_table::number(stat.st_rdev));
-            let holders = number.map(holders::of_device).unwrap_or_default();
-            Err(failed(call, &[&*target, &*holders].join(" "), source))
-        }
-        other => other,
     }
 }
 

@@ -13,7 +13,7 @@ pub enum NameError {
     NotHostName(String),
     /// Empty, too long or with characters that an NQN cannot have.
     #[error(
-        "{0:?} is not an NVMe qualified name: 1 to 223 printable characters without '/' or spaces"
+        "{0:?} is not an NVMe qualified name: 1 to 256 printable characters without '/' or spaces"
     )]
     NotNqn(String),
     /// Namespace identifiers are numbers from 1 to 0xFFFFFFFE.
@@ -72,7 +72,10 @@ impl fmt::Display for ObjectUid {
     }
 }
 
-/// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7): at most 223 bytes.
+/// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7).
+///
+/// The specification ends a name at 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long and drives
+/// exist that fill it: what a drive says it is called is its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nqn(String);
 
@@ -82,7 +85,7 @@ impl FromStr for Nqn {
     /// Drives pad the field with NULs; those are dropped.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let name = text.trim_end_matches('\0');
-        let fits = (1..=223).contains(&name.len());
+        let fits = (1..=256).contains(&name.len());
         if fits && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') {
             Ok(Self(name.to_owned()))
         } else {

@@ -1,20 +1,20 @@
 //! What a block device begins with.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::File,
+    io::{self, Read, Seek, Write},
     path::Path,
     time::Duration,
 };
 
+use nix::errno::Errno;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{cmd::Cmd, mount_table};
+use super::{cmd::Cmd, exclusive, mount_table};
 use crate::{
     desired::FileSystemId,
-    host::{CommandError, ObserveError},
+    host::{ObserveError, StepError},
     observed::{DeviceNumber, Signature},
 };
 
@@ -99,31 +99,36 @@ fn understand(output: &[u8]) -> Result<Signature, serde_json::Error> {
 }
 
 /// Zeroes the superblock of a file system whose mkfs was cut off; refuses anything else, and a device in use.
-pub(super) fn wipe_half_made(device: &Path, id: FileSystemId) -> io::Result<()> {
-    // O_EXCL on a block device: EBUSY when it is mounted (open(2)).
-    let mut file =
-        OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(device)?;
-    let mut block = vec![0; BLOCK];
-    file.read_exact(&mut block)?;
-    let half_made = parse(&block).is_some_and(|found| whose(&found) == Signature::HalfMade(id));
-    if !half_made {
-        return Err(io::Error::other(
-            "the device does not hold that unfinished file system any more",
-        ));
-    }
-    io::Seek::rewind(&mut file)?;
-    file.write_all(&vec![0; BLOCK])?;
-    file.sync_all()
+pub(super) fn wipe_half_made(
+    device: &Path,
+    id: FileSystemId,
+    deadline: Duration,
+) -> Result<(), StepError> {
+    exclusive::with("wipe", device, deadline, |mut file| {
+        let mut block = [0; BLOCK];
+        file.read_exact(&mut block)?;
+        let half_made = parse(&block).is_some_and(|found| whose(&found) == Signature::HalfMade(id));
+        if !half_made {
+            return Err(Errno::ESTALE.into());
+        }
+        file.rewind()?;
+        file.write_all(&[0; BLOCK])?;
+        file.sync_all()
+    })
 }
 
 /// Makes a file system: `mkfs -t <kind> -m uuid=<id> <the site's arguments>`.
 pub(super) fn make(
+    device: &Path,
     kind: &str,
     id: FileSystemId,
     line: &str,
     deadline: Duration,
-) -> Result<(), CommandError> {
-    Cmd::shell(&format!("mkfs -t {kind} -m uuid={id} {line}")).run(deadline).map(drop)
+) -> Result<(), StepError> {
+    // mkfs wants the device for itself and says only that it is busy; this says with whom.
+    exclusive::with("mkfs", device, deadline, |_| Ok(()))?;
+    Cmd::shell(&format!("mkfs -t {kind} -m uuid={id} {line}")).run(deadline)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,16 +5,14 @@ use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions},
     io,
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
-    },
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::errno::Errno;
 
-use crate::observed::DeviceNumber;
+use crate::{host::StepError, linux::exclusive, observed::DeviceNumber};
 
 /// Other programs take free numbers too; this often the next one is tried.
 const TRIES: usize = 64;
@@ -61,25 +59,24 @@ pub(super) struct LoopDevice {
 
 /// All loop devices that are set up, by what is beneath them.
 pub(super) fn all() -> io::Result<HashMap<PathBuf, LoopDevice>> {
-    let mut found = HashMap::new();
-    for entry in fs::read_dir("/sys/block")? {
-        let entry = entry?;
-        if entry.file_name().as_bytes().starts_with(b"loop")
-            && let Some(file) = backing_file(&entry.path().join("loop"))
-            && let Some(number) = number(&entry.path())
-        {
-            found.insert(
-                file,
-                LoopDevice { path: Path::new("/dev").join(entry.file_name()), number },
-            );
-        }
-    }
-    Ok(found)
+    Ok(set_up()?.filter_map(|(file, block)| Some((file, device(&block)?))).collect())
 }
 
-/// The loop device over `file`, as sysfs tells (Documentation/ABI/testing/sysfs-block-loop).
+/// The loop device over `file`.
 pub(super) fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
-    Ok(all()?.remove(file))
+    Ok(set_up()?.find(|(backing, _)| backing == file).and_then(|(_, block)| device(&block)))
+}
+
+/// Files and their devices' directories, as sysfs tells (Documentation/ABI/testing/sysfs-block-loop).
+fn set_up() -> io::Result<impl Iterator<Item = (PathBuf, PathBuf)>> {
+    let blocks = fs::read_dir("/sys/block")?.flatten().map(|entry| entry.path());
+    let loops = blocks
+        .filter(|block| block.file_name().is_some_and(|name| name.as_bytes().starts_with(b"loop")));
+    Ok(loops.filter_map(|block| Some((backing_file(&block.join("loop"))?, block))))
+}
+
+fn device(block: &Path) -> Option<LoopDevice> {
+    Some(LoopDevice { path: Path::new("/dev").join(block.file_name()?), number: number(block)? })
 }
 
 /// The file beneath a device, when it is a loop device that is set up.
@@ -162,21 +159,25 @@ fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Res
 ///
 /// # Errors
 /// `EBUSY` when it is mounted anywhere, in whichever mount namespace.
-pub(super) fn detach(file: &Path) -> io::Result<()> {
-    let Some(found) = find(file)? else { return Ok(()) };
-    let mut open = OpenOptions::new();
-    let device = open.read(true).write(true).open(&found.path)?;
+pub(super) fn detach(file: &Path, deadline: Duration) -> Result<(), StepError> {
+    let failed =
+        |source| StepError::System { call: "detach", target: file.display().to_string(), source };
+    let Some(found) = find(file).map_err(failed)? else { return Ok(()) };
+    let pin = File::open(&found.path).map_err(failed)?;
     // Between the look and the open the number may have passed to another file; now that it is open it cannot.
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
-    // A mount holds the device exclusively, so this open fails with EBUSY when there is one (open(2), O_EXCL); without
-    // it LOOP_CLR_FD would succeed now and take the device away at some later last close.
-    let alone = open.custom_flags(libc::O_EXCL).open(&found.path)?;
+    // A mount holds the device exclusively. Without having it exclusively LOOP_CLR_FD would succeed now and take the
+    // device away at some later last close.
+    let result = exclusive::with("detach", &found.path, deadline, |device| clear(&device));
+    drop(pin);
+    result
+}
+
+fn clear(device: &File) -> io::Result<()> {
     // SAFETY: takes no argument.
-    let cleared = unsafe { loop_clr_fd(device.as_raw_fd()) };
-    drop(alone);
-    match cleared {
+    match unsafe { loop_clr_fd(device.as_raw_fd()) } {
         Ok(_) | Err(Errno::ENXIO) => Ok(()),
         Err(errno) => Err(errno.into()),
     }

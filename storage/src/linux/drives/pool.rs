@@ -9,6 +9,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use log::warn;
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
-    linux::{durable, holders},
+    linux::durable,
     observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Pool},
 };
 
@@ -34,6 +35,7 @@ use crate::{
 pub(in crate::linux) struct FilePool {
     root: PathBuf,
     node: NodeName,
+    deadline: Duration,
 }
 
 impl FilePool {
@@ -43,10 +45,11 @@ impl FilePool {
         node: NodeName,
         drives: u16,
         capacity: u64,
+        deadline: Duration,
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         // sysfs names backing files by their canonical path.
-        let pool = Self { root: root.canonicalize()?, node };
+        let pool = Self { root: root.canonicalize()?, node, deadline };
         let _lock = pool.lock()?;
         if drives > 0 {
             pool.grow(drives, capacity)?;
@@ -164,9 +167,10 @@ impl FilePool {
         build(&parent, nsid, allocation, size).map_err(failed)
     }
 
-    fn remove(&self, id: &NamespaceId, allocation: AllocationId) -> io::Result<()> {
-        let _lock = self.lock()?;
-        let Some(path) = self.directory(id)? else { return Ok(()) };
+    fn remove(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        let failed = |source| system("delete namespace", id, source);
+        let _lock = self.lock().map_err(failed)?;
+        let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
         let leftovers: Vec<_> = [new_name(id.nsid, allocation), gone_name(id.nsid, allocation)]
             .map(|name| path.with_file_name(name))
             .into_iter()
@@ -174,21 +178,19 @@ impl FilePool {
             .collect();
         if leftovers.is_empty() && path.exists() {
             if OwnerFile::read(&path) != Ok(allocation) {
-                return Err(io::Error::other(format!(
-                    "it does not belong to allocation {allocation}"
+                return Err(StepError::Changed(format!(
+                    "namespace {id} does not belong to allocation {allocation}"
                 )));
             }
-            loop_device::detach(&path.join("data"))?;
+            loop_device::detach(&path.join("data"), self.deadline)?;
             let gone = path.with_file_name(gone_name(id.nsid, allocation));
-            fs::rename(&path, &gone)?;
-            durable::sync_parent(&path)?;
-            fs::remove_dir_all(&gone)?;
+            rename_away(&path, &gone).map_err(failed)?;
         }
         for leftover in leftovers {
-            loop_device::detach(&leftover.join("data"))?;
-            fs::remove_dir_all(&leftover)?;
+            loop_device::detach(&leftover.join("data"), self.deadline)?;
+            fs::remove_dir_all(&leftover).map_err(failed)?;
         }
-        durable::sync_parent(&path)
+        durable::sync_parent(&path).map_err(failed)
     }
 
     fn grant(&self, id: &NamespaceId, node: &NodeName) -> io::Result<()> {
@@ -200,32 +202,19 @@ impl FilePool {
         durable::sync(&markers)
     }
 
-    fn withdraw(&self, id: &NamespaceId, node: &NodeName) -> io::Result<()> {
-        let _lock = self.lock()?;
-        let path = self.directory(id)?.ok_or(io::ErrorKind::NotFound)?;
-        let others = access(&path)?.into_iter().any(|other| other != *node);
+    fn withdraw(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
+        let failed = |source| system("detach namespace", id, source);
+        let _lock = self.lock().map_err(failed)?;
+        let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
+        let others = access(&path).map_err(failed)?.into_iter().any(|other| other != *node);
         if !others {
-            loop_device::detach(&path.join("data"))?;
+            loop_device::detach(&path.join("data"), self.deadline)?;
         }
         let markers = path.join("access");
         match fs::remove_file(markers.join(node.as_str())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            _ => durable::sync(&markers).map_err(failed),
         }
-        durable::sync(&markers)
-    }
-
-    /// Says who has a busy device mounted; other nodes of the box have mount tables of their own.
-    fn in_use(&self, call: &'static str, id: &NamespaceId, source: io::Error) -> StepError {
-        let path = self
-            .directory(id)
-            .ok()
-            .flatten()
-            .filter(|_| source.raw_os_error() == Some(libc::EBUSY));
-        let device = path.and_then(|path| loop_device::find(&path.join("data")).ok().flatten());
-        let holders = device.map(|device| holders::of_device(device.number)).unwrap_or_default();
-        let by = if holders.is_empty() { String::new() } else { format!(", {holders}") };
-        system(call, &format!("{id}{by}"), source)
     }
 
     fn reach(&self, id: &NamespaceId) -> io::Result<Option<BlockDevice>> {
@@ -265,7 +254,7 @@ impl Drives for FilePool {
     }
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        self.remove(id, allocation).map_err(|source| self.in_use("delete namespace", id, source))
+        self.remove(id, allocation)
     }
 
     fn attach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
@@ -273,8 +262,15 @@ impl Drives for FilePool {
     }
 
     fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
-        self.withdraw(id, node).map_err(|source| self.in_use("detach namespace", id, source))
+        self.withdraw(id, node)
     }
+}
+
+/// Renamed first: from then on the namespace is recognisably going, however far the deletion gets.
+fn rename_away(path: &Path, gone: &Path) -> io::Result<()> {
+    fs::rename(path, gone)?;
+    durable::sync_parent(path)?;
+    fs::remove_dir_all(gone)
 }
 
 /// The namespace without its device, and how many bytes of it are not backed by disk blocks yet.

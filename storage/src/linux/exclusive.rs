@@ -1,0 +1,48 @@
+//! Work that needs a block device for itself.
+//!
+//! It is done in a child process: a descriptor that was opened exclusively here would be inherited by whatever program
+//! another thread starts at that moment, and the next mkfs or mount would find the device busy.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    time::Duration,
+};
+
+use nix::sys::stat::stat;
+
+use super::{
+    busy::{is_busy, patiently},
+    child, holders, mount_table,
+};
+use crate::host::StepError;
+
+/// Does `work` with `device`, which nobody else has mounted or claimed meanwhile.
+///
+/// # Errors
+/// `EBUSY` with who has it mounted, when it stays busy; else `work`'s errno.
+pub(super) fn with(
+    call: &'static str,
+    device: &Path,
+    deadline: Duration,
+    work: impl Fn(File) -> io::Result<()>,
+) -> Result<(), StepError> {
+    let name = device.display().to_string();
+    let result = patiently(|| child::run(call, &name, deadline, &[], || work(open(device)?)));
+    match result {
+        Err(StepError::System { call, target, source }) if is_busy(&source) => {
+            let number = stat(device).map(|stat| mount_table::number(stat.st_rdev));
+            let holders = number.map(holders::of_device).unwrap_or_default();
+            let by = if holders.is_empty() { String::new() } else { format!(", {holders}") };
+            Err(StepError::System { call, target: format!("{target}{by}"), source })
+        }
+        other => other,
+    }
+}
+
+/// O_EXCL on a block device: EBUSY when it is mounted, or somebody else has it so (open(2)).
+fn open(device: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(device)
+}
