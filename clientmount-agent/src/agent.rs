@@ -215,10 +215,14 @@ impl Agent {
         if let Some(report) = self.objects.report(uid, outcome) {
             self.outbox.put(report);
         }
+        let doubtful = self.objects.doubtful(uid);
         for other in self.objects.finished(uid, outcome) {
             self.queue.wake(&other);
         }
         if !self.objects.knows(uid) {
+            if doubtful {
+                self.sweep.again();
+            }
             self.failing.remove(uid);
             self.queue.forget(uid);
             self.outbox.forget(uid);

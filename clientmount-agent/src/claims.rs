@@ -1,11 +1,12 @@
 //! Which object a mount point belongs to, when two ask for it. Pure.
 //!
-//! The object created first keeps the path, by uid among those of one second. An object that is being unmounted keeps
-//! its paths until that is done: only then is the path free for the next.
+//! The object that is mounted there keeps the path until it is unmounted; else the one created first has it, by uid
+//! among those of one second. An object that never had its path has nothing there to unmount: were it to try, it would
+//! take the mount of the one that has.
 
 use std::{collections::BTreeMap, fmt};
 
-use api::ClientMount;
+use api::{ClientMount, client_mount::MountState};
 use storage::desired::MountPoint;
 
 use crate::{
@@ -16,6 +17,8 @@ use crate::{
 /// An object that asks for mount points; ordered by who came first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claimant {
+    /// Whether it is still to be mounted; one that is mounted comes first.
+    pub unsettled: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
     /// `metadata.uid`.
@@ -31,7 +34,10 @@ impl Claimant {
     #[must_use]
     pub fn of(client_mount: &ClientMount) -> Self {
         let metadata = &client_mount.metadata;
+        let mounts = client_mount.status.iter().flat_map(|status| &status.mounts);
+        let mut mounted = mounts.map(|mount| mount.ready && mount.state == MountState::Mounted);
         Self {
+            unsettled: !mounted.any(|mounted| mounted),
             created: metadata
                 .creation_timestamp
                 .as_ref()
@@ -98,11 +104,35 @@ pub struct Claims {
 impl Claims {
     /// Records what an object asks for, in place of what it asked before; the uids of other objects whose standing this
     /// changed, to be reconciled again.
-    pub fn set(&mut self, claimant: Claimant, goal: Goal, paths: Vec<MountPoint>) -> Vec<String> {
+    pub fn set(
+        &mut self,
+        mut claimant: Claimant,
+        goal: Goal,
+        paths: Vec<MountPoint>,
+    ) -> Vec<String> {
         let uid = claimant.uid.clone();
+        let before = self.by_uid.get(&uid);
+        claimant.unsettled &= before.is_none_or(|claim| claim.claimant.unsettled);
         self.change(&uid, |claims| {
             claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths });
         })
+    }
+
+    /// Records that an object is mounted: it keeps its paths until it is released.
+    pub fn settle(&mut self, uid: &str) {
+        if let Some(claim) = self.by_uid.get_mut(uid) {
+            claim.claimant.unsettled = false;
+        }
+    }
+
+    /// Whether all that an object asks to be unmounted belongs to others, so that nothing of it is there.
+    #[must_use]
+    pub fn never_had(&self, uid: &str) -> bool {
+        let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
+            return false;
+        };
+        let has = |other: &Claim| other.goal == Goal::Mounted && other.claimant < own.claimant;
+        self.by_uid.values().any(|other| has(other) && contested(own, other).is_some())
     }
 
     /// Forgets what an object asked for; the uids of others as in [`Self::set`].
@@ -152,7 +182,7 @@ impl Claims {
 }
 
 fn stands_before(other: &Claim, own: &Claim) -> bool {
-    other.goal == Goal::Unmounted || other.claimant < own.claimant
+    other.claimant < own.claimant
 }
 
 fn contested<'a>(own: &'a Claim, other: &'a Claim) -> Option<(&'a MountPoint, &'a MountPoint)> {
@@ -169,7 +199,8 @@ mod tests {
 
     fn claimant(created: &str, uid: &str) -> Claimant {
         let name = format!("job-{uid}");
-        Claimant { created: created.into(), uid: uid.into(), namespace: "compute-01".into(), name }
+        let (created, uid, namespace) = (created.into(), uid.into(), "compute-01".into());
+        Claimant { unsettled: true, created, uid, namespace, name }
     }
 
     fn paths(paths: &[&str]) -> Vec<MountPoint> {
@@ -206,12 +237,38 @@ mod tests {
     }
 
     #[test]
-    fn a_younger_object_that_leaves_is_waited_for_too() {
+    fn a_younger_object_that_is_mounted_is_waited_for_when_it_leaves() {
         let mut claims = Claims::default();
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.settle("b");
         claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        assert!(!claims.never_had("b"), "it is mounted");
         claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
         assert!(claims.conflict("a").unwrap().leaving);
         assert_eq!(claims.conflict("b"), None, "unmounting is never contested");
+    }
+
+    #[test]
+    fn what_is_mounted_keeps_its_path_from_one_that_sorts_before_it() {
+        let mut claims = Claims::default();
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.settle("b");
+        assert!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
+        assert_eq!(claims.conflict("b"), None);
+        assert!(claims.conflict("a").is_some_and(|conflict| !conflict.leaving));
+    }
+
+    #[test]
+    fn one_that_never_had_the_path_leaves_without_a_trace() {
+        let mut claims = Claims::default();
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.settle("a");
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        assert!(claims.never_had("b"));
+        assert_eq!(claims.conflict("a"), None, "the one that is mounted waits for nobody");
+        claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        assert!(!claims.never_had("a"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct Desire {
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, String>,
     /// Length of `spec.mounts`, also when the rest cannot be read.
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl Desire {
@@ -49,6 +49,11 @@ impl Desire {
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
         units(object, goal, self.profile.as_ref().map_err(String::as_str), &no_references, site)
+    }
+
+    /// Whether the object is being deleted.
+    pub(crate) fn deleted(&self) -> bool {
+        self.client_mount.as_ref().is_ok_and(|object| object.metadata.deletion_timestamp.is_some())
     }
 
     /// The goal to report when there are no units.
@@ -93,17 +98,13 @@ impl Desire {
 
     pub(crate) fn report(&self, site: &Site, outcome: &Outcome) -> MountReport {
         let status = crate::report::status(&site.node, outcome);
-        let deleted = self
-            .client_mount
-            .as_ref()
-            .is_ok_and(|object| object.metadata.deletion_timestamp.is_some());
         MountReport {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: self.uid.clone(),
             observed_resource_version: self.resource_version.clone(),
             status: serde_json::to_vec(&status).expect("a status has only string keys"),
-            released: deleted && outcome.goal == Goal::Unmounted && outcome.done(),
+            released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.done(),
         }
     }
 }

@@ -48,6 +48,13 @@ impl Outcome {
         Self { goal, mounts: vec![MountOutcome::Withheld; count], failures }
     }
 
+    /// The outcome of an object of which nothing is on the node, and nothing should be.
+    #[must_use]
+    pub fn absent(count: usize) -> Self {
+        let mounts = vec![MountOutcome::Ready; count];
+        Self { goal: Goal::Unmounted, mounts, failures: Vec::new() }
+    }
+
     /// Whether everything is as desired.
     #[must_use]
     pub fn done(&self) -> bool {
@@ -142,6 +149,9 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(units: &'a MountUnits) -> Self {
+        if units.goal == Goal::Unmounted {
+            return Self { units, outcome: unmounting(units) };
+        }
         let mut outcome = Outcome {
             goal: units.goal,
             mounts: vec![MountOutcome::Withheld; units.mounts.len()],
@@ -219,6 +229,18 @@ impl<'a> Run<'a> {
 
     fn failed(&mut self, path: String, failure: Failure) {
         self.outcome.failures.push(Failed { path: Some(path), failure });
+    }
+}
+
+/// What cannot be a mount here was never mounted, and must not keep its object from going.
+fn unmounting(units: &MountUnits) -> Outcome {
+    let never = |mount: &Result<Mount, _>| {
+        if mount.is_ok() { MountOutcome::Withheld } else { MountOutcome::Ready }
+    };
+    Outcome {
+        goal: units.goal,
+        mounts: units.mounts.iter().map(never).collect(),
+        failures: Vec::new(),
     }
 }
 

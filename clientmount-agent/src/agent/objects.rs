@@ -122,8 +122,13 @@ impl Objects {
     pub(super) fn work(&self, uid: &str) -> Option<Result<Arc<MountUnits>, Outcome>> {
         let object = self.known.get(uid)?;
         Some(match (&object.units, self.claims.conflict(uid)) {
+            // It never asked for anything that could be mounted here, and must not be kept from going.
+            (Err(_), _) if object.desire.deleted() => Err(Outcome::absent(object.desire.count)),
             (Err(error), _) => Err(object.desire.refused(Failure::from(error))),
             (Ok(_), Some(conflict)) => Err(object.desire.refused(Failure::from(&conflict))),
+            (Ok(units), None) if self.claims.never_had(uid) => {
+                Err(Outcome::absent(units.mounts.len()))
+            }
             (Ok(units), None) => Ok(Arc::clone(units)),
         })
     }
@@ -137,6 +142,9 @@ impl Objects {
     /// An object was worked on; the uids of others for which that makes a difference.
     pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
         let Some(object) = self.known.get(uid) else { return Vec::new() };
+        if outcome.goal == Goal::Mounted && outcome.done() {
+            self.claims.settle(uid);
+        }
         // An object that was never understood has nothing mounted that we could name; the next start looks for it.
         let over = object.gone && (outcome.done() || object.units.is_err());
         let free = outcome.goal == Goal::Unmounted && outcome.done();
@@ -144,6 +152,14 @@ impl Objects {
             self.known.remove(uid);
         }
         if over || free { self.claims.release(uid) } else { Vec::new() }
+    }
+
+    /// Whether an object asks for what cannot be: before it was changed to that, it may have had mounts it does not name.
+    pub(super) fn doubtful(&self, uid: &str) -> bool {
+        let units = self.known.get(uid).map(|object| &object.units);
+        units.is_some_and(|units| {
+            units.as_ref().map_or(true, |units| units.mounts.iter().any(Result::is_err))
+        })
     }
 
     pub(super) fn knows(&self, uid: &str) -> bool {

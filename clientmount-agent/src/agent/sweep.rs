@@ -1,4 +1,5 @@
-//! When mounts that no object wants are looked for: once after the first complete list, again while that fails. Pure.
+//! When mounts that no object wants are looked for: once after the first complete list, when an object went that did not
+//! name all it had, and again while that fails. Pure.
 
 use std::time::Instant;
 
@@ -34,6 +35,13 @@ impl Sweep {
 
     pub(super) fn changed(&mut self) {
         if self.state == State::PutOff {
+            self.state = State::Due;
+        }
+    }
+
+    /// An object went of which more may be mounted than it named.
+    pub(super) fn again(&mut self) {
+        if self.state == State::Done {
             self.state = State::Due;
         }
     }
@@ -101,6 +109,9 @@ mod tests {
         sweep.done();
         sweep.synced();
         assert!(!sweep.due(now), "a reconnect does not sweep again");
+        sweep.again();
+        assert!(sweep.due(now));
+        sweep.done();
         assert_eq!(sweep.next_due(), None);
     }
 
