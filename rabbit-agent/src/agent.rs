@@ -324,6 +324,9 @@ impl Agent {
             let wakes = wrote.tell(&mut self.world);
             self.wake(wakes);
         }
+        if let Some(uid) = pass.mounted {
+            self.claims.settle(&uid);
+        }
         if let Some(uid) = pass.unmounted {
             self.world.forget_vanished(&uid);
             let moved = self.claims.release(&uid);

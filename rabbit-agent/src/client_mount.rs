@@ -1,5 +1,4 @@
 //! ClientMount on a rabbit: all of its allocations side by side, as a tree.
 
-pub mod contest;
 pub mod reconcile;
 pub mod start;

@@ -106,6 +106,8 @@ pub struct Pass {
     pub done: bool,
     /// Who must look again.
     pub wakes: Vec<Key>,
+    /// Uid of a ClientMount of which everything is mounted.
+    pub mounted: Option<String>,
     /// Uid of a ClientMount of which nothing is mounted any more.
     pub unmounted: Option<String>,
 }
@@ -117,6 +119,7 @@ impl Default for Pass {
             retry: Retry::OnChange,
             done: true,
             wakes: Vec::new(),
+            mounted: None,
             unmounted: None,
         }
     }

@@ -7,14 +7,13 @@ use clientmount_agent::{
     claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
-    reconcile::{self, MountOutcome, Outcome},
+    reconcile::{self, Outcome},
     report,
     site::Site,
 };
 use kube::ResourceExt;
 use storage::desired::NamespaceId;
 
-use super::contest::never_held;
 use crate::{
     failure::combined,
     node_storage::desired::namespaces,
@@ -108,11 +107,12 @@ pub fn prepare_for(
         Ok(units) => units,
         Err(failure) => return (Work::Refuse(goal, failure), claims.release(&uid)),
     };
-    if goal == Goal::Unmounted && never_held(object, &units, world, site) {
-        return (Work::NeverMounted, claims.release(&uid));
-    }
     let paths = if units.refused() { Vec::new() } else { units.mount_points().cloned().collect() };
-    let moved = claims.set(claimant, goal, paths);
+    let mut moved = claims.set(claimant, goal, paths);
+    if claims.never_had(&uid) {
+        moved.extend(claims.release(&uid));
+        return (Work::NeverMounted, moved);
+    }
     let work = match claims.conflict(&uid) {
         Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
         None => Work::Units(units),
@@ -141,31 +141,20 @@ pub async fn reconcile(
         pass.with_finalizer(context, object, finalizer::CLIENT_MOUNT).await?
     };
     let count = object.spec.mounts.len();
-    let (outcome, unreadable) = match work {
+    let outcome = match work {
         // What cannot be understood was never mounted.
         Work::Refuse(..) if deleted => return release(context, &object, pass).await,
-        Work::Refuse(goal, failure) => (Outcome::refused(goal, count, failure), 0),
-        Work::NeverMounted => (nothing_to_unmount(count), 0),
-        Work::Units(units) => {
-            let unreadable = units.mounts.iter().filter(|mount| mount.is_err()).count();
-            (converge(context, units).await, unreadable)
-        }
+        Work::Refuse(goal, failure) => Outcome::refused(goal, count, failure),
+        Work::NeverMounted => Outcome::absent(count),
+        Work::Units(units) => converge(context, units).await,
     };
-    if deleted && outcome.failures.len() == unreadable {
+    if deleted && outcome.done() {
         return release(context, &object, pass).await;
     }
     note(&object, &outcome, pass);
     let after =
         ClientMount { status: Some(report::status(&context.node, &outcome)), ..object.clone() };
     pass.status(context, &object, &after).await
-}
-
-fn nothing_to_unmount(count: usize) -> Outcome {
-    Outcome {
-        goal: Goal::Unmounted,
-        mounts: vec![MountOutcome::Ready; count],
-        failures: Vec::new(),
-    }
 }
 
 async fn converge(context: &Context, units: MountUnits) -> Outcome {
@@ -185,7 +174,7 @@ fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     match combined(&failures) {
         Some(failure) => pass.failed(object, &failure),
         None if outcome.goal == Goal::Unmounted => pass.unmounted = object.uid(),
-        None => {}
+        None => pass.mounted = object.uid(),
     }
 }
 
@@ -204,11 +193,6 @@ pub async fn clean_up(context: &Context, object: &ClientMount, work: Work, pass:
         pass.unmounted = object.uid();
         return;
     };
-    let unreadable = units.mounts.iter().filter(|mount| mount.is_err()).count();
     let outcome = converge(context, units).await;
-    if outcome.failures.len() == unreadable {
-        pass.unmounted = object.uid();
-    } else {
-        note(object, &outcome, pass);
-    }
+    note(object, &outcome, pass);
 }

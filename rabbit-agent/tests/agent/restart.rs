@@ -81,11 +81,9 @@ async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
     assert_eq!(mounts(&bench), 1);
 }
 
-#[tokio::test]
-async fn a_step_that_fails_is_told_and_tried_again() {
-    let faults = [Fault::Before, Fault::Halfway, Fault::After];
-    let cases = faults.into_iter().flat_map(|fault| (0..6).map(move |after| (fault, after)));
-    let lives = cases.map(|(fault, after)| async move {
+/// One life of a block storage and its file system, in which the n-th step fails, for each of the first few.
+async fn lives_with(fault: Fault) {
+    for after in 0..6 {
         let bench = Bench::new().await;
         bench.host.fail(after, fault);
         bench.file_systems(1).await;
@@ -93,6 +91,20 @@ async fn a_step_that_fails_is_told_and_tried_again() {
         bench.delete::<NnfNodeBlockStorage>(NAME).await;
         bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
         assert!(bench.host.is_clean(), "{fault:?} after {after}");
-    });
-    futures::future::join_all(lives).await;
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_does_nothing_is_tried_again() {
+    lives_with(Fault::Before).await;
+}
+
+#[tokio::test]
+async fn a_step_that_breaks_off_is_tried_again() {
+    lives_with(Fault::Halfway).await;
+}
+
+#[tokio::test]
+async fn a_step_whose_answer_is_lost_is_tried_again() {
+    lives_with(Fault::After).await;
 }
