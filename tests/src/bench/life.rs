@@ -162,7 +162,7 @@ impl Lives {
                 .context("wait for the mount")??;
             match event.context("the watch ended")? {
                 WatchEvent::Added(object) if object.metadata.name.as_ref() == Some(&name) => {
-                    seen += 1.0
+                    seen += 1.0;
                 }
                 WatchEvent::Modified(object) if object.metadata.name.as_ref() == Some(&name) => {
                     seen += 1.0;
