@@ -3,14 +3,19 @@
 pub mod screen;
 pub mod story;
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context, ensure};
+use tokio::{
+    sync::oneshot::{self, error::TryRecvError},
+    time::sleep,
+};
 
 use crate::{
     centre::{Chassis, Job},
     cluster::Cluster,
     leftovers::{clear, leftovers},
+    program::{interrupt, kill_children},
     run::Run,
 };
 use screen::Screen;
@@ -64,10 +69,18 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
     }
 }
 
-/// Ctrl-C: stops everything and removes it, and says so.
-#[must_use]
-pub fn interrupted(directory: &Path) -> ExitCode {
+/// Ctrl-C: stops everything and removes it, and says so. `story` ends when its thread has.
+pub async fn interrupted(
+    mut story: oneshot::Receiver<anyhow::Result<()>>,
+    directory: &Path,
+) -> ExitCode {
     screen::complain("interrupted: stopping the programs and removing what they made");
+    interrupt();
+    // What it waits for is killed, over and over, until the story has run out of things to start.
+    while matches!(story.try_recv(), Err(TryRecvError::Empty)) {
+        kill_children();
+        sleep(Duration::from_millis(20)).await;
+    }
     match clear(directory) {
         Ok(()) => ExitCode::from(130),
         Err(error) => {

@@ -8,12 +8,15 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
@@ -23,6 +26,31 @@ use nix::{
 /// newer agent has the name.
 const SUPERVISOR: &str =
     r#"while :; do "$@"; code=$?; case $code in 0|2|3) exit $code;; esac; sleep 0.05; done"#;
+
+/// Set once, when a person or CI wants everything to end.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Makes every wait of the harness fail from now on, and no program start any more.
+pub fn interrupt() {
+    INTERRUPTED.store(true, Ordering::SeqCst);
+}
+
+fn go_on() -> anyhow::Result<()> {
+    ensure!(!INTERRUPTED.load(Ordering::SeqCst), "interrupted");
+    Ok(())
+}
+
+/// Kills what this process started and still waits for; supervised programs have their supervisors killed.
+pub fn kill_children() {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
+    for thread in threads.flatten() {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        for pid in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+            // One that ended in between is what we want.
+            let _ = signal(pid, Signal::SIGKILL);
+        }
+    }
+}
 
 /// Where cargo put the programs of the workspace: beside this one.
 ///
@@ -101,6 +129,7 @@ impl Program {
         argv: &Command,
         logs: &Path,
     ) -> anyhow::Result<Self> {
+        go_on()?;
         let log = logs.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).context("open the log")?;
         let (reader, writer) = std::io::pipe().context("make a pipe")?;
@@ -251,6 +280,7 @@ pub fn until<T>(
 ) -> anyhow::Result<T> {
     let end = Instant::now() + deadline;
     loop {
+        go_on()?;
         match found() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() > end => {

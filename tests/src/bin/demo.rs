@@ -13,7 +13,7 @@ const DIRECTORY: &str = "/var/tmp/warren-demo";
 /// The story runs on a thread of its own, so that Ctrl-C is answered at any moment of it.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let (done, story) = oneshot::channel();
+    let (done, mut story) = oneshot::channel();
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
@@ -21,8 +21,8 @@ async fn main() -> ExitCode {
     };
     thread::spawn(move || done.send(demo::run(Path::new(DIRECTORY))));
     tokio::select! {
-        outcome = story => demo::farewell(outcome.ok(), Path::new(DIRECTORY)),
-        _ = interrupt.recv() => demo::interrupted(Path::new(DIRECTORY)),
-        _ = terminate.recv() => demo::interrupted(Path::new(DIRECTORY)),
+        outcome = &mut story => demo::farewell(outcome.ok(), Path::new(DIRECTORY)),
+        _ = interrupt.recv() => demo::interrupted(story, Path::new(DIRECTORY)).await,
+        _ = terminate.recv() => demo::interrupted(story, Path::new(DIRECTORY)).await,
     }
 }
