@@ -43,8 +43,8 @@ pub async fn run(directory: &Path) -> ExitCode {
 
 async fn measured(directory: &Path) -> anyhow::Result<Vec<Row>> {
     clear(directory).context("clear away what an earlier run left")?;
-    let capacity = ["--file-drive-capacity", "64GiB"];
-    let cluster = Cluster::start_with(directory, Chassis::new(1), &capacity)?;
+    let drives = ["--file-drives", "4", "--file-drive-capacity", "64GiB"];
+    let cluster = Cluster::start_with(directory, Chassis::new(1), &drives)?;
     let job = Job::new(1, "xfs", &cluster.mount_root());
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
     run.describe_system()?;

@@ -22,6 +22,9 @@ use crate::{
 /// How long anything on one box may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Four drives that a laptop has room for.
+pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2GiB"];
+
 /// The programs of one chassis and the directory that holds everything of theirs.
 #[derive(Debug)]
 pub struct Cluster {
@@ -38,10 +41,10 @@ impl Cluster {
     /// # Errors
     /// When one does not start or does not serve in time; its log is named.
     pub fn start(directory: &Path, chassis: Chassis) -> anyhow::Result<Self> {
-        Self::start_with(directory, chassis, &[])
+        Self::start_with(directory, chassis, &DRIVES)
     }
 
-    /// The same, with more arguments for the rabbit agent.
+    /// The same, with these arguments for the rabbit agent in place of small drives.
     ///
     /// # Errors
     /// As for `start`.
@@ -168,7 +171,6 @@ impl Cluster {
         self.agent_arguments(&mut argv, name, own);
         if rabbit {
             argv.arg("--api").arg(format!("unix://{}", self.api_socket().display()));
-            argv.args(["--file-drives", "4", "--file-drive-capacity", "2GiB"]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
             argv.args(&self.rabbit_arguments);
         } else {

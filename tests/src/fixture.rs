@@ -23,22 +23,10 @@ impl Fixture {
     /// # Errors
     /// When a program does not start or connect.
     pub fn new(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
-        Self::with_rabbit_arguments(computes, file_system, &[])
-    }
-
-    /// The same, with more arguments for the rabbit agent.
-    ///
-    /// # Errors
-    /// As for `new`.
-    pub fn with_rabbit_arguments(
-        computes: u8,
-        file_system: &'static str,
-        arguments: &[&str],
-    ) -> anyhow::Result<Self> {
         // On a disk: loop devices over a tmpfs would test another path of the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
-        let cluster = Cluster::start_with(directory.path(), Chassis::new(computes), arguments)?;
+        let cluster = Cluster::start(directory.path(), Chassis::new(computes))?;
         let job = Job::new(1, file_system, &cluster.mount_root());
         let mut run = Run { cluster, job, narrator: Silent, patient: false };
         run.describe_system()?;
