@@ -11,11 +11,16 @@ const GO_RESIDENT: f64 = 38.5;
 /// Its context switches a minute.
 const GO_SWITCHES: f64 = 730.0;
 
+/// Longer than an idle worker thread lives.
+const SETTLE: Duration = Duration::from_secs(15);
+
 /// Resident set and context switches a minute of an agent that nobody asks anything.
 ///
 /// # Errors
 /// When the process cannot be looked at.
 pub async fn at_rest(pid: u32, rest: Duration) -> anyhow::Result<Vec<Row>> {
+    // Threads that worked before end when they have idled for ten seconds; only then is it at rest.
+    tokio::time::sleep(SETTLE).await;
     let before = switches(pid)?;
     tokio::time::sleep(rest).await;
     let a_minute = (switches(pid)? - before) * 60.0 / rest.as_secs_f64();
