@@ -4,7 +4,6 @@
 //! of ours that no object wants are removed.
 
 mod objects;
-mod sweep;
 
 use std::{
     collections::BTreeMap,
@@ -13,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use daemon::End;
 use proto::v1::{Health, health};
 use storage::{Converger, Desired};
 use tokio::{sync::mpsc, task::JoinSet, time};
@@ -24,18 +24,9 @@ use crate::{
     queue::{Queue, Standing},
     reconcile::{self, Outcome},
     site::Site,
+    sweep::Sweep,
 };
 use objects::Objects;
-use sweep::Sweep;
-
-/// Why the agent stopped.
-#[derive(Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was asked to.
-    Stopped,
-    /// The coordinator wants another agent for this node; the text says which.
-    Refused(String),
-}
 
 /// How long running steps may take to end when the agent is stopped.
 const GRACE: Duration = Duration::from_secs(10);
@@ -174,10 +165,10 @@ impl Agent {
 
     fn start_sweep(&mut self) {
         let Some(keep) = self.objects.possible_paths() else {
-            log::warn!(
-                "unwanted mounts are not looked for: an object cannot be read, so its mounts cannot be told"
-            );
-            self.sweep.put_off();
+            let why = "an object cannot be read, so its mounts cannot be told";
+            if self.sweep.put_off(why) {
+                log::warn!("unwanted mounts are not looked for: {why}");
+            }
             return;
         };
         self.sweep.begin();

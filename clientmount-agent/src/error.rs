@@ -1,13 +1,13 @@
 //! The only place where an error becomes what the sites' tools read, and where it is decided when to try again.
 
 use std::{
-    error::Error,
     hash::{BuildHasher, Hasher, RandomState},
     io,
     time::Duration,
 };
 
 use api::{ErrorType, ResourceError, Severity};
+use daemon::chain;
 use storage::{
     ConvergeError, Rejection, Step,
     execute::ExecuteError,
@@ -136,16 +136,14 @@ impl From<&MountError> for Failure {
     }
 }
 
-/// An error with all its causes.
+/// Which of two severities is worse; one we do not know is no reason to give up.
 #[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
+pub fn rank(severity: &Severity) -> u8 {
+    match severity {
+        Severity::Minor => 0,
+        Severity::Major | Severity::Other(_) => 1,
+        Severity::Fatal => 2,
     }
-    text
 }
 
 fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
@@ -185,6 +183,7 @@ fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
             (ErrorType::Internal, Severity::Minor, Retry::Soon)
         }
         StepError::Changed(_) => (ErrorType::Internal, Severity::Minor, Retry::Soon),
+        StepError::Several { first, .. } => step_class(first),
         _ => (ErrorType::Internal, Severity::Major, Retry::Later),
     }
 }
@@ -251,7 +250,11 @@ mod tests {
             .and_then(|roots| storage::desired::MountPoint::parse("/mnt/nnf/a", &roots))
             .unwrap();
         let error = ConvergeError::Step(ExecuteError {
-            step: Box::new(Step::Unmount { target, line: "/mnt/nnf/a".into() }),
+            step: Box::new(Step::Unmount {
+                target,
+                device: storage::observed::DeviceNumber { major: 7, minor: 0 },
+                line: "/mnt/nnf/a".into(),
+            }),
             source: StepError::System {
                 call: "umount(2)",
                 target: "/mnt/nnf/a".into(),

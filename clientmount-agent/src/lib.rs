@@ -18,11 +18,13 @@
 pub mod agent;
 pub mod claims;
 pub mod config;
+pub mod coordinator;
 mod desire;
 pub mod desired;
 pub mod error;
 pub mod hello;
 pub mod link;
+pub mod node;
 pub mod outbox;
 mod queue;
 pub mod reconcile;
@@ -30,6 +32,7 @@ pub mod report;
 pub mod run;
 pub mod serve;
 pub mod site;
+pub mod sweep;
 #[cfg(test)]
 mod testing;
 

@@ -1,49 +1,11 @@
 //! Starts the agent of a compute node.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use clap::Parser;
-use clientmount_agent::{agent::End, config::Args, error::chain, run::run};
-
-/// Steps that may block in the kernel at the same time.
-const BLOCKING_THREADS: usize = 64;
+use clientmount_agent::{config::Args, run::run};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Err(error) = daemon::start_logging(args.log_level) {
-        return failed(&error);
-    }
-    let config = match args.check() {
-        Ok(config) => config,
-        Err(error) => {
-            log::error!("{}", chain(&error));
-            return ExitCode::from(2);
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return failed(&error),
-    };
-    let end = runtime.block_on(run(config));
-    // A step stuck in the kernel must not keep the process.
-    runtime.shutdown_timeout(Duration::ZERO);
-    match end {
-        Ok(End::Stopped) => ExitCode::SUCCESS,
-        Ok(End::Refused(why)) => {
-            log::error!(
-                "the coordinator wants another agent for this node: {why}: stop that one before starting this one again"
-            );
-            ExitCode::from(3)
-        }
-        Err(error) => failed(&error),
-    }
-}
-
-fn failed(error: &dyn std::error::Error) -> ExitCode {
-    log::error!("{}", chain(error));
-    ExitCode::FAILURE
+    daemon::run(&args.logs.clone(), args.check(), run)
 }

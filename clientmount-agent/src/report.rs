@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api::{
-    ClientMountStatus, ErrorType, ResourceError, Severity, client_mount::ClientMountInfoStatus,
-};
+use api::{ClientMountStatus, ErrorType, ResourceError, client_mount::ClientMountInfoStatus};
 use storage::desired::NodeName;
 
-use crate::reconcile::{Failed, MountOutcome, Outcome};
+use crate::{
+    error::rank,
+    reconcile::{Failed, MountOutcome, Outcome},
+};
 
 /// The status that an outcome makes: one entry per mount, and an error only while something fails.
 #[must_use]
@@ -50,14 +51,6 @@ fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     }
 }
 
-fn rank(severity: &Severity) -> u8 {
-    match severity {
-        Severity::Minor => 0,
-        Severity::Major | Severity::Other(_) => 1,
-        Severity::Fatal => 2,
-    }
-}
-
 /// `cause (path, path); cause (path)`: sixteen mounts that fail alike are told once.
 fn told(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
     let mut order = Vec::new();
@@ -80,7 +73,7 @@ fn told(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::client_mount::MountState;
+    use api::{Severity, client_mount::MountState};
 
     use super::*;
     use crate::{

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use daemon::{stopped, tell_ready, tell_stopping};
+use daemon::{End, ListenError, listen, stopped, tell_ready, tell_stopping};
 use proto::v1::Role;
 use storage::{Converger, LinuxHost, linux::LinuxHostError};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::{
-    agent::{Agent, End},
+    agent::Agent,
     config::Config,
     hello::{HelloError, hello},
     link,
     outbox::Outbox,
-    serve::{NodeService, ServeError, listen, serve},
+    serve::{NodeService, serve},
 };
 
 /// The agent cannot start.
@@ -28,7 +28,7 @@ pub enum RunError {
     Hello(#[source] HelloError),
     /// The node's socket is not usable.
     #[error("serve the node's socket")]
-    Serve(#[source] ServeError),
+    Serve(#[source] ListenError),
     /// Signals cannot be caught.
     #[error("wait for signals")]
     Stop(#[source] daemon::StopError),

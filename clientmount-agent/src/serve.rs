@@ -1,12 +1,6 @@
 //! The node's own socket: scripts and operators of this node ask what is mounted, and what would be done.
 
-use std::{
-    fs::{self, Permissions},
-    io,
-    os::unix::{fs::PermissionsExt, net},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use api::{ClientMount, NnfStorageProfile};
 use proto::v1::{
@@ -15,7 +9,6 @@ use proto::v1::{
 };
 use serde::de::DeserializeOwned;
 use storage::Converger;
-use thiserror::Error;
 use tokio::{net::UnixListener, task};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
@@ -28,59 +21,13 @@ use crate::{
     site::Site,
 };
 
-/// The socket cannot be served.
-#[derive(Debug, Error)]
-pub enum ServeError {
-    /// Another process serves it.
-    #[error("{} is served by another process: stop that agent first, or name another socket with --listen", .0.display())]
-    Taken(PathBuf),
-    /// It cannot be made.
-    #[error("make the socket {}", path.display())]
-    Make {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// Makes the socket, mode 0600, in place of one that a killed agent left.
-///
-/// # Errors
-/// When another process serves it, or it cannot be made.
-pub fn listen(path: &Path) -> Result<UnixListener, ServeError> {
-    if net::UnixStream::connect(path).is_ok() {
-        return Err(ServeError::Taken(path.to_owned()));
-    }
-    bind(path).map_err(|source| ServeError::Make { path: path.to_owned(), source })
-}
-
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    // Under its own name only once nobody else may connect any more.
-    let mut unready = path.as_os_str().to_owned();
-    unready.push(".new");
-    let unready = PathBuf::from(unready);
-    match fs::remove_file(&unready) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&unready)?;
-    fs::set_permissions(&unready, Permissions::from_mode(0o600))?;
-    fs::rename(&unready, path)?;
-    Ok(listener)
-}
-
 /// Serves until the process ends.
 pub async fn serve(listener: UnixListener, service: NodeService) {
     let served = Server::builder()
         .add_service(NodeServer::new(service).max_decoding_message_size(LARGEST_MESSAGE))
         .serve_with_incoming(UnixListenerStream::new(listener));
     if let Err(error) = served.await {
-        log::error!("the node's socket is served no more: {}", crate::error::chain(&error));
+        log::error!("the node's socket is served no more: {}", daemon::chain(&error));
     }
 }
 
@@ -149,6 +96,9 @@ fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanRe
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use daemon::listen;
     use proto::v1::node_client::NodeClient;
     use storage::fake::FakeHost;
     use tonic::{
@@ -230,21 +180,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_is_roots_alone_and_no_other_agents() {
+    async fn status_is_told() {
         let served = Served::start();
-        let mode = fs::metadata(&served.socket).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let taken = listen(&served.socket).unwrap_err();
-        assert!(matches!(taken, ServeError::Taken(_)), "{taken}");
-        served.client().await.status(StatusRequest {}).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_killed_agents_socket_is_replaced() {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("agent.sock");
-        drop(listen(&socket).unwrap());
-        assert!(socket.exists(), "as a kill -9 leaves it");
-        listen(&socket).unwrap();
+        let status = served.client().await.status(StatusRequest {}).await.unwrap().into_inner();
+        assert!(!status.connected && status.mounts.is_empty());
     }
 }

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use apiclient::Address;
 use clap::{Args, Parser};
-use log::LevelFilter;
+use daemon::LogArgs;
 use thiserror::Error;
 
 /// The one place that talks for thousands of computes: serves the Kubernetes API of a box without a cluster, tells every
@@ -20,9 +21,8 @@ pub struct CommandLine {
     standalone: StandaloneArgs,
     #[command(flatten)]
     nodes: NodeArgs,
-    /// Least severe messages that are logged
-    #[arg(long, value_name = "LEVEL", env = "WARREN_LOG_LEVEL", default_value = "info")]
-    pub log_level: LevelFilter,
+    #[command(flatten)]
+    pub logs: LogArgs,
 }
 
 /// Which API to work on; without these options the coordinator serves one itself.
@@ -108,8 +108,8 @@ struct NodeArgs {
 pub enum Backend {
     /// Our own, served by this process.
     Standalone(Standalone),
-    Kubeconfig(PathBuf),
-    InCluster,
+    /// That of a cluster.
+    Cluster(Address),
 }
 
 /// Where the embedded API lives.
@@ -156,8 +156,8 @@ impl TryFrom<CommandLine> for Config {
     fn try_from(line: CommandLine) -> Result<Self, InvalidConfig> {
         let CommandLine { api, standalone, nodes, .. } = line;
         let backend = match api.kubeconfig {
-            Some(kubeconfig) => Backend::Kubeconfig(kubeconfig),
-            None if api.in_cluster => Backend::InCluster,
+            Some(kubeconfig) => Backend::Cluster(Address::Kubeconfig(Some(kubeconfig))),
+            None if api.in_cluster => Backend::Cluster(Address::InCluster),
             None => Backend::Standalone(Standalone::try_from(standalone)?),
         };
         if let Backend::Standalone(standalone) = &backend
@@ -251,6 +251,6 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(config.tls.unwrap().operators, ["ops", "root"]);
-        assert!(matches!(config.backend, Backend::InCluster));
+        assert!(matches!(config.backend, Backend::Cluster(Address::InCluster)));
     }
 }

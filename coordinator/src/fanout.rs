@@ -76,8 +76,21 @@ impl Fanout {
 
     /// Drops the queue of a session, unless a newer one took over.
     pub(crate) fn close(&mut self, node: &str, epoch: u64) {
-        if self.queues.get(node).is_some_and(|queue| queue.epoch == epoch) {
+        if self.serves(node, epoch) {
             self.queues.remove(node);
+        }
+    }
+
+    /// Whether the session `epoch` is the one that `node` is served by.
+    pub(crate) fn serves(&self, node: &str, epoch: u64) -> bool {
+        self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
+    }
+
+    /// The API does not take the finalizer: the node is not told of this object before it changes, and does not wait for it.
+    pub(crate) fn cannot_hold(&mut self, key: &Key) {
+        if let Some(queue) = self.queues.get_mut(&key.namespace) {
+            queue.untold.remove(&key.name);
+            queue.bell.notify_one();
         }
     }
 

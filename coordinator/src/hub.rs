@@ -124,6 +124,12 @@ impl Hub {
         }
     }
 
+    /// Why the session is over, once it is.
+    pub(crate) fn over(&self, session: &Session) -> Option<SessionEnd> {
+        let state = self.lock();
+        (!state.fanout.serves(&session.node, session.epoch)).then(|| state.end(session))
+    }
+
     /// Takes a node's report; one on an earlier version of the object is dropped, as a newer answer is on its way.
     ///
     /// # Errors
@@ -269,6 +275,15 @@ impl Hub {
         self.lock().writes.written(key, write);
     }
 
+    /// A write was refused, and would be again: nothing is written before there is news of the object.
+    pub(crate) fn refused_write(&self, key: &Key, write: &Write) {
+        let mut state = self.lock();
+        state.writes.abandon(key);
+        if write.is_hold() {
+            state.fanout.cannot_hold(key);
+        }
+    }
+
     /// A taken object is not to be written any more.
     pub(crate) fn abandon_write(&self, key: &Key) {
         self.lock().writes.abandon(key);
@@ -324,4 +339,31 @@ impl State {
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(started_at: u64) -> Hello {
+        Hello {
+            node: "n1".to_owned(),
+            role: v1::Role::Compute.into(),
+            boot_id: "b".to_owned(),
+            started_at,
+            ..Hello::default()
+        }
+    }
+
+    #[test]
+    fn a_session_is_over_for_a_node_that_takes_nothing() {
+        let hub = Hub::default();
+        let first = hub.hello(hello(1)).unwrap();
+        assert_eq!(hub.over(&first), None);
+        let second = hub.hello(hello(2)).unwrap();
+        assert_eq!(hub.over(&first), Some(SessionEnd::Superseded { boot: "b".to_owned() }));
+        assert_eq!(hub.over(&second), None);
+        hub.stop();
+        assert_eq!(hub.over(&second), Some(SessionEnd::Stopping));
+    }
 }

@@ -23,11 +23,9 @@
 
 mod cluster;
 pub mod config;
-mod connect;
 mod fanout;
 mod hub;
 mod link;
-mod listen;
 mod namespaces;
 mod object;
 mod peer;
@@ -39,5 +37,5 @@ mod status;
 mod watch;
 mod write_back;
 
-pub use run::{Coordinator, StartError};
+pub use run::{Coordinator, RunError, StartError, run};
 pub use serve::ServeError;

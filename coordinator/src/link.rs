@@ -111,7 +111,13 @@ async fn converse(
                     None => idle = true,
                 }
             }
-            () = session.bell.notified() => idle = false,
+            () = session.bell.notified() => {
+                // Also a node that takes nothing off its stream must not keep a session that is over.
+                if let Some(end) = hub.over(session) {
+                    return Err(ended(session, &end));
+                }
+                idle = false;
+            }
         }
     }
 }

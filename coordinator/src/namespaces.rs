@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use apiclient::plain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
@@ -27,11 +28,11 @@ pub(crate) async fn create(client: Client, mut nodes: Receiver<BTreeSet<String>>
                     made.insert(name);
                 }
                 Err(error) if is_refusal(&error) => {
-                    log::warn!(node = name.as_str(), error:% = error; "create namespace: correct the name in the SystemConfiguration");
+                    log::warn!(node = name.as_str(), error = plain(&error); "create namespace: correct the name in the SystemConfiguration");
                     made.insert(name);
                 }
                 Err(error) => {
-                    log::warn!(node = name.as_str(), error:% = error; "create namespace, will be retried");
+                    log::warn!(node = name.as_str(), error = plain(&error); "create namespace, will be retried");
                     failed = true;
                 }
             }

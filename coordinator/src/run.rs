@@ -3,6 +3,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiclient::{ConnectError, connect};
+use daemon::{End, ListenError, StopError, listen, stopped, tell_ready, tell_stopping};
 use kube::Client;
 use thiserror::Error;
 use tokio::sync::watch as signal;
@@ -10,10 +12,8 @@ use tokio::task::JoinSet;
 
 use crate::cluster::Machine;
 use crate::config::{Backend, Config};
-use crate::connect::{self, ConnectError};
 use crate::hub::Hub;
 use crate::link::Link;
-use crate::listen::{ListenError, listen};
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
 use crate::{namespaces, watch, write_back};
@@ -32,6 +32,38 @@ pub enum StartError {
     Socket(#[from] ListenError),
     #[error("serve nodes over TCP")]
     Tcp(#[source] ServeError),
+}
+
+/// Why the coordinator stopped.
+#[derive(Debug, Error)]
+pub enum RunError {
+    #[error("start")]
+    Start(#[from] StartError),
+    #[error("serve")]
+    Serve(#[from] ServeError),
+    #[error("wait for signals")]
+    Stop(#[from] StopError),
+}
+
+/// Runs a coordinator until a signal stops it.
+///
+/// # Errors
+/// When it cannot start, or cannot serve any more.
+pub async fn run(config: Config) -> Result<End, RunError> {
+    let coordinator = Coordinator::start(&config).await?;
+    let api =
+        coordinator.api_address().map_or_else(|| "the cluster's".to_owned(), |at| at.to_string());
+    log::info!(socket:% = config.socket.display(), api; "serve");
+    tell_ready();
+    let mut signal = Ok("");
+    coordinator
+        .run_until(async {
+            signal = stopped().await;
+            tell_stopping();
+        })
+        .await?;
+    log::info!(signal = signal?; "stop");
+    Ok(End::Stopped)
 }
 
 /// A coordinator whose sockets are bound and whose work has begun.
@@ -65,8 +97,7 @@ impl Coordinator {
                 let embedded = Embedded::open(standalone).await?;
                 (embedded.client(), Some(embedded))
             }
-            Backend::Kubeconfig(path) => (connect::kubeconfig(path).await?, None),
-            Backend::InCluster => (connect::in_cluster()?, None),
+            Backend::Cluster(address) => (connect(address).await?, None),
         };
         let mut coordinator = Self {
             hub: Arc::new(Hub::default()),

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use daemon::{ListenError, listen};
 use kube::Client;
 use kubeapi::serve::{TlsError, tls, unix};
 use kubeapi::{Api, Credentials, CredentialsError, Identity, OpenError};
@@ -11,7 +12,6 @@ use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::Standalone;
-use crate::listen::{ListenError, listen};
 
 /// The name our own writes are made under.
 const USER: &str = "system:warren:coordinator";

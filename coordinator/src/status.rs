@@ -55,6 +55,11 @@ pub(crate) enum UnfitStatus {
 }
 
 impl Write {
+    /// Whether it puts the node's finalizer on.
+    pub(crate) fn is_hold(&self) -> bool {
+        self.part == Part::Hold
+    }
+
     /// Whether it goes to the status subresource.
     pub(crate) fn is_status(&self) -> bool {
         matches!(self.part, Part::Status(_))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
 use api::{ClientMount, NnfStorageProfile, SystemConfiguration};
+use apiclient::plain_watch;
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
@@ -117,7 +118,7 @@ async fn follow(
                 take(change);
             }
             Err(error) => {
-                let text = error.to_string();
+                let text = plain_watch(&error);
                 if hub.watch_state(kind, Some(text.clone())) {
                     log::warn!(kind, error = text.as_str(); "watch, retried until it works");
                 }

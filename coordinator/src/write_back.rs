@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::ClientMount;
+use apiclient::plain;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
@@ -17,6 +18,8 @@ use crate::watch::resource;
 
 /// Enough that an API server which commits in groups gets groups.
 const WRITERS: usize = 64;
+/// Lost races on one object that are taken up again at once.
+const CONFLICTS_AT_ONCE: u32 = 5;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LAST_DELAY: Duration = Duration::from_secs(60);
 
@@ -40,9 +43,10 @@ async fn write(client: Client, hub: &Hub, key: &Key) {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
     let mut delay = FIRST_DELAY;
+    let mut conflicts = 0;
     while let Some(write) = hub.next_write(key) {
         let Err(error) = send(&api, hub, key, &write).await else {
-            delay = FIRST_DELAY;
+            (delay, conflicts) = (FIRST_DELAY, 0);
             continue;
         };
         match Verdict::of(&error) {
@@ -51,19 +55,24 @@ async fn write(client: Client, hub: &Hub, key: &Key) {
                 return;
             }
             Verdict::Refused => {
-                log::warn!(client_mount:% = key, error:% = error; "write ClientMount, given up until there is news");
-                hub.abandon_write(key);
+                log::warn!(client_mount:% = key, error = plain(&error); "write ClientMount, given up until there is news");
+                hub.refused_write(key, &write);
                 return;
             }
             Verdict::MovedOn => {
-                if let Err(error) = reread(&api, hub, key).await {
-                    log::warn!(client_mount:% = key, error:% = error; "read ClientMount again");
+                conflicts += 1;
+                let read = reread(&api, hub, key).await;
+                if let Err(error) = &read {
+                    log::warn!(client_mount:% = key, error = plain(error); "read ClientMount again");
+                }
+                // Somebody who writes all the time is not raced without end.
+                if read.is_err() || conflicts > CONFLICTS_AT_ONCE {
                     tokio::time::sleep(jittered(delay)).await;
                     delay = (delay * 2).min(LAST_DELAY);
                 }
             }
             Verdict::Retry => {
-                log::warn!(client_mount:% = key, error:% = error; "write ClientMount, will be retried");
+                log::warn!(client_mount:% = key, error = plain(&error); "write ClientMount, will be retried");
                 tokio::time::sleep(jittered(delay)).await;
                 delay = (delay * 2).min(LAST_DELAY);
             }

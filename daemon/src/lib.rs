@@ -1,7 +1,13 @@
-//! What Warren's daemons do alike: log, stop on signals, tell systemd.
+//! What Warren's daemons do alike: log, run to an exit code, listen, stop on signals, tell systemd.
 
+mod chain;
+mod listen;
 mod logging;
+mod run;
 mod stop;
 
+pub use chain::chain;
+pub use listen::{ListenError, listen};
 pub use logging::{LoggingError, start_logging};
+pub use run::{End, LogArgs, run};
 pub use stop::{StopError, stopped, tell_ready, tell_stopping};

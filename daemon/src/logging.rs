@@ -24,7 +24,10 @@ pub enum LoggingError {
 /// When journald should take the logs and cannot be reached, or when called twice.
 pub fn start_logging(level: LevelFilter) -> Result<(), LoggingError> {
     if connected_to_journal() {
-        JournalLog::new().map_err(LoggingError::Connect)?.install().map_err(|_| LoggingError::Twice)?;
+        JournalLog::new()
+            .map_err(LoggingError::Connect)?
+            .install()
+            .map_err(|_| LoggingError::Twice)?;
         log::set_max_level(level);
         return Ok(());
     }

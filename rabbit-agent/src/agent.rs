@@ -6,7 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{claims::Claims, desired::Goal, error::Retry};
+use clientmount_agent::{
+    claims::Claims,
+    desired::Goal,
+    error::{Retry, jitter},
+    sweep::Sweep,
+};
 use futures::{Stream, StreamExt};
 use kube::ResourceExt;
 use storage::Desired;
@@ -46,6 +51,10 @@ pub struct Agent {
     /// ClientMounts that were there at the start, with the block storages that are to be looked at before them: after a
     /// reboot those bring the devices back, and without them a mount would fail for nothing.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
+    /// What the last pass of each failing object told the log: a retry that fails alike is no news.
+    failing: BTreeMap<Key, Vec<String>>,
+    /// Mounts of ours that no object wants.
+    sweep: Sweep,
     /// Woken by something else than their own object while they were being worked on.
     again: BTreeSet<Key>,
 }
@@ -65,6 +74,8 @@ impl Agent {
             handled: BTreeMap::new(),
             settled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
+            failing: BTreeMap::new(),
+            sweep: Sweep::default(),
             again: BTreeSet::new(),
         }
     }
@@ -72,23 +83,31 @@ impl Agent {
     /// Works until `stop`, then lets passes that run come to an end, but not for long: what is mounted stays mounted.
     pub async fn run(mut self, events: impl Stream<Item = Told>, stop: impl Future<Output = ()>) {
         futures::pin_mut!(events, stop);
-        let mut looked = false;
         loop {
-            let deadline = self.queue.deadline().map(tokio::time::Instant::from_std);
+            let next_due = self.next_due();
             tokio::select! {
                 () = &mut stop => break,
                 Some(told) = events.next() => self.told(told),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
-                () = sleep_until(deadline) => {}
+                () = sleep_until(next_due) => {}
             }
             if !self.world.is_complete() {
                 continue;
             }
-            if !looked {
+            let first = !self.sweep.started();
+            if first {
+                self.claim();
+                self.sweep.synced();
+            }
+            // Between passes: what one is about to mount could be taken for unwanted.
+            if self.passes.is_empty() && self.sweep.due(Instant::now()) {
                 tokio::select! {
                     () = &mut stop => break,
-                    () = self.first_look() => looked = true,
+                    () = self.sweep() => {}
                 }
+            }
+            if first {
+                self.wake_everything();
             }
             self.start_passes();
         }
@@ -103,6 +122,9 @@ impl Agent {
 
     fn told(&mut self, told: Told) {
         let wakes = told.tell(&mut self.world);
+        if !wakes.is_empty() {
+            self.sweep.changed();
+        }
         self.wake(wakes);
     }
 
@@ -121,29 +143,47 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Before anything else is done: every object's mount points are claimed, and mounts that no object wants are removed.
-    async fn first_look(&mut self) {
+    fn next_due(&self) -> Option<tokio::time::Instant> {
+        let sweep = self.sweep.next_due().filter(|_| self.passes.is_empty());
+        let next = [self.queue.deadline(), sweep].into_iter().flatten().min();
+        next.map(tokio::time::Instant::from_std)
+    }
+
+    /// Before anything else is done every object's mount points are claimed.
+    fn claim(&mut self) {
         let mounts: Vec<_> = self.world.client_mounts.iter().cloned().collect();
         for mount in mounts {
             prepare(&mount, &self.world, &self.context.site, &mut self.claims);
         }
-        match client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary) {
-            Err(why) => log::warn!("mounts that no object wants are left alone this time: {why}"),
-            Ok(keep) => {
-                for error in self
-                    .context
-                    .converge(vec![Desired::OnlyMounts(keep)])
-                    .await
-                    .into_iter()
-                    .filter_map(Result::err)
-                {
-                    log::warn!(
-                        "remove mounts that no object wants: {}",
-                        clientmount_agent::error::chain(&error)
-                    );
+    }
+
+    /// Removes mounts of ours that no object wants.
+    async fn sweep(&mut self) {
+        let keep =
+            client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
+        let keep = match keep {
+            Ok(keep) => keep,
+            Err(why) => {
+                if self.sweep.put_off(&why) {
+                    log::warn!("mounts that no object wants are left alone: {why}");
+                }
+                return;
+            }
+        };
+        let swept = self.context.converge(vec![Desired::OnlyMounts(keep)]).await;
+        match swept.into_iter().find_map(Result::err) {
+            None => self.sweep.done(),
+            Some(error) => {
+                let why = daemon::chain(&error);
+                if self.sweep.failed(&why, Instant::now(), jitter()) {
+                    log::warn!("remove mounts that no object wants: {why}");
                 }
             }
         }
+    }
+
+    /// Every object is looked at; mounts after the block storages under them.
+    fn wake_everything(&mut self) {
         for key in self.world.everything() {
             match &key {
                 Key::ClientMount(name) if !self.world.blocks_under(name).is_empty() => {
@@ -196,6 +236,7 @@ impl Agent {
             Key::Vanished(uid) => self.start_vanished(uid),
         };
         if started.is_none() {
+            self.failing.remove(key);
             self.settled.remove(key);
             self.handled.remove(key);
             self.queue.finished(key, Retry::OnChange, Instant::now());
@@ -310,11 +351,23 @@ impl Agent {
         }
     }
 
+    fn tell_failures(&mut self, key: &Key, failures: Vec<String>) {
+        if failures.is_empty() {
+            self.failing.remove(key);
+        } else if self.failing.get(key) != Some(&failures) {
+            for failure in &failures {
+                log::warn!("{failure}");
+            }
+            self.failing.insert(key.clone(), failures);
+        }
+    }
+
     fn ended(&mut self, ended: Result<(Key, Pass), tokio::task::JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        self.tell_failures(&key, pass.failures);
         // Writes are refused when the object has moved on, so what was written is what was handled and nothing more.
         let mut handled = self.handled.remove(&key);
         for wrote in pass.wrote {
@@ -326,6 +379,9 @@ impl Agent {
         }
         if let Some(uid) = pass.mounted {
             self.claims.settle(&uid);
+        }
+        if pass.doubtful && pass.unmounted.is_some() {
+            self.sweep.again();
         }
         if let Some(uid) = pass.unmounted {
             self.world.forget_vanished(&uid);

@@ -1,26 +1,24 @@
 //! The command line and environment, turned once into a configuration that is known to be good.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
+use apiclient::Address;
 use bytesize::ByteSize;
 use clap::Parser;
-use clientmount_agent::site::{IndexRoot, Side, Site};
-use log::LevelFilter;
+use clientmount_agent::{
+    coordinator::{CertificateArgs, CoordinatorError},
+    node::{DeadlineArgs, NodeArgs, NodeNameError},
+    site::{IndexRoot, Side, Site},
+};
+use daemon::LogArgs;
 use storage::{
-    desired::{AllowedRoots, MountPointError, NameError, NodeName},
+    desired::{AllowedRoots, MountPointError, NodeName},
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
 use tonic::transport::Endpoint;
 
-use crate::{
-    client::Address,
-    coordinator::{CoordinatorArgs, CoordinatorError},
-    node_storage::desired::TemporaryRoot,
-};
+use crate::node_storage::desired::TemporaryRoot;
 
 /// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
 /// ask.
@@ -30,19 +28,8 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
-    /// This rabbit's name, which is the namespace of its objects [default: the host name up to its first dot]
-    #[arg(long, env = "WARREN_NODE", value_name = "NAME", help_heading = "Node")]
-    pub node: Option<String>,
-    /// Directory beneath which ClientMounts may mount; repeat for several
-    #[arg(
-        long = "mount-root",
-        env = "WARREN_MOUNT_ROOT",
-        value_name = "DIR",
-        value_delimiter = ':',
-        default_value = "/mnt/nnf",
-        help_heading = "Node"
-    )]
-    pub mount_roots: Vec<PathBuf>,
+    #[command(flatten)]
+    pub node: NodeArgs,
     /// Directory beneath which set-up hooks see a file system
     #[arg(
         long,
@@ -84,8 +71,11 @@ pub struct Args {
     )]
     pub pod: String,
 
+    /// The coordinator that is told of this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
+    #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
+    pub coordinator: Option<String>,
     #[command(flatten)]
-    pub coordinator: CoordinatorArgs,
+    pub certificates: CertificateArgs,
 
     /// Use drives made of files in this directory instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
@@ -103,30 +93,19 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub file_drive_capacity: ByteSize,
-    /// Seconds after which a site's command is killed with all its children
-    #[arg(long, env = "WARREN_COMMAND_DEADLINE", value_name = "SECONDS", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Storage")]
-    pub command_deadline: u64,
-    /// Seconds after which a mount or umount that hangs in the kernel is reported and left alone
-    #[arg(long, env = "WARREN_MOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Storage")]
-    pub mount_deadline: u64,
+    #[command(flatten)]
+    pub deadlines: DeadlineArgs,
 
-    /// What is logged: off, error, warn, info, debug or trace
-    #[arg(
-        long,
-        env = "WARREN_LOG_LEVEL",
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Logs"
-    )]
-    pub log_level: LevelFilter,
+    #[command(flatten)]
+    pub logs: LogArgs,
 }
 
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// Not a host name.
-    #[error("--node")]
-    Node(#[source] NameError),
+    /// Not a node.
+    #[error(transparent)]
+    Node(#[from] NodeNameError),
     /// Not a directory to mount beneath.
     #[error("{flag}")]
     Root {
@@ -154,9 +133,6 @@ pub enum ConfigError {
     /// Not a way to a coordinator.
     #[error(transparent)]
     Coordinator(#[from] CoordinatorError),
-    /// The host has no name that could be the node's.
-    #[error("the host's name cannot be read: name the rabbit with --node")]
-    HostName(#[source] nix::Error),
 }
 
 /// A configuration that can.
@@ -189,11 +165,11 @@ impl Args {
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
     pub fn check(self) -> Result<Config, ConfigError> {
-        let coordinator = self.coordinator.endpoint()?;
-        let name = self.node.clone().map_or_else(host_name, Ok)?;
-        let node: NodeName = name.parse().map_err(ConfigError::Node)?;
+        let coordinator =
+            self.coordinator.as_deref().map(|url| self.certificates.endpoint(url)).transpose()?;
+        let node = self.node.name()?;
         let every_root = self.roots()?;
-        let roots = allowed("--mount-root", self.mount_roots.clone())?;
+        let roots = allowed("--mount-root", self.node.mount_roots.clone())?;
         let temporary = allowed("--temp-root", [self.temp_root.clone()])?;
         let index_root = self.index_root.clone().map(IndexRoot::new).transpose();
         let index_root =
@@ -211,8 +187,8 @@ impl Args {
                 drives,
                 roots: every_root,
                 state: self.state_dir,
-                command_deadline: Duration::from_secs(self.command_deadline),
-                mount_deadline: Duration::from_secs(self.mount_deadline),
+                command_deadline: self.deadlines.command(),
+                mount_deadline: self.deadlines.mount(),
             },
         })
     }
@@ -230,7 +206,7 @@ impl Args {
     fn roots(&self) -> Result<AllowedRoots, ConfigError> {
         let mut flagged: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
         flagged.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));
-        flagged.extend(self.mount_roots.iter().map(|path| ("--mount-root", path.as_path())));
+        flagged.extend(self.node.mount_roots.iter().map(|path| ("--mount-root", path.as_path())));
         for (place, (first, first_path)) in flagged.iter().enumerate() {
             let overlapping = flagged
                 .iter()
@@ -259,15 +235,10 @@ fn allowed(
     AllowedRoots::new(paths).map_err(|source| ConfigError::Root { flag, source })
 }
 
-fn host_name() -> Result<String, ConfigError> {
-    let name = nix::unistd::gethostname().map_err(ConfigError::HostName)?;
-    Ok(name.to_string_lossy().split('.').next().unwrap_or_default().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
-    use clientmount_agent::error::chain;
+    use daemon::chain;
 
     use super::*;
 

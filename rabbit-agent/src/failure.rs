@@ -1,7 +1,8 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
-use api::{ErrorType, Severity};
-use clientmount_agent::error::{Failure, chain};
+use api::ErrorType;
+use clientmount_agent::error::{Failure, rank};
+use daemon::chain;
 use storage::ConvergeError;
 
 use crate::{
@@ -62,16 +63,9 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     })
 }
 
-fn rank(severity: &Severity) -> u8 {
-    match severity {
-        Severity::Minor => 0,
-        Severity::Major | Severity::Other(_) => 1,
-        Severity::Fatal => 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use api::Severity;
     use clientmount_agent::error::Retry;
     use storage::Rejection;
 

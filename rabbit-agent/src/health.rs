@@ -3,6 +3,9 @@
 use proto::v1::{Health, health::State};
 use tokio::sync::watch;
 
+/// As many as a person reads in one line of a table.
+const NAMED: usize = 8;
+
 /// The newest health, for whoever listens.
 #[derive(Debug, Clone)]
 pub struct Board(watch::Sender<Health>);
@@ -45,10 +48,13 @@ pub fn of_drives(total: u64, allocated: u64, unclaimed: &[String]) -> Health {
     } else if unclaimed.is_empty() {
         (State::Ok, String::new())
     } else {
-        let list = unclaimed.join(", ");
+        let (named, more) = unclaimed.split_at(unclaimed.len().min(NAMED));
+        let more =
+            if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         let message = format!(
-            "{} namespaces belong to no NnfNodeBlockStorage and are left alone; delete them by hand if nobody needs them: {list}",
-            unclaimed.len()
+            "{} namespaces belong to no NnfNodeBlockStorage and are left alone; delete them by hand if nobody needs them: {}{more}",
+            unclaimed.len(),
+            named.join(", ")
         );
         (State::Warning, message)
     };
@@ -90,5 +96,8 @@ mod tests {
         let health = of_drives(100, 10, &["nqn.x:3".into()]);
         assert_eq!(health.state(), State::Warning);
         assert!(health.message.contains("nqn.x:3"));
+        let many: Vec<String> = (0..4096).map(|nsid| format!("nqn.x:{nsid}")).collect();
+        let message = of_drives(100, 10, &many).message;
+        assert!(message.ends_with("nqn.x:7 and 4088 more"), "{message}");
     }
 }

@@ -19,10 +19,8 @@
 pub mod agent;
 pub mod block_storage;
 pub mod chassis;
-pub mod client;
 pub mod client_mount;
 pub mod config;
-pub mod coordinator;
 pub mod failure;
 pub mod health;
 pub mod node;
@@ -37,4 +35,4 @@ pub mod watch;
 pub mod world;
 pub mod write;
 
-pub use run::{End, RunError, run, work};
+pub use run::{RunError, run, work};

@@ -3,12 +3,13 @@
 use std::{fmt, sync::Arc};
 
 use api::ResourceError;
+use apiclient::plain;
 use clientmount_agent::{
-    error::{Failure, Retry, chain},
+    error::{Failure, Retry},
     site::Site,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
+use kube::{Client, core::object::HasStatus};
 use storage::{ConvergeError, Converged, Converger, Desired, desired::NodeName};
 
 use crate::{
@@ -104,8 +105,12 @@ pub struct Pass {
     pub retry: Retry,
     /// Whether the object is as it should be.
     pub done: bool,
+    /// What failed, for the log.
+    pub failures: Vec<String>,
     /// Who must look again.
     pub wakes: Vec<Key>,
+    /// Whether a ClientMount went that did not name all it may have had.
+    pub doubtful: bool,
     /// Uid of a ClientMount of which everything is mounted.
     pub mounted: Option<String>,
     /// Uid of a ClientMount of which nothing is mounted any more.
@@ -118,7 +123,9 @@ impl Default for Pass {
             wrote: Vec::new(),
             retry: Retry::OnChange,
             done: true,
+            failures: Vec::new(),
             wakes: Vec::new(),
+            doubtful: false,
             mounted: None,
             unmounted: None,
         }
@@ -126,9 +133,10 @@ impl Default for Pass {
 }
 
 impl Pass {
-    /// Notes a failure and says it once in the log, with all its causes.
+    /// Notes a failure, with all its causes.
     pub fn failed<K: Object>(&mut self, object: &K, failure: &Failure) {
-        log::warn!(object = write::describe(object), severity = failure.severity.as_str(); "{}", failure.debug);
+        let object = write::describe(object);
+        self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
         self.done = false;
     }
@@ -141,8 +149,8 @@ impl Pass {
         match &error {
             WriteError::Gone { .. } => {}
             WriteError::Conflict { .. } => self.retry = Retry::Soon,
-            WriteError::Api { .. } => {
-                log::warn!("{}", chain(&error));
+            WriteError::Api { source, .. } => {
+                self.failures.push(format!("{error}: {}", plain(source)));
                 self.retry = Retry::Soon;
             }
         }
@@ -184,6 +192,36 @@ impl Pass {
         let stored = write::remove_finalizer(&context.client, object, finalizer).await?;
         self.wrote.extend(stored.map(Wrote::of));
         Ok(())
+    }
+
+    /// Notes why nothing is done, and tells it in the status that `refused` makes.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn refuse<K: Kept + HasStatus>(
+        &mut self,
+        context: &Context,
+        object: &K,
+        failure: &Failure,
+        refused: fn(&K, ResourceError) -> K::Status,
+    ) -> Result<(), WriteError> {
+        self.failed(object, failure);
+        self.report(context, object, refused(object, context.resource_error(failure, ""))).await
+    }
+
+    /// Gives an object this status, if it is a new one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn report<K: Kept + HasStatus>(
+        &mut self,
+        context: &Context,
+        object: &K,
+        status: K::Status,
+    ) -> Result<(), WriteError> {
+        let mut after = object.clone();
+        *after.status_mut() = Some(status);
+        self.status(context, object, &after).await
     }
 
     /// Writes a status, if it is a new one.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use apiclient::{ConnectError, connect};
 use clientmount_agent::{
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
 };
-use daemon::{stopped, tell_ready, tell_stopping};
+use daemon::{End, stopped, tell_ready, tell_stopping};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use proto::v1::Role;
@@ -18,21 +19,11 @@ use tonic::transport::Endpoint;
 
 use crate::{
     agent::Agent,
-    client::{ClientError, connect},
     config::{Config, Rabbit},
     health::Board,
     pass::Context,
     watch::watch,
 };
-
-/// Why the agent stopped.
-#[derive(Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was asked to.
-    Stopped,
-    /// The coordinator wants another agent for this rabbit; the text says which.
-    Refused(String),
-}
 
 /// The agent cannot start.
 #[derive(Debug, Error)]
@@ -42,7 +33,7 @@ pub enum RunError {
     Storage(#[source] LinuxHostError),
     /// There is no way to the API.
     #[error("set up the way to the API")]
-    Client(#[source] ClientError),
+    Client(#[source] ConnectError),
     /// The kernel did not tell when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
@@ -99,13 +90,16 @@ pub async fn work<E>(
         pod: rabbit.pod,
         client,
         converger: Arc::new(Converger::new(host)),
-        // Kubernetes keeps whole seconds of a time, and compares them.
+        // Kubernetes keeps whole seconds of a time, and compares them. Two starts within one second tell the same: the
+        // second then trusts device paths of the same boot, and looks at them again in its first pass all the same.
         started: Time(
             Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH),
         ),
         site: rabbit.site,
         temporary: rabbit.temporary,
     };
+    // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
+    // waits is in the log.
     tell_ready();
     let mut end = None;
     let stop = async {

@@ -6,7 +6,7 @@ use api::{
     ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
-use clientmount_agent::error::chain;
+use apiclient::plain_watch;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -127,7 +127,7 @@ fn problem<K: Object>(error: &watcher::Error) -> String {
                 "the API does not let this agent watch {kind}: grant it get, list and watch on {crd}; trying again"
             )
         }
-        _ => format!("watch {kind}: {}; trying again", chain(error)),
+        _ => format!("watch {kind}: {}; trying again", plain_watch(error)),
     }
 }
 

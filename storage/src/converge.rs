@@ -10,13 +10,16 @@ use thiserror::Error;
 
 use crate::{
     Desired, Host, Observed, Rejection, Step,
-    execute::{ExecuteError, execute},
+    execute::{ExecuteError, execute, execute_each},
     host::{ObserveError, StepError},
     plan,
 };
 
 /// Looks at a node and plan again this often: a rabbit needs three rounds to create, attach and confirm.
 const ROUNDS: usize = 6;
+
+/// Lets others be faster this often: as many units as there are drives may want the freest one at once.
+const OUTRUN: usize = 64;
 
 /// Groups that work at the same time in one call; each needs a thread that may block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
@@ -126,7 +129,7 @@ impl Converger {
 
     fn rounds(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
         let mut done = Vec::new();
-        let mut round = 0;
+        let (mut round, mut outrun) = (0, 0);
         loop {
             round += 1;
             let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
@@ -138,9 +141,13 @@ impl Converger {
                     next: next.to_string(),
                 });
             }
-            match execute(&*self.host, steps, &mut done) {
-                // Somebody else's unit was faster (the drive filled up): the next look knows.
-                Err(ExecuteError { source: StepError::Changed(_), .. }) if round < ROUNDS => {}
+            let apply = if let Desired::OnlyMounts(_) = desired { execute_each } else { execute };
+            match apply(&*self.host, steps, &mut done) {
+                // Another unit was faster (it took the drive's room): that is no round of ours, and the next look knows.
+                Err(ExecuteError { source: StepError::Changed(_), .. }) if outrun < OUTRUN => {
+                    outrun += 1;
+                    round -= 1;
+                }
                 other => other?,
             }
         }

@@ -21,7 +21,7 @@ use crate::{
     desired::{AllowedRoots, HookId, HookScope, MountPoint, NamespaceId, NodeName, Owner},
     host::{ObserveError, StepError},
     look::look,
-    observed::{DeviceNumber, MountedThing, Signature},
+    observed::{DeviceNumber, MountedThing, Signature, Superblock},
 };
 
 /// When an injected failure strikes.
@@ -121,10 +121,16 @@ impl FakeHost {
             source: source.to_owned(),
             kind: kind.to_owned(),
             root: "/".to_owned(),
-            superblock: None,
+            superblock: Superblock::Unknown,
             namespace: None,
         };
         local.mounts.push(FakeMount { target: target.path(), thing, owner: ROOT, foreign: true });
+    }
+
+    /// Somebody takes their mounts at `target` away.
+    pub fn lift_mounts(&self, target: &MountPoint) {
+        let path = target.path();
+        self.local().mounts.retain(|mount| !(mount.foreign && mount.target == path));
     }
 
     /// A symbolic link.

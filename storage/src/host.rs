@@ -1,10 +1,10 @@
 //! Everything that cannot be computed: a node, looked at and changed.
 
-use std::{fmt::Debug, io, time::Duration};
+use std::{error::Error as _, fmt::Debug, io, iter, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Desired, Observed, Step};
+use crate::{Desired, Observed, Step, execute::ExecuteError};
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
@@ -73,6 +73,15 @@ pub enum StepError {
         /// How long it was waited for.
         deadline: Duration,
     },
+    /// More than this one failed, none of them for want of another.
+    #[error("{} more failed, {}", .others.len(), list(.others))]
+    Several {
+        /// The first.
+        #[source]
+        first: Box<StepError>,
+        /// The others.
+        others: Vec<ExecuteError>,
+    },
     /// The node changed between the look and the step.
     #[error("{0}")]
     Changed(String),
@@ -84,7 +93,7 @@ pub enum CommandError {
     /// It is not installed, or cannot be started.
     #[error("start {program}")]
     Start {
-        /// argv[0].
+        /// Its `argv[0]`.
         program: String,
         /// Why.
         #[source]
@@ -110,6 +119,16 @@ pub enum CommandError {
         /// Its stderr, likewise.
         stderr: String,
     },
+}
+
+fn list(failures: &[ExecuteError]) -> String {
+    let told: Vec<_> = failures.iter().map(chain).collect();
+    told.join("; ")
+}
+
+fn chain(failure: &ExecuteError) -> String {
+    let causes = iter::successors(failure.source(), |cause| (*cause).source());
+    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn humantime(duration: Duration) -> String {

@@ -8,6 +8,7 @@ mod durable;
 mod exclusive;
 mod holders;
 mod look;
+mod looks;
 mod mount;
 mod mount_line;
 mod mount_table;
@@ -19,6 +20,7 @@ mod tree;
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -27,6 +29,7 @@ use thiserror::Error;
 use self::{
     cmd::Cmd,
     drives::{Drives, FilePool, NoDrives},
+    looks::Looks,
     mount::Deadlines,
     records::Records,
 };
@@ -98,6 +101,12 @@ pub enum LinuxHostError {
 /// A real node.
 #[derive(Debug)]
 pub struct LinuxHost {
+    node: Arc<Node>,
+    looks: Looks,
+}
+
+#[derive(Debug)]
+struct Node {
     drives: Box<dyn Drives>,
     records: Records,
     roots: AllowedRoots,
@@ -120,9 +129,13 @@ impl LinuxHost {
             ),
         };
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
-        Ok(Self { drives, records, roots: config.roots, deadlines })
+        // One deadline for the tool that a look may start, one for the look.
+        let looks = Looks::new(deadlines.call.saturating_mul(2));
+        Ok(Self { node: Arc::new(Node { drives, records, roots: config.roots, deadlines }), looks })
     }
+}
 
+impl Node {
     /// A device may have got another name, or gone, since it was looked at.
     fn still_at(&self, namespace: &NamespaceId, device: &Path) -> Result<(), StepError> {
         let found = self.drives.device(namespace).ok().flatten();
@@ -159,12 +172,6 @@ impl LinuxHost {
         Cmd::shell(line).run(self.deadlines.command)?;
         self.records.put(id).map_err(|source| failed("record hook", id, source))
     }
-}
-
-impl Host for LinuxHost {
-    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        look(self, desired)
-    }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
@@ -186,13 +193,17 @@ impl Host for LinuxHost {
             Step::Mount { source, target, kind, line } => {
                 mount::mount(source, target, *kind, line, &self.roots, self.deadlines)
             }
-            Step::Unmount { target, line } => mount::unmount(target, line, self.deadlines),
+            Step::Unmount { target, device, line } => {
+                mount::unmount(target, *device, line, self.deadlines)
+            }
             Step::RemoveMountPoint { target } => {
                 mount::remove_point(target, plan::is_index(target))
             }
             Step::CreateDirectory { path } => mount::create_point(path, false),
             Step::RemoveDirectory { path } => mount::remove_point(path, false),
-            Step::SetOwner { target, owner } => mount::set_owner(target, *owner),
+            Step::SetOwner { target, owner } => {
+                mount::set_owner(target, *owner, self.deadlines.call)
+            }
             Step::Link { root, link } => tree::link(root, link)
                 .map_err(|source| failed("link", &format!("{root}/{link}"), source)),
             Step::Unlink { root, name } => tree::unlink(root, name)
@@ -207,6 +218,19 @@ impl Host for LinuxHost {
                 self.records.forget(scope).map_err(broken)
             }
         }
+    }
+}
+
+impl Host for LinuxHost {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        let (node, wanted, name) = (Arc::clone(&self.node), desired.clone(), desired.group());
+        self.looks
+            .take(&name, move || look(&*node, &wanted))
+            .map_err(|source| ObserveError::Read { path: name, source })?
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        self.node.apply(step)
     }
 }
 

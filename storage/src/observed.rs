@@ -3,7 +3,7 @@
 mod target;
 mod volume;
 
-pub use target::{MountedThing, PathState, TargetState, TreeEntry, TreeState};
+pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
 pub use volume::{BlockDevice, DeviceNumber, Signature, VolumeState};
 
 use std::collections::BTreeSet;
@@ -72,6 +72,14 @@ pub struct Pool {
     pub available: u64,
     /// What existing namespaces may still claim of that: their files are sparse.
     pub promised: u64,
+}
+
+impl Pool {
+    /// Bytes that may still be promised.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        self.available.saturating_sub(self.promised)
+    }
 }
 
 /// A namespace on a drive.

@@ -32,7 +32,7 @@ pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejecti
         Desired::Unmounted(mount) => unmount::unmount(mount, observed),
         Desired::IndexTree(tree) => index_tree::show(tree, observed),
         Desired::NoIndexTree(tree) => Ok(index_tree::hide(tree, observed)),
-        Desired::OnlyMounts(keep) => Ok(own_mounts::only(keep, observed)),
+        Desired::OnlyMounts(keep) => own_mounts::only(keep, observed),
         Desired::Inventory => Ok(Vec::new()),
     }
 }

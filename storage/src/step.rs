@@ -6,6 +6,7 @@ use crate::desired::{
     AllocationId, Endpoint, FileSystemId, FileSystemKind, HookId, HookScope, IndexLink, MountPoint,
     NamespaceId, NodeName, Nqn, Owner,
 };
+use crate::observed::DeviceNumber;
 
 /// One change to a node; taking it again is safe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +87,8 @@ pub enum Step {
     Unmount {
         /// Where.
         target: MountPoint,
+        /// Device of what must be found there.
+        device: DeviceNumber,
         /// Arguments of `umount`, expanded.
         line: String,
     },
@@ -144,6 +147,56 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// What kind of step it is, in one word that never changes: journals are filtered by it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::CreateNamespace { .. } => "create-namespace",
+            Self::DeleteNamespace { .. } => "delete-namespace",
+            Self::Attach { .. } => "attach",
+            Self::Detach { .. } => "detach",
+            Self::WipeSignature { .. } => "wipe",
+            Self::MakeFileSystem { .. } => "mkfs",
+            Self::CreateMountPoint { .. } => "create-mount-point",
+            Self::Mount { .. } => "mount",
+            Self::Unmount { .. } => "unmount",
+            Self::RemoveMountPoint { .. } => "remove-mount-point",
+            Self::CreateDirectory { .. } => "create-directory",
+            Self::RemoveDirectory { .. } => "remove-directory",
+            Self::SetOwner { .. } => "chown",
+            Self::Link { .. } => "link",
+            Self::Unlink { .. } => "unlink",
+            Self::OpenHooks { .. } => "open-hooks",
+            Self::RunHook { .. } => "hook",
+            Self::ForgetHooks { .. } => "forget-hooks",
+        }
+    }
+
+    /// The one thing it changes: a mount point, a namespace, a drive, a tree's root or a scope of hooks.
+    #[must_use]
+    pub fn on(&self) -> &dyn fmt::Display {
+        match self {
+            Self::CreateNamespace { drive, .. } => drive,
+            Self::DeleteNamespace { id, .. }
+            | Self::Attach { id, .. }
+            | Self::Detach { id, .. } => id,
+            Self::WipeSignature { namespace, .. } | Self::MakeFileSystem { namespace, .. } => {
+                namespace
+            }
+            Self::CreateMountPoint { target, .. }
+            | Self::Mount { target, .. }
+            | Self::Unmount { target, .. }
+            | Self::RemoveMountPoint { target }
+            | Self::SetOwner { target, .. } => target,
+            Self::CreateDirectory { path } | Self::RemoveDirectory { path } => path,
+            Self::Link { root, .. } | Self::Unlink { root, .. } => root,
+            Self::RunHook { id, .. } => &id.scope,
+            Self::OpenHooks { scope } | Self::ForgetHooks { scope } => scope,
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -172,7 +225,7 @@ impl fmt::Display for Step {
             Self::Mount { source, target, kind, line } => {
                 write!(f, "mount {kind} {source} on {target}: {line}")
             }
-            Self::Unmount { target, line } => write!(f, "unmount {target}: {line}"),
+            Self::Unmount { target, line, .. } => write!(f, "unmount {target}: {line}"),
             Self::RemoveMountPoint { target } => write!(f, "remove mount point {target}"),
             Self::CreateDirectory { path } => write!(f, "create directory {path}"),
             Self::RemoveDirectory { path } => write!(f, "remove directory {path}"),

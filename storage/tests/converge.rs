@@ -11,7 +11,7 @@ use std::{
 
 use proptest::prelude::*;
 use storage::{
-    ConvergeError, Converger, Desired, Host, Observed, Rejection, Step,
+    ConvergeError, Converger, Desired, Host, Observed, Step,
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystem, FileSystemId,
         FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountHooks,
@@ -132,6 +132,10 @@ enum Wish {
     NoTree,
     OnlyMounts(Vec<u32>),
     Reboot,
+    /// Somebody mounts over a place, or over them all.
+    Cover(u32),
+    /// And takes it away again.
+    Lift(u32),
 }
 
 fn wish() -> impl Strategy<Value = Wish> {
@@ -147,6 +151,8 @@ fn wish() -> impl Strategy<Value = Wish> {
         1 => Just(Wish::NoTree),
         1 => prop::collection::vec(place, 0..3).prop_map(Wish::OnlyMounts),
         1 => Just(Wish::Reboot),
+        1 => (0..=PLACES).prop_map(Wish::Cover),
+        1 => (0..=PLACES).prop_map(Wish::Lift),
     ]
 }
 
@@ -172,7 +178,19 @@ fn desired(host: &FakeHost, wish: &Wish) -> Option<Desired> {
             host.reboot();
             return None;
         }
+        Wish::Cover(index) => {
+            host.plant_mount(&covered(host, *index), "tmpfs", "tmpfs");
+            return None;
+        }
+        Wish::Lift(index) => {
+            host.lift_mounts(&covered(host, *index));
+            return None;
+        }
     })
+}
+
+fn covered(host: &FakeHost, index: u32) -> MountPoint {
+    if index < PLACES { mount(host, index).target } else { tree(0).root }
 }
 
 fn rabbit() -> Arc<FakeHost> {
@@ -202,19 +220,12 @@ fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError
 }
 
 /// Everything is wanted gone, in the order in which a controller takes it down.
-fn take_down(
-    host: &Arc<FakeHost>,
-    converger: &Converger,
-    occupied: bool,
-) -> Result<(), TestCaseError> {
+fn take_down(host: &Arc<FakeHost>, converger: &Converger) -> Result<(), TestCaseError> {
     for index in 0..PLACES {
         for wish in [Wish::Unmounted(index), Wish::Gone(index), Wish::Released(index)] {
             let Some(desired) = desired(host, &wish) else { continue };
-            match converger.converge(&desired) {
-                Ok(_) => {}
-                Err(ConvergeError::Rejected(Rejection::Occupied { .. }))
-                    if occupied && index == OCCUPIED => {}
-                Err(error) => prop_assert!(false, "{wish:?}: {error:?}"),
+            if let Err(error) = converger.converge(&desired) {
+                prop_assert!(false, "{wish:?}: {error:?}");
             }
         }
     }
@@ -237,9 +248,9 @@ proptest! {
             host.plant_mount(&mount(&host, OCCUPIED).target, "tmpfs", "tmpfs");
         }
         let converger = Converger::new(host.clone());
-        let foreign = host.foreign();
         for (wish, fault) in &story {
             let Some(desired) = desired(&host, wish) else { continue };
+            let foreign = host.foreign();
             if let Some((after, fault)) = fault {
                 host.fail(*after, *fault);
                 // Whether it strikes depends on how many steps there are.
@@ -249,7 +260,15 @@ proptest! {
             settles(&converger, &desired)?;
             prop_assert_eq!(&host.foreign(), &foreign);
         }
-        take_down(&host, &converger, occupied)?;
+        // What covers ours is told as long as it does.
+        (0..=PLACES).for_each(|index| host.lift_mounts(&covered(&host, index)));
+        let last = mount(&host, OCCUPIED);
+        let seen = host.observe(&Desired::Unmounted(last.clone())).unwrap().target.unwrap();
+        if occupied && seen.mounted.is_none() {
+            host.plant_mount(&last.target, "tmpfs", "tmpfs");
+        }
+        let foreign = host.foreign();
+        take_down(&host, &converger)?;
         prop_assert!(host.is_clean(), "{:?}", host);
         prop_assert_eq!(host.foreign(), foreign);
     }
@@ -340,6 +359,34 @@ fn a_host_that_undoes_every_step_ends_the_rounds() {
         Converger::new(Arc::new(Forgetful)).converge(&Desired::IndexTree(tree(1))).unwrap_err();
     assert!(matches!(error, ConvergeError::NotConverging { .. }), "{error}");
     assert!(error.to_string().contains("create directory /mnt/nnf/wf-0"), "{error}");
+}
+
+/// As many units as drives, and each drive has room for one: all want the freest at once, and all get one.
+#[test]
+fn a_unit_that_is_outrun_looks_again_until_it_has_a_drive() {
+    /// Lets a step through only after others took its drive this often.
+    #[derive(Debug)]
+    struct Contested(FakeHost, std::sync::atomic::AtomicUsize);
+    impl Host for Contested {
+        fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+            self.0.observe(desired)
+        }
+        fn apply(&self, step: &Step) -> Result<(), StepError> {
+            if self.1.load(Ordering::SeqCst) > 0 {
+                self.1.fetch_sub(1, Ordering::SeqCst);
+                return Err(StepError::Changed("the drive is full by now".into()));
+            }
+            self.0.apply(step)
+        }
+    }
+    let contested = |times: usize| {
+        let host = FakeHost::with_drives("rabbit-1".parse().unwrap(), roots(), 2, 1 << 30);
+        Converger::new(Arc::new(Contested(host, times.into())))
+    };
+    let wanted = Desired::Allocated(allocation(0, 2));
+    assert_eq!(contested(15).converge(&wanted).unwrap().steps.len(), 4);
+    let error = contested(usize::MAX).converge(&wanted).unwrap_err();
+    assert!(matches!(error, ConvergeError::Step(_)), "it ends: {error}");
 }
 
 /// Foreign data on a namespace that an allocation of ours owns.

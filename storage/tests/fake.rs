@@ -201,3 +201,28 @@ fn trees_root_in_the_way() {
 fn trees_with_mounts() {
     scenarios::trees::with_mounts(&Memory::new());
 }
+
+#[test]
+fn mounts_only_mounts_goes_on() {
+    scenarios::mounts::only_mounts_goes_on(&Memory::new());
+}
+
+#[test]
+fn mounts_covered() {
+    scenarios::mounts::covered(&Memory::new());
+}
+
+#[test]
+fn mounts_swapped() {
+    scenarios::mounts::swapped(&Memory::new());
+}
+
+#[test]
+fn file_systems_occupied_temporary_place() {
+    scenarios::file_systems::occupied_temporary_place(&Memory::new());
+}
+
+#[test]
+fn trees_seventeen_computes() {
+    scenarios::trees::seventeen_computes(&Memory::new());
+}

@@ -132,3 +132,28 @@ fn trees_root_in_the_way() {
 fn trees_with_mounts() {
     with_lab(|lab| scenarios::trees::with_mounts(lab));
 }
+
+#[test]
+fn mounts_only_mounts_goes_on() {
+    with_lab(|lab| scenarios::mounts::only_mounts_goes_on(lab));
+}
+
+#[test]
+fn mounts_covered() {
+    with_lab(|lab| scenarios::mounts::covered(lab));
+}
+
+#[test]
+fn mounts_swapped() {
+    with_lab(|lab| scenarios::mounts::swapped(lab));
+}
+
+#[test]
+fn file_systems_occupied_temporary_place() {
+    with_lab(|lab| scenarios::file_systems::occupied_temporary_place(lab));
+}
+
+#[test]
+fn trees_seventeen_computes() {
+    with_lab(|lab| scenarios::trees::seventeen_computes(lab));
+}

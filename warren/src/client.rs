@@ -1,14 +1,12 @@
-//! Clients: of the Kubernetes API, over a unix socket or as a kubeconfig says, and of gRPC services. This file alone
+//! Clients: of the Kubernetes API, and of gRPC services. This file alone
 //! connects.
 
 use std::path::{Path, PathBuf};
 
+use apiclient::{Address, AddressError, ConnectError, connect, connect_to_server};
 use clap::Args;
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use hyper_util::rt::TokioIo;
+use kube::Client;
 use tokio::net::UnixStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
 use tower::service_fn;
@@ -20,10 +18,11 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ServerArgs {
-    /// API to talk to: unix:///PATH of a coordinator, or https://HOST:PORT of the kubeconfig's credentials
-    #[arg(long, value_name = "URL", env = "WARREN_API", global = true)]
+    /// API to talk to: unix:///PATH of a coordinator, kubeconfig, kubeconfig:/PATH, in-cluster, or https://HOST:PORT with the
+    /// kubeconfig's credentials [default: the coordinator on this host]
+    #[arg(long, value_name = "ADDRESS", env = "WARREN_API", global = true)]
     server: Option<String>,
-    /// Talk to the cluster this kubeconfig names [default: the coordinator on this host]
+    /// Talk to the cluster this kubeconfig names
     #[arg(long, value_name = "FILE", env = "WARREN_KUBECONFIG", global = true)]
     kubeconfig: Option<PathBuf>,
 }
@@ -60,12 +59,44 @@ impl ServerArgs {
     /// # Errors
     /// When the address cannot be meant, or nobody answers on the socket.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
+        let unusable = |error: ConnectError| {
+            Failure::new(Exit::Usage, "reach the API")
+                .because(&error)
+                .remedy("name another with --server or --kubeconfig")
+        };
+        if let Some(server) = self.server.as_deref().filter(|server| server.starts_with("https://"))
+        {
+            let server = server.parse().map_err(|error: http::uri::InvalidUri| {
+                Failure::new(Exit::Usage, format!("--server {server}: not https://HOST:PORT"))
+                    .because(&error)
+            })?;
+            let client = connect_to_server(server, self.kubeconfig.as_deref()).await;
+            return client.map_err(unusable);
+        }
+        let address = self.address()?;
+        if let Address::Unix(path) = &address {
+            let remedy =
+                "start it with `systemctl start warren-coordinator`, or name another with --server";
+            probe(path, remedy).await?;
+        }
+        connect(&address).await.map_err(unusable)
+    }
+
+    /// Any address but https.
+    fn address(&self) -> Result<Address, Failure> {
         match (self.server.as_deref(), &self.kubeconfig) {
-            (None, None) => over_unix(Path::new(API_SOCKET)).await,
-            (Some(server), _) if server.starts_with("unix://") => {
-                over_unix(Path::new(server.trim_start_matches("unix://"))).await
+            (None, None) => Ok(Address::Unix(API_SOCKET.into())),
+            (None, Some(path)) => Ok(Address::Kubeconfig(Some(path.clone()))),
+            (Some(server), None) => server.parse().map_err(|error: AddressError| {
+                Failure::new(Exit::Usage, format!("--server: {error}, or https://HOST:PORT"))
+            }),
+            (Some(server), Some(path)) => {
+                let what =
+                    format!("--server {server} and --kubeconfig {} are two APIs", path.display());
+                Err(Failure::new(Exit::Usage, what).remedy(
+                    "leave one out; WARREN_API and WARREN_KUBECONFIG say the same as the options",
+                ))
             }
-            (server, kubeconfig) => over_tls(server, kubeconfig.as_deref()).await,
         }
     }
 }
@@ -123,68 +154,6 @@ pub(crate) async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Chann
         .map_err(|error| Failure::new(Exit::Unreachable, "open a gRPC channel").because(&error))
 }
 
-async fn over_unix(path: &Path) -> Result<Client, Failure> {
-    probe(
-        path,
-        "start it with `systemctl start warren-coordinator`, or name another with --server",
-    )
-    .await?;
-    Ok(Client::new(unix_service(path.to_owned()), "default"))
-}
-
-/// HTTP over a unix socket, one connection per request in flight.
-fn unix_service(
-    path: PathBuf,
-) -> impl tower::Service<
-    http::Request<Body>,
-    Response = http::Response<hyper::body::Incoming>,
-    Error = hyper_util::client::legacy::Error,
-    Future: Send,
-> + Send
-+ 'static {
-    let connector = UnixConnector { path };
-    let client: HttpClient<UnixConnector, Body> =
-        HttpClient::builder(TokioExecutor::new()).build(connector);
-    service_fn(move |request: http::Request<Body>| {
-        let client = client.clone();
-        async move { client.request(absolute(request)).await }
-    })
-}
-
-/// A pooling client wants an authority in every address.
-fn absolute(mut request: http::Request<Body>) -> http::Request<Body> {
-    let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    if let Ok(uri) = format!("http://localhost{path}").parse() {
-        *request.uri_mut() = uri;
-    }
-    request
-}
-
-async fn over_tls(server: Option<&str>, kubeconfig: Option<&Path>) -> Result<Client, Failure> {
-    let failed = |what: String| Failure::new(Exit::Usage, what);
-    let kubeconfig = match kubeconfig {
-        Some(path) => Kubeconfig::read_from(path).map_err(|error| {
-            failed(format!("read kubeconfig {}", path.display())).because(&error)
-        })?,
-        None => Kubeconfig::read().map_err(|error| {
-            failed("find credentials for --server".to_owned())
-                .because(&error)
-                .remedy("name a file with --kubeconfig")
-        })?,
-    };
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .map_err(|error| failed("use the kubeconfig".to_owned()).because(&error))?;
-    if let Some(server) = server {
-        config.cluster_url = server.parse().map_err(|error: http::uri::InvalidUri| {
-            failed(format!("--server {server}: give unix:///PATH or https://HOST:PORT"))
-                .because(&error)
-        })?;
-    }
-    Client::try_from(config)
-        .map_err(|error| failed("use the kubeconfig".to_owned()).because(&error))
-}
-
 /// Finds out early and in plain words whether anybody listens.
 async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
     match UnixStream::connect(path).await {
@@ -201,5 +170,33 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-mod unix_connector;
-use unix_connector::UnixConnector;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(server: Option<&str>, kubeconfig: Option<&str>) -> Result<String, String> {
+        let server = server.map(str::to_owned);
+        let args = ServerArgs { server, kubeconfig: kubeconfig.map(PathBuf::from) };
+        args.address().map(|address| address.to_string()).map_err(|failure| failure.text())
+    }
+
+    #[test]
+    fn one_api_is_meant() {
+        for (server, kubeconfig, meant) in [
+            (None, None, "unix:///run/warren/api.sock"),
+            (Some("unix:///s"), None, "unix:///s"),
+            (Some("in-cluster"), None, "in-cluster"),
+            (None, Some("config"), "kubeconfig:config"),
+        ] {
+            assert_eq!(address(server, kubeconfig).as_deref(), Ok(meant));
+        }
+        let two = address(Some("unix:///s"), Some("config")).unwrap_err();
+        assert!(two.contains("two APIs") && two.contains("WARREN_KUBECONFIG"), "{two}");
+    }
+
+    #[test]
+    fn a_token_is_not_sent_in_the_clear() {
+        let error = address(Some("http://localhost:8080"), None).unwrap_err();
+        assert!(error.contains("http://localhost:8080") && error.contains("https://"), "{error}");
+    }
+}

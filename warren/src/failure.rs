@@ -42,6 +42,11 @@ impl Failure {
 
     /// The API's answer to an attempt to do `what`.
     pub(crate) fn api(what: impl Into<String>, error: &KubeError) -> Self {
+        if let KubeError::SerdeError(_) = error {
+            return Self::new(Exit::Failed, what)
+                .because(error)
+                .remedy("the API's answer is not what this version of warren understands");
+        }
         let KubeError::Api(status) = error else {
             return Self::new(Exit::Unreachable, what).because(error).remedy(
                 "is the API up? Start it with `systemctl start warren-coordinator`, or name another with --server or --kubeconfig",

@@ -111,16 +111,31 @@ fn columns(header: Option<&[String]>, rows: &[Vec<String>]) -> String {
     if let Some(header) = header {
         table.set_header(header);
     }
-    table.add_rows(rows);
+    table.add_rows(rows.iter().map(|row| row.iter().map(|cell| one_line(cell))));
     for column in table.column_iter_mut() {
         column.set_padding((0, 3));
     }
     table.trim_fmt()
 }
 
+/// A command's output in a message has many lines, and what users wrote may hold what steers a terminal.
+fn one_line(cell: &str) -> String {
+    let lines = cell.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" | ").replace(char::is_control, " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_is_one_line_and_steers_no_terminal() {
+        assert_eq!(
+            one_line("mkfs failed:\n  no space\n\n\x1b[2Jgone"),
+            "mkfs failed: | no space |  [2Jgone"
+        );
+        assert_eq!(one_line(""), "");
+    }
 
     #[test]
     fn columns_align_without_borders() {

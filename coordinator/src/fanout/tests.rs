@@ -245,3 +245,14 @@ fn a_rabbit_is_told_nothing_and_hears_of_its_end() {
     fanout.close_all();
     assert_eq!(fanout.next("rabbit-1", EPOCH), Next::Ended);
 }
+
+#[test]
+fn an_object_that_takes_no_finalizer_does_not_hold_up_the_node() {
+    let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a", "desired b@6 profile 1"]);
+    fanout.cannot_hold(&Key::new("n1", "a"));
+    assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
+    fanout.apply_mount(unheld(mount("n1", "a", 2, 7)));
+    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"], "a change is news");
+}

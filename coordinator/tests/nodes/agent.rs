@@ -8,6 +8,7 @@ use proto::v1::node_link_client::NodeLinkClient;
 use proto::v1::to_node::Message as Told;
 use proto::v1::{DesiredMount, FromNode, Hello, MountReport, Role, ToNode};
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -15,7 +16,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Status, Streaming};
 use tower::service_fn;
 
-use crate::box_of_one::DEADLINE;
+use crate::box_of_one::{BoxOfOne, DEADLINE};
 
 pub(crate) struct Agent {
     said: mpsc::Sender<FromNode>,
@@ -40,6 +41,15 @@ pub(crate) async fn channel(socket: &Path) -> Channel {
         async move { UnixStream::connect(socket).await.map(TokioIo::new) }
     });
     Endpoint::from_static("http://coordinator").connect_with_connector(connector).await.unwrap()
+}
+
+/// A coordinator with a profile, and the agent of compute-1, for which there is nothing to do yet.
+pub(crate) async fn with_agent(directory: &TempDir) -> (BoxOfOne, Agent) {
+    let coordinator = BoxOfOne::start(directory).await;
+    coordinator.create_profile().await;
+    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
+    agent.synced().await;
+    (coordinator, agent)
 }
 
 impl Agent {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::{ClientMount, NnfStorageProfile, SystemConfiguration};
+use apiclient::Address;
 use coordinator::Coordinator;
 use coordinator::config::{Backend, Config, Standalone, Tls};
 use k8s_openapi::api::core::v1::Namespace;
@@ -60,7 +61,8 @@ impl BoxOfOne {
     /// A second coordinator, which works on the API of the first as on any cluster; returns its socket.
     pub(crate) async fn start_replica(&self, directory: &TempDir) -> PathBuf {
         let socket = directory.path().join("replica.sock");
-        let backend = Backend::Kubeconfig(directory.path().join("kubeconfig"));
+        let kubeconfig = Address::Kubeconfig(Some(directory.path().join("kubeconfig")));
+        let backend = Backend::Cluster(kubeconfig);
         let config = Config { backend, socket: socket.clone(), tls: None };
         let replica = Coordinator::start(&config).await.unwrap();
         tokio::spawn(replica.run_until(std::future::pending()));

@@ -3,16 +3,13 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, WatchEvent, Wat
 use proto::v1::to_node::Message as Told;
 use serde_json::json;
 
-use crate::agent::{Agent, hello, object};
+use crate::agent::{Agent, hello, object, with_agent};
 use crate::box_of_one::{BoxOfOne, DEADLINE, status, wait_for};
 
 #[tokio::test]
 async fn a_life_cycle_costs_four_writes() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
-    coordinator.create_profile().await;
-    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
-    agent.synced().await;
+    let (coordinator, mut agent) = with_agent(&directory).await;
     let mounts = coordinator.mounts("compute-1");
     let created = coordinator.create_mount("compute-1", "job", "compute-1").await;
     let version = created.metadata.resource_version.unwrap();
@@ -112,10 +109,7 @@ async fn without_an_agent_nobody_takes_the_object_up() {
 #[tokio::test]
 async fn a_stripped_finalizer_means_gone() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
-    coordinator.create_profile().await;
-    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
-    agent.synced().await;
+    let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     let desired = agent.desired().await;
     let mounts = coordinator.mounts("compute-1");
@@ -156,10 +150,7 @@ async fn a_profile_that_appears_is_told() {
 #[tokio::test]
 async fn fifty_at_once_are_all_told_and_written() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
-    coordinator.create_profile().await;
-    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
-    agent.synced().await;
+    let (coordinator, mut agent) = with_agent(&directory).await;
     for index in 0..50 {
         coordinator.create_mount("compute-1", &format!("job-{index}"), "compute-1").await;
     }

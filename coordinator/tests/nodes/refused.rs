@@ -3,7 +3,7 @@ use proto::v1::{MountReport, Role};
 use serde_json::json;
 use tonic::Code;
 
-use crate::agent::{Agent, hello};
+use crate::agent::{Agent, hello, with_agent};
 use crate::box_of_one::{BoxOfOne, status, wait_for};
 
 #[tokio::test]
@@ -35,10 +35,7 @@ async fn a_node_reports_on_its_own_objects_only() {
 #[tokio::test]
 async fn an_unfit_report_is_dropped_and_the_session_goes_on() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
-    coordinator.create_profile().await;
-    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
-    agent.synced().await;
+    let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     let desired = agent.desired().await;
     agent.report(&desired, &json!({"mounts": []}), false).await;
@@ -51,10 +48,7 @@ async fn an_unfit_report_is_dropped_and_the_session_goes_on() {
 #[tokio::test]
 async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
-    coordinator.create_profile().await;
-    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
-    agent.synced().await;
+    let (coordinator, mut agent) = with_agent(&directory).await;
     for namespace in ["compute-1", "default"] {
         coordinator.create_mount(namespace, "stray", "compute-2").await;
         wait_for(coordinator.mounts(namespace), "stray", |object: Option<&DynamicObject>| {

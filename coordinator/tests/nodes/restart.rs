@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::agent::{Agent, hello};
+use crate::agent::{Agent, hello, with_agent};
 use crate::box_of_one::{BoxOfOne, status};
 
 const COUNT: usize = 20;
@@ -8,10 +8,7 @@ const COUNT: usize = 20;
 #[tokio::test]
 async fn a_restart_loses_no_status() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
-    coordinator.create_profile().await;
-    let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
-    agent.synced().await;
+    let (coordinator, mut agent) = with_agent(&directory).await;
     for index in 0..COUNT {
         coordinator.create_mount("compute-1", &format!("job-{index}"), "compute-1").await;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus, names::finalizer};
+use api::{NnfNodeBlockStorage, names::finalizer};
 use clientmount_agent::error::Failure;
 use storage::{
     ConvergeError, Desired,
@@ -50,7 +50,9 @@ async fn allocate(
 ) -> Result<(), WriteError> {
     let wanted = match desired(object, chassis) {
         Ok(wanted) => wanted,
-        Err(error) => return refuse(context, object, &Failure::from(&error), pass).await,
+        Err(error) => {
+            return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
+        }
     };
     let outcomes = context.converge(wanted.iter().cloned().map(Desired::Allocated).collect()).await;
     if outcomes.iter().flatten().any(|converged| !converged.steps.is_empty()) {
@@ -64,7 +66,7 @@ async fn allocate(
     }
     let error = failure.map(|it| context.resource_error(&it, ""));
     let status = report::status(object, &wanted, &outcomes, &back, &context.started, error);
-    write(context, object, status, pass).await
+    pass.report(context, object, status).await
 }
 
 /// A lack of room is the whole answer: what else failed beside it is given back anyway.
@@ -134,7 +136,7 @@ async fn leave(
             pass.wakes.push(Key::Node);
             pass.without_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await
         }
-        Err(failure) => refuse(context, object, &failure, pass).await,
+        Err(failure) => pass.refuse(context, object, &failure, report::refused).await,
     }
 }
 
@@ -163,25 +165,4 @@ async fn owned(context: &Context, owner: ObjectUid) -> Result<BTreeSet<Allocatio
         NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Foreign(_) => None,
     });
     Ok(owners.collect())
-}
-
-async fn refuse(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-    failure: &Failure,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    pass.failed(object, failure);
-    let status = report::refused(object, context.resource_error(failure, ""));
-    write(context, object, status, pass).await
-}
-
-async fn write(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-    status: NnfNodeBlockStorageStatus,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    let after = NnfNodeBlockStorage { status: Some(status), ..object.clone() };
-    pass.status(context, object, &after).await
 }

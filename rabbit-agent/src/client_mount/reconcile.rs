@@ -70,8 +70,7 @@ fn follow(
     })?;
     let index = usize::try_from(reference.allocation_index()).unwrap_or(usize::MAX);
     let place = if block.spec.shared_allocation { 0 } else { index };
-    let found = namespaces(block, place)
-        .map_err(|error| not_ready(clientmount_agent::error::chain(&error)))?;
+    let found = namespaces(block, place).map_err(|error| not_ready(daemon::chain(&error)))?;
     if found.is_empty() {
         return Err(not_ready(format!(
             "NnfNodeBlockStorage {namespace}/{name} has no devices for allocation {place} yet"
@@ -142,19 +141,23 @@ pub async fn reconcile(
     };
     let count = object.spec.mounts.len();
     let outcome = match work {
-        // What cannot be understood was never mounted.
-        Work::Refuse(..) if deleted => return release(context, &object, pass).await,
+        // What cannot be understood was never mounted, unless the object was changed to that.
+        Work::Refuse(..) if deleted => {
+            pass.doubtful = true;
+            return release(context, &object, pass).await;
+        }
         Work::Refuse(goal, failure) => Outcome::refused(goal, count, failure),
         Work::NeverMounted => Outcome::absent(count),
-        Work::Units(units) => converge(context, units).await,
+        Work::Units(units) => {
+            pass.doubtful = deleted && units.mounts.iter().any(Result::is_err);
+            converge(context, units).await
+        }
     };
     if deleted && outcome.done() {
         return release(context, &object, pass).await;
     }
     note(&object, &outcome, pass);
-    let after =
-        ClientMount { status: Some(report::status(&context.node, &outcome)), ..object.clone() };
-    pass.status(context, &object, &after).await
+    pass.report(context, &object, report::status(&context.node, &outcome)).await
 }
 
 async fn converge(context: &Context, units: MountUnits) -> Outcome {
@@ -189,10 +192,11 @@ async fn release(
 
 /// Unmounts what an object left behind that went away without our doing.
 pub async fn clean_up(context: &Context, object: &ClientMount, work: Work, pass: &mut Pass) {
-    let Work::Units(units) = work else {
+    let Work::Units(units) = &work else {
+        pass.doubtful = matches!(work, Work::Refuse(..));
         pass.unmounted = object.uid();
         return;
     };
-    let outcome = converge(context, units).await;
+    let outcome = converge(context, units.clone()).await;
     note(object, &outcome, pass);
 }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
-use clientmount_agent::error::{Failure, Retry, chain};
+use clientmount_agent::error::{Failure, Retry};
+use daemon::chain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use storage::{Desired, Observed, desired::ObjectUid};
@@ -56,8 +57,7 @@ pub async fn reconcile(
     if seen.is_none() {
         board.tell(health::of_failure("see the log of rabbit-agent"));
     }
-    let after = NnfNode { status: Some(status), ..object.clone() };
-    pass.status(context, &object, &after).await
+    pass.report(context, &object, status).await
 }
 
 async fn look(context: &Context, object: &NnfNode, pass: &mut Pass) -> Option<Observed> {

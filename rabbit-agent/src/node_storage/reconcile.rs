@@ -6,7 +6,7 @@ use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
 };
 use clientmount_agent::error::{Failure, Retry};
-use storage::{Desired, desired::FileSystem};
+use storage::{ConvergeError, Converged, Desired, desired::FileSystem};
 
 use super::{
     desired::{check_block, desired},
@@ -41,7 +41,7 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     }
     let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
     let Some(block) = &view.block else {
-        return refuse(context, &object, &no_block(&object), pass).await;
+        return pass.refuse(context, &object, &no_block(&object), report::refused).await;
     };
     // Its devices are on their way, and their coming wakes us: that is no error, and an earlier one is over.
     let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
@@ -55,7 +55,7 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     pass.with_finalizer(context, &**block, finalizer::NNF_NODE_STORAGE).await?;
     match units(context, view, block, true) {
         Ok(units) => make(context, &object, units, pass).await,
-        Err(failure) => refuse(context, &object, &failure, pass).await,
+        Err(failure) => pass.refuse(context, &object, &failure, report::refused).await,
     }
 }
 
@@ -99,19 +99,12 @@ async fn make(
 ) -> Result<(), WriteError> {
     let results = context.converge(units.into_iter().map(Desired::FileSystemReady).collect()).await;
     let made: Vec<bool> = results.iter().map(Result::is_ok).collect();
-    let failures: Vec<_> = results
-        .iter()
-        .enumerate()
-        .filter_map(|(index, result)| {
-            Some((format!("file system {index}"), Failure::of_convergence(result.as_ref().err()?)))
-        })
-        .collect();
-    let failure = combined(&failures);
+    let failure = failure(&results);
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
     let error = failure.map(|it| context.resource_error(&it, "unable to create file system"));
-    write(context, object, report::status(&made, error), pass).await
+    pass.report(context, object, report::status(&made, error)).await
 }
 
 /// Tears down what was made, and then lets go of the block storage and of the object.
@@ -128,7 +121,7 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
                 pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
             }
             Ok(Torn::NotYet) => return Ok(()),
-            Err(failure) => return refuse(context, object, &failure, pass).await,
+            Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
         }
     }
     pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
@@ -157,33 +150,12 @@ async fn tear_down(
     };
     let on_devices = units.into_iter().filter(|unit| !unit.volume.namespaces.is_empty());
     let results = context.converge(on_devices.map(Desired::FileSystemGone).collect()).await;
-    let failures: Vec<_> = results
-        .iter()
-        .enumerate()
-        .filter_map(|(index, result)| {
-            Some((format!("file system {index}"), Failure::of_convergence(result.as_ref().err()?)))
-        })
-        .collect();
-    combined(&failures).map_or(Ok(Torn::Down), Err)
+    failure(&results).map_or(Ok(Torn::Down), Err)
 }
 
-async fn refuse(
-    context: &Context,
-    object: &NnfNodeStorage,
-    failure: &Failure,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    pass.failed(object, failure);
-    let status = report::refused(object, context.resource_error(failure, ""));
-    write(context, object, status, pass).await
-}
-
-async fn write(
-    context: &Context,
-    object: &NnfNodeStorage,
-    status: NnfNodeStorageStatus,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    let after = NnfNodeStorage { status: Some(status), ..object.clone() };
-    pass.status(context, object, &after).await
+fn failure(results: &[Result<Converged, ConvergeError>]) -> Option<Failure> {
+    let failed = results.iter().enumerate().filter_map(|(index, result)| {
+        Some((format!("file system {index}"), Failure::of_convergence(result.as_ref().err()?)))
+    });
+    combined(&failed.collect::<Vec<_>>())
 }

@@ -12,19 +12,19 @@ use api::{
     SystemConfiguration,
 };
 use clientmount_agent::site::{Side, Site};
+use daemon::End;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
-    core::NamespaceResourceScope,
     runtime::wait::await_condition,
 };
 use kubeapi::Identity;
 use rabbit_agent::{
-    End, config::Rabbit, health::Board, node_storage::desired::TemporaryRoot, work,
+    config::Rabbit, health::Board, node_storage::desired::TemporaryRoot, work,
+    write::Object as Kind,
 };
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use storage::{
     Desired, Host, Observed, Step,
@@ -46,36 +46,13 @@ const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 /// How long a test waits for what must come; only a failing test ever does.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) trait Kind:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Kind for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
-
 /// The node, with a note of every look at it.
 #[derive(Debug)]
 struct Watched {
     host: Arc<FakeHost>,
     looks: Arc<Mutex<Vec<Desired>>>,
     mounted: watch::Sender<usize>,
+    unmounted: watch::Sender<usize>,
 }
 
 impl Host for Watched {
@@ -86,8 +63,10 @@ impl Host for Watched {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         self.host.apply(step)?;
-        if matches!(step, Step::Mount { .. }) {
-            self.mounted.send_modify(|count| *count += 1);
+        match step {
+            Step::Mount { .. } => self.mounted.send_modify(|count| *count += 1),
+            Step::Unmount { .. } => self.unmounted.send_modify(|count| *count += 1),
+            _ => {}
         }
         Ok(())
     }
@@ -98,6 +77,7 @@ pub(crate) struct Bench {
     pub(crate) looks: Arc<Mutex<Vec<Desired>>>,
     /// How many mounts were made.
     pub(crate) mounted: watch::Sender<usize>,
+    pub(crate) unmounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
     pub(crate) health: Board,
     agent: Option<Agent>,
@@ -163,6 +143,7 @@ impl Bench {
             client,
             looks: Arc::default(),
             mounted: watch::Sender::default(),
+            unmounted: watch::Sender::default(),
             host,
             health: Board::default(),
             agent: None,
@@ -189,6 +170,7 @@ impl Bench {
             host: self.host.clone(),
             looks: self.looks.clone(),
             mounted: self.mounted.clone(),
+            unmounted: self.unmounted.clone(),
         });
         let task = tokio::spawn(work(
             rabbit(),
@@ -244,9 +226,12 @@ impl Bench {
 
     /// Waits until that many mounts were made since the bench was set up.
     pub(crate) async fn until_mounts(&self, count: usize) {
-        let mut mounted = self.mounted.subscribe();
-        let waited = tokio::time::timeout(PATIENCE, mounted.wait_for(|made| *made >= count)).await;
-        assert!(waited.is_ok(), "{} of {count} mounts were made", *self.mounted.borrow());
+        reached(&self.mounted, count).await;
+    }
+
+    /// The same for what was unmounted.
+    pub(crate) async fn until_unmounts(&self, count: usize) {
+        reached(&self.unmounted, count).await;
     }
 
     pub(crate) async fn delete<K: Kind>(&self, name: &str) {
@@ -293,6 +278,12 @@ impl Bench {
         let storage = self.until(NAME, "ready", storage_ready).await;
         (self.get(NAME).await, storage)
     }
+}
+
+async fn reached(counted: &watch::Sender<usize>, count: usize) {
+    let mut counter = counted.subscribe();
+    let waited = tokio::time::timeout(PATIENCE, counter.wait_for(|made| *made >= count)).await;
+    assert!(waited.is_ok(), "{} of {count}", *counted.borrow());
 }
 
 pub(crate) fn block_ready(object: &NnfNodeBlockStorage) -> bool {

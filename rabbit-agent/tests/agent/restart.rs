@@ -4,8 +4,8 @@ use serde_json::json;
 use storage::{Step, fake::Fault};
 
 use crate::bench::{
-    Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_failed, mount_ready,
-    node_storage, storage_ready,
+    Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
+    mount_ready, node_storage, path, storage_ready,
 };
 
 fn mounts(bench: &Bench) -> usize {
@@ -63,8 +63,8 @@ async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
     );
 }
 
-#[tokio::test]
-async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
+/// A stopped agent's mount, whose object is gone.
+async fn left_behind() -> Bench {
     let mut bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
@@ -74,11 +74,30 @@ async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
     let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch(MOUNT, &PatchParams::default(), &strip).await.unwrap();
     api.delete(MOUNT, &DeleteParams::default()).await.unwrap();
+    bench
+}
+
+#[tokio::test]
+async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
+    let mut bench = left_behind().await;
     assert_eq!(mounts(&bench), 1);
     bench.start();
     bench.make::<ClientMount>(RABBIT, client_mount("next", &["compute-01"])).await;
     bench.until("next", "mounted", mount_ready).await;
     assert_eq!(mounts(&bench), 1);
+}
+
+#[tokio::test]
+async fn a_mount_nobody_wants_that_is_busy_is_removed_when_it_is_let_go() {
+    let mut bench = left_behind().await;
+    bench.host.hold(&path(&in_tree("node-0")));
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
+    bench.until("next", "ready", block_ready).await;
+    assert_eq!(mounts(&bench), 1, "it is busy, and holds up nothing else");
+    bench.host.let_go(&path(&in_tree("node-0")));
+    bench.until_unmounts(2).await;
+    assert_eq!(mounts(&bench), 0);
 }
 
 /// One life of a block storage and its file system, in which the n-th step fails, for each of the first few.

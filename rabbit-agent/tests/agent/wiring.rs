@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use apiclient::Address;
+use daemon::End;
 use futures::{StreamExt, stream::BoxStream};
 use proto::v1::{
     FromNode, Role, ToNode, Welcome, from_node,
@@ -9,7 +11,7 @@ use proto::v1::{
     node_link_server::{NodeLink, NodeLinkServer},
     to_node,
 };
-use rabbit_agent::{End, client::Address, config::Config, run};
+use rabbit_agent::{config::Config, run};
 use storage::{
     desired::AllowedRoots,
     linux::{DriveConfig, LinuxConfig},

@@ -29,6 +29,12 @@ impl HookScope {
     }
 }
 
+impl fmt::Display for HookScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// One hook of one scope, e.g. `postSetup[0]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookId {

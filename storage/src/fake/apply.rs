@@ -7,7 +7,7 @@ use crate::{
     Step,
     desired::{FileSystemId, FileSystemKind, IndexLink, MountPoint, NamespaceId, Owner},
     host::{CommandError, StepError},
-    observed::{MountedThing, NamespaceOwner, PathState, Signature},
+    observed::{DeviceNumber, MountedThing, NamespaceOwner, PathState, Signature, Superblock},
     plan,
 };
 
@@ -26,7 +26,7 @@ impl FakeHost {
             }
             Step::CreateMountPoint { target, file } => self.create_point(target, *file),
             Step::Mount { source, target, kind, .. } => self.mount(source, target, *kind),
-            Step::Unmount { target, .. } => self.unmount(target),
+            Step::Unmount { target, device, .. } => self.unmount(target, *device),
             Step::RemoveMountPoint { target } => {
                 self.remove(target);
                 target
@@ -176,14 +176,14 @@ impl FakeHost {
     ) -> Result<MountedThing, StepError> {
         let no = |errno| refused("mount(2)", target, errno);
         if kind == FileSystemKind::Lustre {
-            let device = crate::observed::DeviceNumber { major: 0, minor: 50 };
+            let device = DeviceNumber { major: 0, minor: 50 };
             let (source, kind, root) = (source.to_owned(), "lustre".to_owned(), "/".to_owned());
             return Ok(MountedThing {
                 device,
                 source,
                 kind,
                 root,
-                superblock: None,
+                superblock: Superblock::Unknown,
                 namespace: None,
             });
         }
@@ -191,8 +191,8 @@ impl FakeHost {
         let id = drives.by_path(source).ok_or_else(|| no(libc::ENOENT))?;
         let device = drives.device(&id, &self.node).ok_or_else(|| no(libc::ENXIO))?;
         let superblock = match (kind, drives.signature(&id)) {
-            (FileSystemKind::Raw, _) => None,
-            (_, Signature::Ours(found)) => Some(found),
+            (FileSystemKind::Raw, _) => Superblock::Unknown,
+            (_, Signature::Ours(found)) => Superblock::Ours(found),
             _ => return Err(no(libc::EINVAL)),
         };
         Ok(MountedThing {
@@ -205,12 +205,18 @@ impl FakeHost {
         })
     }
 
-    fn unmount(&self, target: &MountPoint) -> Result<(), StepError> {
+    fn unmount(&self, target: &MountPoint, device: DeviceNumber) -> Result<(), StepError> {
         let mut local = self.local();
         let path = target.path();
+        if let PathState::ThroughMount { .. } = local.walk(target) {
+            return Ok(());
+        }
         let Some(place) = local.mounts.iter().rposition(|mount| mount.target == path) else {
             return Ok(());
         };
+        if local.mounts[place].thing.device != device {
+            return Err(StepError::Changed(format!("{target} shows another mount by now")));
+        }
         let carries = local
             .mounts
             .iter()

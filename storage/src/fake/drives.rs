@@ -73,13 +73,17 @@ impl FakeDrives {
             access: namespace.access.clone(),
             device: namespace.minor.map(path),
         });
-        let promised = self.namespaces.values().map(|namespace| namespace.size).sum();
+        let promised = self.promised();
         Observed {
             drives: drives.collect(),
             namespaces: namespaces.collect(),
             pool: Some(Pool { available: self.available, promised }),
             ..Observed::default()
         }
+    }
+
+    fn promised(&self) -> u64 {
+        self.namespaces.values().map(|namespace| namespace.size).sum()
     }
 
     fn on<'a>(
@@ -147,6 +151,11 @@ impl FakeDrives {
         let allocated: u64 = self.on(drive).map(|(_, namespace)| namespace.size).sum();
         if capacity.saturating_sub(allocated) < size {
             return Err(StepError::Changed(format!("drive {drive} is full by now")));
+        }
+        if self.available.saturating_sub(self.promised()) < size {
+            return Err(StepError::Changed(
+                "the disk beneath the drives is full by now".to_owned(),
+            ));
         }
         let id = self.free_id(drive);
         let content = Signature::Blank;

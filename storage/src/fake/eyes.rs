@@ -44,7 +44,9 @@ impl Eyes for FakeHost {
                 path,
                 PathState::Absent | PathState::NotDirectory { .. } | PathState::ThroughMount { .. }
             );
-        let mounted = local.mounted(&target.path()).filter(|_| reached);
+        let mut stack = local.mounts.iter().rev().filter(|mount| mount.target == target.path());
+        let mounted = if reached { stack.next() } else { None };
+        let beneath = stack.map(|mount| mount.thing.clone()).collect();
         if mounted.is_some() && matches!(path, PathState::File { .. }) {
             path = PathState::BlockDevice;
         }
@@ -54,6 +56,7 @@ impl Eyes for FakeHost {
         Ok(TargetState {
             path,
             mounted: mounted.map(|mount| mount.thing.clone()),
+            beneath,
             owner,
             parent_empty,
         })

@@ -4,8 +4,12 @@
 use std::{
     fs, io,
     io::Read,
-    os::fd::{AsFd, AsRawFd, RawFd},
+    os::{
+        fd::{AsFd, AsRawFd, RawFd},
+        unix::process::CommandExt,
+    },
     panic::{self, AssertUnwindSafe},
+    process::Command,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -14,16 +18,32 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
+        prctl::set_pdeathsig,
         signal::{Signal, kill},
         wait::{WaitPidFlag, waitpid},
     },
-    unistd::{ForkResult, Pid, fork},
+    unistd::{ForkResult, Pid, fork, getppid},
 };
 
 use crate::host::StepError;
 
 /// Children that did not answer in time and did not die of SIGKILL either; they are reaped when the kernel lets go.
 static ABANDONED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Has `command` killed when the agent is, by PR_SET_PDEATHSIG(2const): a mkfs or a hook that outlived it would work
+/// beside its own repetition.
+///
+/// The kernel counts the end of the thread that started the program, so that thread waits for the program's end. What the
+/// program starts itself does not inherit this: a line of several commands may go on with its last one.
+pub(super) fn dies_with_us(command: &mut Command) -> &mut Command {
+    let us = Pid::this();
+    let bind = move || {
+        set_pdeathsig(Signal::SIGKILL)?;
+        if getppid() == us { Ok(()) } else { Err(Errno::EOWNERDEAD.into()) }
+    };
+    // SAFETY: two system calls and nothing else between fork(2) and execve(2).
+    unsafe { command.pre_exec(bind) }
+}
 
 /// Makes `work` in a child and waits for it, at most `deadline`.
 ///
@@ -47,6 +67,8 @@ pub(super) fn run(
     // lock that another thread of the parent may hold: no logging, no stdio, no environment.
     let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
         ForkResult::Child => {
+            // The kernel has always known this request; an answer would go nowhere.
+            let _ = set_pdeathsig(Signal::SIGKILL);
             close_others(&keep);
             // A panic must not unwind into a second copy of the parent.
             let done = panic::catch_unwind(AssertUnwindSafe(work))
@@ -113,7 +135,11 @@ fn abandon(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> St
 
 /// Where in the kernel the child stands (proc_pid_stack(5)), innermost first.
 fn stack(pid: Pid) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default();
+    frames(&fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default())
+}
+
+/// The innermost functions of a kernel stack, in words.
+pub(super) fn frames(text: &str) -> String {
     let frames: Vec<_> =
         text.lines().take(6).filter_map(|line| line.split_whitespace().nth(1)).collect();
     if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }

@@ -19,6 +19,7 @@ use nix::{
     unistd::Pid,
 };
 
+use super::child;
 use crate::host::CommandError;
 
 /// Of each end: a program says first what is wrong, and last how it ended; usage texts stand between.
@@ -92,7 +93,8 @@ impl Cmd {
         let path = std::env::var_os("PATH").unwrap_or_else(|| {
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()
         });
-        Command::new(&self.argv[0])
+        let mut command = Command::new(&self.argv[0]);
+        child::dies_with_us(&mut command)
             .args(&self.argv[1..])
             .env_clear()
             .env("PATH", path)

@@ -16,7 +16,7 @@ const NAMED: usize = 8;
 
 /// Processes and mounts that hold `path`, in one line; empty when none is found.
 pub(super) fn of(path: &Path) -> String {
-    let mut holders: Vec<String> = mount_table::points_beneath(&path.to_owned())
+    let mut holders: Vec<String> = mount_table::points_beneath(path)
         .unwrap_or_default()
         .iter()
         .map(|point| format!("mount {}", point.display()))

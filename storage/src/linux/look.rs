@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{LinuxHost, mount, mount_table, signature, tree};
+use super::{Node, mount, mount_table, signature, tree};
 use crate::{
     Observed,
     desired::{HookId, HookScope, IndexTree, MountPoint, NamespaceId},
@@ -11,7 +11,7 @@ use crate::{
     observed::{BlockDevice, MountedThing, Signature, TargetState, TreeState},
 };
 
-impl Eyes for LinuxHost {
+impl Eyes for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
@@ -23,7 +23,7 @@ impl Eyes for LinuxHost {
     }
 
     fn signature(&self, device: &BlockDevice) -> Result<Signature, ObserveError> {
-        signature::read(&device.path, self.deadlines.command)
+        signature::read(&device.path, self.deadlines.call)
     }
 
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError> {

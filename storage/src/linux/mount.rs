@@ -13,7 +13,6 @@ use nix::{
     sys::stat::stat,
     unistd::{Gid, Uid, fchownat},
 };
-use procfs::process::MountInfo;
 use sys_mount::{Mount, UnmountFlags};
 
 use super::{
@@ -23,13 +22,13 @@ use super::{
     drives::Drives,
     holders,
     mount_line::{Way, is_plain_unmount, way},
-    mount_table,
+    mount_table::{self, Entry},
     place::{Leaf, Place, Walk, fd_path, walk, walk_making},
 };
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint, Owner},
     host::StepError,
-    observed::{PathState, TargetState},
+    observed::{DeviceNumber, PathState, TargetState},
 };
 
 /// Deadlines of one kind of work each.
@@ -41,26 +40,29 @@ pub(super) struct Deadlines {
 
 /// What is at `target`, and what is mounted there.
 pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<TargetState> {
-    let place = match walk(target)? {
-        Walk::Stopped(path) => return Ok(TargetState { path, ..TargetState::default() }),
-        Walk::Place(place) => place,
-    };
-    let Some(leaf) = place.leaf()? else {
-        return Ok(TargetState {
-            parent_empty: place.parent_is_empty()?,
-            ..TargetState::default()
-        });
-    };
-    let mounted = match leaf.mount.map(mount_table::entry).transpose()?.flatten() {
-        Some(info) => Some(mount_table::describe(&info, bound_device(&leaf), drives)?),
-        None => None,
-    };
-    let path = place.state(&leaf, target.path())?;
-    Ok(TargetState { path, mounted, owner: Some(leaf.owner()), parent_empty: false })
-}
-
-fn bound_device(leaf: &Leaf) -> Option<crate::observed::DeviceNumber> {
-    leaf.is_block_device().then(|| mount_table::number(leaf.stat.st_rdev))
+    let mut state = TargetState::default();
+    let mut top = None;
+    match walk(target)? {
+        Walk::Stopped(path) => state.path = path,
+        Walk::Place(place) => match place.leaf()? {
+            Some(leaf) => {
+                state.path = place.state(&leaf, target.path())?;
+                state.owner = Some(leaf.owner);
+                top = leaf.mount.map(|id| (id, leaf.bound));
+            }
+            None => state.parent_empty = place.parent_is_empty()?,
+        },
+    }
+    let Some(root) = mount_table::real(target.root())? else { return Ok(state) };
+    for entry in mount_table::at(&root.join(target.below()))? {
+        match top {
+            Some((id, bound)) if id == entry.id => {
+                state.mounted = Some(mount_table::describe(&entry, bound, drives));
+            }
+            _ => state.beneath.push(mount_table::describe_covered(&entry, drives)),
+        }
+    }
+    Ok(state)
 }
 
 /// Makes the mount point, and the directories above it.
@@ -163,17 +165,17 @@ fn verify(
     let failed = |source| system("mount(2)", target, source);
     let leaf = place.leaf().map_err(failed)?;
     let mount = leaf.as_ref().and_then(|leaf| leaf.mount);
-    let info = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
-    let (Some(leaf), Some(info)) = (leaf, info) else {
+    let entry = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
+    let (Some(leaf), Some(entry)) = (leaf, entry) else {
         return Err(failed(io::Error::other(
             "the command succeeded, and nothing is mounted there",
         )));
     };
     if kind == FileSystemKind::Xfs
         && Path::new(source).starts_with("/dev")
-        && !is_on(&info, source, &leaf)
+        && !is_on(&entry, source, &leaf)
     {
-        let found = info.mount_source.unwrap_or_default();
+        let found = entry.source;
         return Err(failed(io::Error::other(format!(
             "the command succeeded, and {found} is mounted there"
         ))));
@@ -181,23 +183,27 @@ fn verify(
     Ok(())
 }
 
-fn is_on(info: &MountInfo, device: &str, leaf: &Leaf) -> bool {
+fn is_on(entry: &Entry, device: &str, leaf: &Leaf) -> bool {
     let wanted = stat(device).map(|stat| mount_table::number(stat.st_rdev));
-    wanted.is_ok_and(|wanted| {
-        wanted == mount_table::number(leaf.stat.st_dev) || info.majmin == wanted.to_string()
-    })
+    wanted.is_ok_and(|wanted| wanted == leaf.device || wanted == entry.device)
 }
 
-/// Unmounts `target`, never by force and never lazily.
+/// Unmounts `device` from `target`, never by force and never lazily.
 pub(super) fn unmount(
     target: &MountPoint,
+    device: DeviceNumber,
     line: &str,
     deadlines: Deadlines,
 ) -> Result<(), StepError> {
     let failed = |source| system("umount(2)", target, source);
     let Walk::Place(place) = walk(target).map_err(failed)? else { return Ok(()) };
-    if place.leaf().map_err(failed)?.is_none_or(|leaf| leaf.mount.is_none()) {
-        return Ok(());
+    // Hooks ran since the look, and somebody else may have mounted something on top.
+    match shown(&place).map_err(failed)? {
+        None => return Ok(()),
+        Some(there) if there == device => {}
+        Some(_) => {
+            return Err(StepError::Changed(format!("{target} shows another mount by now")));
+        }
     }
     let result = if is_plain_unmount(line, &target.to_string()) {
         unmount_call(target, &place, deadlines.call)
@@ -218,6 +224,13 @@ pub(super) fn unmount(
     }
 }
 
+/// The device of the mount that is to be seen at a place.
+fn shown(place: &Place) -> io::Result<Option<DeviceNumber>> {
+    let Some(leaf) = place.leaf()? else { return Ok(None) };
+    let entry = leaf.mount.map(mount_table::entry).transpose()?.flatten();
+    Ok(entry.map(|entry| leaf.bound.unwrap_or(entry.device)))
+}
+
 fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Result<(), StepError> {
     // Through the open parent: a descriptor on the mount itself would keep it busy.
     let path = place.path();
@@ -232,7 +245,11 @@ fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Resul
 }
 
 /// Gives the root of the mount at `target` to its user; never what is beneath a mount that went away.
-pub(super) fn set_owner(target: &MountPoint, owner: Owner) -> Result<(), StepError> {
+pub(super) fn set_owner(
+    target: &MountPoint,
+    owner: Owner,
+    deadline: Duration,
+) -> Result<(), StepError> {
     let failed = |source| system("chown(2)", target, source);
     let place = placed(walk(target).map_err(failed)?, target)?;
     let leaf = place.leaf().map_err(failed)?.filter(|leaf| leaf.mount.is_some());
@@ -240,8 +257,9 @@ pub(super) fn set_owner(target: &MountPoint, owner: Owner) -> Result<(), StepErr
         return Err(StepError::Changed(format!("{target} is not mounted any more")));
     };
     let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
-    fchownat(&leaf.fd, "", Some(uid), Some(gid), AtFlags::AT_EMPTY_PATH)
-        .map_err(|errno| failed(errno.into()))
+    child::run("chown(2)", &target.to_string(), deadline, &[leaf.fd.as_raw_fd()], || {
+        Ok(fchownat(&leaf.fd, "", Some(uid), Some(gid), AtFlags::AT_EMPTY_PATH)?)
+    })
 }
 
 fn placed(walked: Walk, target: &MountPoint) -> Result<Place, StepError> {

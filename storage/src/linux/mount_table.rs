@@ -1,25 +1,95 @@
 //! The mount table, with what proves whose each mount is.
+//!
+//! Only lines that matter are understood: users mount too (fusermount(1)), under names of their own choice, and none of
+//! theirs may keep us from reading ours.
 
-use std::{collections::HashMap, fs, io, path::PathBuf};
+use std::{
+    borrow::Cow,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use nix::sys::stat::{lstat, major, minor};
-use procfs::process::{MountInfo, Process};
 
 use super::{drives::Drives, signature};
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint},
-    observed::{DeviceNumber, MountedThing},
+    observed::{DeviceNumber, MountedThing, Superblock},
 };
 
-/// proc_pid_mountinfo(5) of this process, in the order of the mounts.
-pub(super) fn read() -> io::Result<Vec<MountInfo>> {
-    let infos = Process::myself().and_then(|me| me.mountinfo()).map_err(io::Error::other)?;
-    Ok(infos.into_iter().collect())
+/// A line of proc_pid_mountinfo(5), as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) id: u64,
+    pub(super) device: DeviceNumber,
+    pub(super) root: String,
+    pub(super) point: PathBuf,
+    pub(super) kind: String,
+    pub(super) source: String,
 }
 
-/// The entry with this mount id.
-pub(super) fn entry(id: u64) -> io::Result<Option<MountInfo>> {
-    Ok(read()?.into_iter().find(|info| u64::try_from(info.mnt_id) == Ok(id)))
+impl Entry {
+    fn parse(line: &str) -> Option<Self> {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ');
+        let id = fields.next()?.parse().ok()?;
+        let device = parse_number(fields.nth(1)?)?;
+        let root = unescape(fields.next()?).into_owned();
+        let point = PathBuf::from(unescape(fields.next()?).into_owned());
+        let mut fields = file_system.split(' ');
+        let kind = unescape(fields.next()?).into_owned();
+        let source = unescape(fields.next()?).into_owned();
+        Some(Self { id, device, root, point, kind, source })
+    }
+
+    /// The device of a block device bound on a file, by what devtmpfs calls it; wherever the mount is, also beneath
+    /// another.
+    fn bound(&self) -> Option<DeviceNumber> {
+        let name = self
+            .root
+            .strip_prefix('/')
+            .filter(|name| self.kind == "devtmpfs" && !name.contains('/'))?;
+        parse_number(
+            fs::read_to_string(Path::new("/sys/class/block").join(name).join("dev")).ok()?.trim(),
+        )
+    }
+}
+
+/// Names that are not UTF-8 are none of ours, and only shown.
+fn read() -> io::Result<String> {
+    let bytes = fs::read("/proc/self/mountinfo")?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn entries(table: &str) -> impl Iterator<Item = io::Result<Entry>> {
+    table.lines().map(|line| {
+        Entry::parse(line)
+            .ok_or_else(|| io::Error::other(format!("/proc/self/mountinfo has the line {line:?}")))
+    })
+}
+
+/// Lines whose mount point is `wanted`.
+fn lines_at(table: &str, wanted: impl Fn(&Path) -> bool) -> String {
+    let is_wanted = |line: &&str| {
+        line.split(' ').nth(4).is_some_and(|point| wanted(Path::new(&*unescape(point))))
+    };
+    table.lines().filter(is_wanted).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The mounts at `point`, the latest first.
+pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
+    let mut found: Vec<_> =
+        entries(&lines_at(&read()?, |there| there == point)).collect::<io::Result<_>>()?;
+    found.reverse();
+    Ok(found)
+}
+
+/// The mount with this id.
+pub(super) fn entry(id: u64) -> io::Result<Option<Entry>> {
+    let (table, start) = (read()?, format!("{id} "));
+    let line = table.lines().find(|line| line.starts_with(&start));
+    line.map(|line| entries(line).next()).and_then(|entry| entry).transpose()
 }
 
 /// A device number from `st_rdev` or `st_dev`.
@@ -30,77 +100,110 @@ pub(super) fn number(dev: libc::dev_t) -> DeviceNumber {
 
 /// Describes an entry; `bound` is the device when the mount is a block device bound on a file.
 pub(super) fn describe(
-    info: &MountInfo,
+    entry: &Entry,
     bound: Option<DeviceNumber>,
     drives: &dyn Drives,
-) -> io::Result<MountedThing> {
-    let device = bound.map_or_else(|| parse_number(&info.majmin), Ok)?;
+) -> MountedThing {
+    let device = bound.unwrap_or(entry.device);
     let superblock = match bound {
-        None if info.fs_type == FileSystemKind::Xfs.as_str() => signature::of_mounted(device),
-        _ => None,
+        None if entry.kind == FileSystemKind::Xfs.as_str() => signature::of_mounted(device),
+        _ => Superblock::Unknown,
     };
-    Ok(MountedThing {
+    MountedThing {
         device,
-        source: unescape(info.mount_source.as_deref().unwrap_or("none")),
-        kind: bound
-            .map_or_else(|| info.fs_type.clone(), |_| FileSystemKind::Raw.as_str().to_owned()),
-        root: unescape(&info.root),
+        source: entry.source.clone(),
+        kind: bound.map_or_else(|| entry.kind.clone(), |_| FileSystemKind::Raw.as_str().to_owned()),
+        root: entry.root.clone(),
         superblock,
         namespace: drives.namespace_of(device),
-    })
+    }
 }
 
-/// All mounts beneath the roots.
+/// Describes a mount that another one covers.
+pub(super) fn describe_covered(entry: &Entry, drives: &dyn Drives) -> MountedThing {
+    describe(entry, entry.bound(), drives)
+}
+
+/// All mounts beneath the roots, in the order they were made.
 pub(super) fn beneath(
     roots: &AllowedRoots,
     drives: &dyn Drives,
 ) -> io::Result<Vec<(MountPoint, MountedThing)>> {
+    let mut known = Vec::new();
+    for root in roots.iter() {
+        known.extend(real(root)?.map(|real| (root, real)));
+    }
+    let named = |point: &Path| {
+        let below =
+            |(root, real): &(&Path, PathBuf)| Some(root.join(point.strip_prefix(real).ok()?));
+        let path = known.iter().find_map(below)?;
+        MountPoint::parse(&path.to_string_lossy(), roots).ok()
+    };
     let mut found = Vec::new();
-    for info in read()? {
-        let path = unescape(&info.mount_point.to_string_lossy());
-        let Ok(target) = MountPoint::parse(&path, roots) else { continue };
-        found.push((target, describe(&info, bound_device(&info, &path), drives)?));
+    for entry in entries(&lines_at(&read()?, |point| named(point).is_some())) {
+        let entry = entry?;
+        if let Some(target) = named(&entry.point) {
+            found.push((target, describe(&entry, bound_device(&entry), drives)));
+        }
     }
     Ok(found)
 }
 
 /// Mount points strictly beneath `path`.
-pub(super) fn points_beneath(path: &PathBuf) -> io::Result<Vec<PathBuf>> {
-    let points = read()?
-        .into_iter()
-        .map(|info| PathBuf::from(unescape(&info.mount_point.to_string_lossy())));
-    Ok(points.filter(|point| point != path && point.starts_with(path)).collect())
+pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let lines = lines_at(&read()?, |point| point != path && point.starts_with(path));
+    entries(&lines).map(|entry| entry.map(|entry| entry.point)).collect()
+}
+
+/// The path that the kernel knows a root by: the root is the admin's choice, links included. `None` when there is none.
+pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
+    match root.canonicalize() {
+        Ok(path) => Ok(Some(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Device nodes live on devtmpfs or tmpfs; only there is it worth a look, and a look cannot hang.
-fn bound_device(info: &MountInfo, path: &str) -> Option<DeviceNumber> {
-    if info.fs_type != "devtmpfs" && info.fs_type != "tmpfs" {
-        return None;
+fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
+    if entry.kind == "tmpfs" {
+        let stat = lstat(&entry.point).ok()?;
+        return (stat.st_mode & libc::S_IFMT == libc::S_IFBLK).then(|| number(stat.st_rdev));
     }
-    let stat = lstat(path).ok()?;
-    (stat.st_mode & libc::S_IFMT == libc::S_IFBLK).then(|| number(stat.st_rdev))
+    entry.bound()
 }
 
-fn parse_number(text: &str) -> io::Result<DeviceNumber> {
-    let parsed = text.split_once(':').and_then(|(major, minor)| {
-        Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
-    });
-    parsed.ok_or_else(|| io::Error::other(format!("mountinfo has device number {text:?}")))
+fn parse_number(text: &str) -> Option<DeviceNumber> {
+    let (major, minor) = text.split_once(':')?;
+    Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
-/// The kernel writes space, tab, newline and backslash as `\040` and so on.
-fn unescape(text: &str) -> String {
-    let codes = HashMap::from([("040", ' '), ("011", '\t'), ("012", '\n'), ("134", '\\')]);
+/// The kernel writes space, tab, newline and backslash as `\040` and so on (`mangle` in fs/proc_namespace.c).
+fn unescape(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
-        let code = rest.get(at + 1..at + 4).and_then(|code| codes.get(code));
-        out.push(*code.unwrap_or(&'\\'));
-        rest = &rest[at + if code.is_some() { 4 } else { 1 }..];
+        let char = match rest.get(at + 1..at + 4) {
+            Some("040") => ' ',
+            Some("011") => '\t',
+            Some("012") => '\n',
+            Some("043") => '#',
+            Some("134") => '\\',
+            _ => {
+                out.push('\\');
+                rest = &rest[at + 1..];
+                continue;
+            }
+        };
+        out.push(char);
+        rest = &rest[at + 4..];
     }
     out.push_str(rest);
-    out
+    Cow::Owned(out)
 }
 
 /// `/dev/<name>` of a block device number; names in sysfs are what the kernel calls it.
@@ -111,12 +214,45 @@ pub(super) fn device_path(device: DeviceNumber) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::unescape;
+    use super::*;
 
     #[test]
     fn octal_codes_of_the_kernel_become_characters() {
         assert_eq!(unescape(r"/mnt/a\040b\134c\011"), "/mnt/a b\\c\t");
+        assert_eq!(unescape(r"/mnt/\134040"), r"/mnt/\040");
         assert_eq!(unescape(r"tail\"), r"tail\");
         assert_eq!(unescape(r"\04é"), r"\04é");
+    }
+
+    /// Lines of Linux 6.18: optional fields none, one and two; a name with a space; an empty source.
+    const TABLE: &str = "\
+36 24 259:3 / / rw,relatime - xfs /dev/nvme0n1p3 rw
+41 36 7:2 / /mnt/nnf/a\\040b rw,nosuid shared:9 - xfs /dev/loop2 rw,attr2
+42 41 0:61 /sub/\\134 /mnt/nnf/a\\040b rw shared:1 master:2 - fuse.sshfs  rw,user_id=5
+43 36 0:6 /loop2 /mnt/nnf/raw rw - devtmpfs devtmpfs rw
+";
+
+    #[test]
+    fn lines_of_the_kernel_are_understood() {
+        let found = |wanted: &str| -> Vec<Entry> {
+            let lines = lines_at(TABLE, |point| point == Path::new(wanted));
+            entries(&lines).collect::<io::Result<_>>().unwrap()
+        };
+        let [lower, upper] = &found("/mnt/nnf/a b")[..] else { panic!("two are there") };
+        assert_eq!((lower.id, lower.device), (41, DeviceNumber { major: 7, minor: 2 }));
+        assert_eq!((lower.kind.as_str(), lower.source.as_str()), ("xfs", "/dev/loop2"));
+        assert_eq!((upper.kind.as_str(), upper.source.as_str()), ("fuse.sshfs", ""));
+        assert_eq!(upper.root, r"/sub/\");
+        assert_eq!(found("/mnt/nnf/raw")[0].root, "/loop2");
+        assert!(found("/mnt/nnf").is_empty());
+    }
+
+    /// Whoever can write a strange line cannot keep others from being read.
+    #[test]
+    fn only_lines_that_matter_need_to_be_understood() {
+        let table = format!("x y\n{TABLE}7 7 nonsense / /home rw - a b\n");
+        let raw = lines_at(&table, |point| point == Path::new("/mnt/nnf/raw"));
+        assert!(entries(&raw).all(|entry| entry.is_ok()));
+        assert!(entries(&table).any(|entry| entry.is_err()));
     }
 }

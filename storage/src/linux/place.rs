@@ -18,10 +18,11 @@ use nix::{
     sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, mkdirat},
     unistd::{UnlinkatFlags, unlinkat},
 };
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
 use crate::{
     desired::{MountPoint, Owner},
-    observed::PathState,
+    observed::{DeviceNumber, PathState},
 };
 
 /// A name in a directory that is held open, so that nobody can swap what is above it.
@@ -125,18 +126,45 @@ fn kind(stat: &FileStat) -> SFlag {
 pub(super) struct Leaf {
     /// Held open without access (`O_PATH`); an open leaf that is a mount keeps it busy.
     pub(super) fd: OwnedFd,
-    pub(super) stat: FileStat,
+    pub(super) owner: Owner,
+    /// Of the file system it is on.
+    pub(super) device: DeviceNumber,
+    /// The device that it is, when it is one.
+    pub(super) bound: Option<DeviceNumber>,
     /// Id of the mount that is on it, when one is.
     pub(super) mount: Option<u64>,
+    kind: SFlag,
+    size: u64,
 }
 
 impl Leaf {
-    pub(super) fn owner(&self) -> Owner {
-        Owner { uid: self.stat.st_uid, gid: self.stat.st_gid }
-    }
-
-    pub(super) fn is_block_device(&self) -> bool {
-        kind(&self.stat) == SFlag::S_IFBLK
+    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and a network file system is not asked, so it cannot hang.
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        let mask = StatxFlags::TYPE
+            | StatxFlags::UID
+            | StatxFlags::GID
+            | StatxFlags::SIZE
+            | StatxFlags::MNT_ID;
+        let seen = statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask)?;
+        if seen.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+            return Err(io::Error::other(
+                "statx(2) gives no mount id: Linux 5.8 or later is needed",
+            ));
+        }
+        let kind = SFlag::from_bits_truncate(seen.stx_mode.into()) & SFlag::S_IFMT;
+        let device = DeviceNumber { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor };
+        Ok(Self {
+            fd,
+            owner: Owner { uid: seen.stx_uid, gid: seen.stx_gid },
+            device: DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor },
+            bound: (kind == SFlag::S_IFBLK).then_some(device),
+            mount: seen
+                .stx_attributes
+                .contains(StatxAttributes::MOUNT_ROOT)
+                .then_some(seen.stx_mnt_id),
+            kind,
+            size: seen.stx_size,
+        })
     }
 }
 
@@ -151,20 +179,16 @@ impl Place {
             Err(Errno::ENOENT) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
-        let here = mount_id(&fd)?;
-        let mount = (mount_id(&self.parent)? != here).then_some(here);
-        Ok(Some(Leaf { stat: fstat(&fd)?, fd, mount }))
+        Leaf::new(fd).map(Some)
     }
 
     /// The same in the words of the plan.
     pub(super) fn state(&self, leaf: &Leaf, path: PathBuf) -> io::Result<PathState> {
-        Ok(match kind(&leaf.stat) {
+        Ok(match leaf.kind {
             SFlag::S_IFDIR => PathState::Directory {
                 empty: leaf.mount.is_none() && self.open_directory()?.is_empty()?,
             },
-            SFlag::S_IFREG => {
-                PathState::File { empty: leaf.mount.is_none() && leaf.stat.st_size == 0 }
-            }
+            SFlag::S_IFREG => PathState::File { empty: leaf.mount.is_none() && leaf.size == 0 },
             SFlag::S_IFLNK => PathState::Symlink { at: path },
             SFlag::S_IFBLK => PathState::BlockDevice,
             _ => PathState::Other,
@@ -219,10 +243,10 @@ impl Place {
     /// Removes an empty directory or an empty file; anything that holds something is left.
     pub(super) fn remove_empty(&self) -> io::Result<()> {
         let Some(leaf) = self.leaf()? else { return Ok(()) };
-        let flag = match kind(&leaf.stat) {
+        let flag = match leaf.kind {
             _ if leaf.mount.is_some() => return Ok(()),
             SFlag::S_IFDIR => UnlinkatFlags::RemoveDir,
-            SFlag::S_IFREG if leaf.stat.st_size == 0 => UnlinkatFlags::NoRemoveDir,
+            SFlag::S_IFREG if leaf.size == 0 => UnlinkatFlags::NoRemoveDir,
             _ => return Ok(()),
         };
         drop(leaf);
@@ -264,13 +288,4 @@ impl Directory {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.names()?.is_empty())
     }
-}
-
-/// proc_pid_fdinfo(5): the mount that an open file is on.
-fn mount_id(fd: &OwnedFd) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("mnt_id:"))
-        .and_then(|id| id.trim().parse().ok())
-        .ok_or_else(|| io::Error::other("/proc/self/fdinfo has no mnt_id"))
 }

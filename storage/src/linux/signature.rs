@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use super::{cmd::Cmd, exclusive, mount_table};
 use crate::{
     desired::FileSystemId,
     host::{ObserveError, StepError},
-    observed::{DeviceNumber, Signature},
+    observed::{self, DeviceNumber, Signature},
 };
 
 /// The superblock of XFS, as far as it says whose it is: `struct xfs_dsb` in fs/xfs/libxfs/xfs_format.h.
@@ -47,10 +47,14 @@ fn whose(found: &Superblock) -> Signature {
     }
 }
 
-/// The file system of ours that is mounted from `device`; `None` when it is not ours or cannot be read.
-pub(super) fn of_mounted(device: DeviceNumber) -> Option<FileSystemId> {
-    let superblock = read_superblock(&mount_table::device_path(device)?).ok()??;
-    FileSystemId::recognise(superblock.uuid)
+/// Whose the XFS is that is mounted from `device`.
+pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
+    let read = |path: PathBuf| read_superblock(&path).ok().flatten();
+    match mount_table::device_path(device).and_then(read) {
+        Some(found) => FileSystemId::recognise(found.uuid)
+            .map_or(observed::Superblock::Foreign, observed::Superblock::Ours),
+        None => observed::Superblock::Unknown,
+    }
 }
 
 fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {

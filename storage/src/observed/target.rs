@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use super::DeviceNumber;
-use crate::desired::{FileSystemId, NamespaceId, Owner};
+use crate::desired::{FileSystemId, FileSystemKind, NamespaceId, Owner};
 
 /// What a path beneath an allowed root leads to; no symbolic link is followed to find out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,8 +47,10 @@ pub enum PathState {
 pub struct TargetState {
     /// What is there.
     pub path: PathState,
-    /// The topmost mount there.
+    /// The topmost mount there, when it can be reached.
     pub mounted: Option<MountedThing>,
+    /// Mounts at this very path that cannot be reached, topmost first: another one there, or on a parent, covers them.
+    pub beneath: Vec<MountedThing>,
     /// Owner of what is there.
     pub owner: Option<Owner>,
     /// Whether its parent is an empty directory beneath the allowed root.
@@ -66,10 +68,30 @@ pub struct MountedThing {
     pub kind: String,
     /// The part of the file system that shows, `/` for all of it.
     pub root: String,
-    /// UUID in the superblock, when Warren made the file system.
-    pub superblock: Option<FileSystemId>,
+    /// Whose file system it is, as its superblock tells.
+    pub superblock: Superblock,
     /// The namespace that `device` is, when it is one of the pool's.
     pub namespace: Option<NamespaceId>,
+}
+
+impl MountedThing {
+    /// Whether it is provably a mount of Warren's: a file system Warren made, or a namespace bound on a file.
+    #[must_use]
+    pub fn is_warrens(&self) -> bool {
+        matches!(self.superblock, Superblock::Ours(_))
+            || (self.namespace.is_some() && self.kind == FileSystemKind::Raw.as_str())
+    }
+}
+
+/// Whose a mounted file system is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Superblock {
+    /// One that Warren made.
+    Ours(FileSystemId),
+    /// Somebody else's.
+    Foreign,
+    /// It cannot be told: its device cannot be read, or its type is one whose superblock is not read here.
+    Unknown,
 }
 
 /// The root of an index tree.

@@ -69,7 +69,7 @@ fn place<'a>(
         });
     }
     match observed.pool {
-        Some(pool) if pool.available.saturating_sub(pool.promised) < size => {
+        Some(pool) if pool.room() < size => {
             Err(Rejection::PoolFull { asked, available: pool.available, promised: pool.promised })
         }
         _ => Ok(freest),

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Step,
     desired::{FileSystem, FileSystemKind, Hook},
-    observed::{BlockDevice, MountedThing, Observed, PathState},
+    observed::{BlockDevice, MountedThing, Observed, PathState, Superblock},
 };
 
 pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
@@ -44,7 +44,7 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
             .is_some_and(|state| volume::made(device, state, fs.id) == Ok(Made::Whole))
     });
     if !observed.hooks_open {
-        return Ok(clear_temporary(fs, observed));
+        return clear_temporary(fs, observed);
     }
     let more = variables(fs, device);
     // Without the file system there is nothing that these hooks could be shown.
@@ -121,10 +121,11 @@ fn with_temporary_mount(
     let (Some(command), Some(device), false) =
         (&fs.mount, device, due.is_empty() || fs.kind == FileSystemKind::Raw)
     else {
-        return Ok(clear_temporary(fs, observed));
+        return clear_temporary(fs, observed);
     };
     let temporary = mount::target_state(observed.temporary.as_ref());
     let mut steps = Vec::new();
+    let shown = temporary.mounted.as_ref().map_or(device.number, |there| there.device);
     match &temporary.mounted {
         Some(there) if is_ours(fs, there) => {}
         Some(there) => return Err(mount::occupied(&fs.temporary, there)),
@@ -139,30 +140,24 @@ fn with_temporary_mount(
         }
     }
     steps.extend(due);
-    steps.extend(take_away(fs));
+    steps.push(unmount::plainly(&fs.temporary, shown));
+    if temporary.beneath.is_empty() {
+        steps.push(Step::RemoveMountPoint { target: fs.temporary.clone() });
+    }
     Ok(steps)
 }
 
-fn clear_temporary(fs: &FileSystem, observed: &Observed) -> Vec<Step> {
+fn clear_temporary(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let temporary = mount::target_state(observed.temporary.as_ref());
-    match &temporary.mounted {
-        Some(there) if is_ours(fs, there) => take_away(fs).into(),
-        Some(_) => Vec::new(),
-        None if matches!(temporary.path, PathState::Directory { empty: true }) => {
-            unmount::remove(&fs.temporary, &temporary, true).into_iter().collect()
-        }
-        None => Vec::new(),
-    }
-}
-
-fn take_away(fs: &FileSystem) -> [Step; 2] {
-    let target = fs.temporary.clone();
-    let line = target.to_string();
-    [Step::Unmount { target: target.clone(), line }, Step::RemoveMountPoint { target }]
+    let left = unmount::in_reach(&fs.temporary, &temporary, |there| Ok(is_ours(fs, there)))?;
+    let ours = !left.is_empty() || temporary.path == PathState::Directory { empty: true };
+    let removal = unmount::remove(&fs.temporary, &temporary, left.len()).filter(|_| ours);
+    let unmounting = left.iter().map(|there| unmount::plainly(&fs.temporary, there.device));
+    Ok(unmounting.chain(removal).collect())
 }
 
 fn is_ours(fs: &FileSystem, there: &MountedThing) -> bool {
-    there.superblock == Some(fs.id) && there.kind == fs.kind.as_str()
+    there.superblock == Superblock::Ours(fs.id) && there.kind == fs.kind.as_str()
 }
 
 fn variables(fs: &FileSystem, device: Option<&BlockDevice>) -> BTreeMap<String, String> {

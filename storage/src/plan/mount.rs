@@ -6,7 +6,7 @@ use super::{Rejection, hooks, volume};
 use crate::{
     Step,
     desired::{FileSystemKind, Mount, MountHooks, MountPoint, MountSource},
-    observed::{MountedThing, Observed, PathState, TargetState},
+    observed::{MountedThing, Observed, PathState, Superblock, TargetState},
 };
 
 pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
@@ -136,8 +136,11 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                 FileSystemKind::Xfs | FileSystemKind::Gfs2 | FileSystemKind::Lustre => {
                     there.kind == mount.kind.as_str()
                         && there.root == "/"
-                        && (there.superblock == Some(*id)
-                            || (there.superblock.is_none() && by_device))
+                        && match there.superblock {
+                            Superblock::Ours(found) => found == *id,
+                            Superblock::Unknown => by_device,
+                            Superblock::Foreign => false,
+                        }
                 }
             }
         }
@@ -145,11 +148,23 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
             match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
                 Some(shown) => shown.device == there.device && shown.root == there.root,
                 // What it showed is gone already; that it is one of ours still shows.
-                None => there.superblock.is_some() || there.namespace.is_some(),
+                None => {
+                    matches!(there.superblock, Superblock::Ours(_)) || there.namespace.is_some()
+                }
             }
         }
         MountSource::Lustre(source) => there.kind == "lustre" && there.source == *source,
     }
+}
+
+/// Whether what is mounted could be what this mount asks for, and nothing is left that would prove it or disprove it.
+pub(super) fn may_be_asked(mount: &Mount, there: &MountedThing) -> bool {
+    matches!(mount.source, MountSource::Volume { .. })
+        && mount.kind != FileSystemKind::Raw
+        && there.kind == mount.kind.as_str()
+        && there.root == "/"
+        && there.superblock == Superblock::Unknown
+        && there.namespace.is_none()
 }
 
 pub(super) fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {

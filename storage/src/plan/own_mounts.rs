@@ -1,32 +1,29 @@
 //! Start-up garbage collection: mounts of ours that nobody wants any more.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
-use crate::{
-    Step,
-    desired::{FileSystemKind, MountPoint},
-    observed::{MountedThing, Observed},
-};
+use super::{Rejection, unmount};
+use crate::{Step, desired::MountPoint, observed::Observed};
 
-/// Last mounted goes first: a mount may stand on another.
-pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Vec<Step> {
+/// Last mounted goes first: a mount may stand on another. What somebody else's mount covers is told once the rest is gone.
+pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
-    observed
-        .mounts
-        .iter()
-        .rev()
-        .filter(|(target, there)| is_ours(there) && !keep.contains(&target.path()))
-        .flat_map(|(target, _)| {
-            let line = target.to_string();
-            [
-                Step::Unmount { target: target.clone(), line },
-                Step::RemoveMountPoint { target: target.clone() },
-            ]
-        })
-        .collect()
-}
-
-fn is_ours(there: &MountedThing) -> bool {
-    there.superblock.is_some()
-        || (there.namespace.is_some() && there.kind == FileSystemKind::Raw.as_str())
+    let mut staying: Vec<PathBuf> = Vec::new();
+    let mut covered = None;
+    let mut steps = Vec::new();
+    for (target, there) in observed.mounts.iter().rev() {
+        let path = target.path();
+        if !there.is_warrens() || keep.contains(&path) {
+            staying.push(path);
+        } else if let Some(at) = staying.iter().find(|above| path.starts_with(above)) {
+            covered = Some(Rejection::Covered { target: target.clone(), at: at.clone() });
+        } else {
+            steps.push(unmount::plainly(target, there.device));
+            steps.push(Step::RemoveMountPoint { target: target.clone() });
+        }
+    }
+    match covered {
+        Some(rejection) if steps.is_empty() => Err(rejection),
+        _ => Ok(steps),
+    }
 }

@@ -112,6 +112,26 @@ pub enum Rejection {
         /// Its type.
         kind: String,
     },
+    /// Ours, and out of reach.
+    #[error("{target} is mounted, and another mount on {} covers it: unmount that one first", .at.display())]
+    Covered {
+        /// Where.
+        target: MountPoint,
+        /// Where the mount is that covers it.
+        at: PathBuf,
+    },
+    /// It may be ours.
+    #[error(
+        "{target} carries {kind} {from}, and its device cannot be read to tell whose it is: unmount it by hand"
+    )]
+    Unproved {
+        /// Where.
+        target: MountPoint,
+        /// Its source.
+        from: String,
+        /// Its type.
+        kind: String,
+    },
     /// A symbolic link is in the way.
     #[error("{target} leads through the symbolic link {}: use the path it stands for, or remove it", .at.display())]
     ThroughSymlink {
@@ -232,6 +252,8 @@ impl Rejection {
             Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
             | Self::Occupied { .. }
+            | Self::Covered { .. }
+            | Self::Unproved { .. }
             | Self::ThroughSymlink { .. }
             | Self::ThroughMount { .. }
             | Self::ThroughFile { .. }

@@ -1,5 +1,7 @@
 //! Tables: what is wanted and seen, and the exact steps.
 
+mod unmount;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
@@ -11,7 +13,7 @@ use crate::{
     },
     observed::{
         BlockDevice, DeviceNumber, Drive, MountedThing, Namespace, NamespaceOwner, PathState, Pool,
-        Signature, TargetState, TreeEntry, TreeState, VolumeState,
+        Signature, Superblock, TargetState, TreeEntry, TreeState, VolumeState,
     },
     template::SiteCommand,
 };
@@ -211,7 +213,7 @@ fn there(id: FileSystemId) -> MountedThing {
         source: "/dev/loop7".into(),
         kind: "xfs".into(),
         root: "/".into(),
-        superblock: Some(id),
+        superblock: Superblock::Ours(id),
         namespace: None,
     }
 }
@@ -233,7 +235,7 @@ fn mounted_by(owner: Owner) -> TargetState {
         path: PathState::Directory { empty: false },
         mounted: Some(there(fs_id(0))),
         owner: Some(owner),
-        parent_empty: false,
+        ..TargetState::default()
     }
 }
 
@@ -326,21 +328,39 @@ fn only_the_right_mount_counts() {
     let at = |there: MountedThing| {
         seen(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })
     };
-    let unreadable = MountedThing { superblock: None, namespace: Some(id(1)), ..there(fs_id(0)) };
+    let unreadable =
+        MountedThing { superblock: Superblock::Unknown, namespace: Some(id(1)), ..there(fs_id(0)) };
     for ours in [there(fs_id(0)), unreadable] {
         assert_eq!(plan(&Desired::Mounted(bare.clone()), &at(ours.clone())), Ok(vec![]));
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(ours)).unwrap().len(), 2);
     }
     let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
     let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
-    let elsewhere = MountedThing { superblock: None, namespace: Some(id(2)), ..there(fs_id(0)) };
-    let anonymous = MountedThing { superblock: None, namespace: None, ..there(fs_id(0)) };
-    for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, anonymous] {
-        for desired in [Desired::Mounted(bare.clone()), Desired::Unmounted(bare.clone())] {
-            let rejection = plan(&desired, &at(other.clone())).unwrap_err();
-            assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
-            assert_eq!(rejection.class(), RejectionClass::Foreign);
-        }
+    let elsewhere = MountedThing { namespace: Some(id(2)), ..unknown() };
+    // By hand, on our namespace.
+    let remade =
+        MountedThing { superblock: Superblock::Foreign, namespace: Some(id(1)), ..there(fs_id(0)) };
+    for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
+        let rejection = plan(&Desired::Mounted(bare.clone()), &at(other.clone())).unwrap_err();
+        assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
+        assert_eq!(rejection.class(), RejectionClass::Foreign);
+        assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(other)), Ok(vec![]));
+    }
+    // Its device is gone: whose it is cannot be told, and that is told.
+    let rejection = plan(&Desired::Unmounted(bare), &at(unknown())).unwrap_err();
+    assert!(matches!(rejection, Rejection::Unproved { .. }), "{rejection}");
+}
+
+fn unknown() -> MountedThing {
+    MountedThing { superblock: Superblock::Unknown, namespace: None, ..there(fs_id(0)) }
+}
+
+fn tmpfs() -> MountedThing {
+    MountedThing {
+        device: DeviceNumber { major: 0, minor: 99 },
+        source: "tmpfs".into(),
+        kind: "tmpfs".into(),
+        ..unknown()
     }
 }
 
@@ -354,7 +374,7 @@ fn a_raw_device_is_taken_back_from_its_user() {
     };
     let bound = MountedThing {
         kind: "none".into(),
-        superblock: None,
+        superblock: Superblock::Unknown,
         namespace: Some(id(1)),
         ..there(fs_id(0))
     };
@@ -540,28 +560,6 @@ fn a_tree_is_made_exactly_what_is_asked() {
     let twice = IndexTree { links: vec![link("a", "node-0"), link("a", "node-1")], ..tree };
     let rejection = plan(&Desired::IndexTree(twice), &observed).unwrap_err();
     assert!(matches!(rejection, Rejection::DuplicateLink { .. }), "{rejection}");
-}
-
-#[test]
-fn only_mounts_goes_from_the_last_to_the_first() {
-    let anonymous = MountedThing { superblock: None, namespace: None, ..there(fs_id(0)) };
-    let mounts = vec![
-        (point("/mnt/nnf/a"), there(fs_id(0))),
-        (point("/mnt/nnf/theirs"), anonymous),
-        (point("/mnt/nnf/a/b"), there(fs_id(1))),
-        (point("/mnt/nnf/kept"), there(fs_id(2))),
-    ];
-    let observed = Observed { mounts, ..Observed::default() };
-    let expected = [
-        "unmount /mnt/nnf/a/b: /mnt/nnf/a/b",
-        "remove mount point /mnt/nnf/a/b",
-        "unmount /mnt/nnf/a: /mnt/nnf/a",
-        "remove mount point /mnt/nnf/a",
-    ];
-    assert_eq!(
-        lines(plan(&Desired::OnlyMounts(vec![point("/mnt/nnf/kept")]), &observed)),
-        expected
-    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Rejection, hooks, mount as mounting};
 use crate::{
     Step,
     desired::{FileSystemKind, Mount, MountPoint, Owner},
-    observed::{Observed, PathState, TargetState},
+    observed::{DeviceNumber, MountedThing, Observed, PathState, TargetState},
 };
 
 const ROOT: Owner = Owner { uid: 0, gid: 0 };
@@ -17,17 +17,18 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let unmounting = unmounting(mount, observed, &target)?;
 
     let mut steps = Vec::new();
-    // A closed scope with nothing mounted: it never was, or its tear-down hooks have all run.
-    let due = observed.hooks_open || target.mounted.is_some() && mount.unmount.is_some();
+    // A closed scope with nothing of ours mounted: it never was, or its tear-down hooks have all run.
+    let due = observed.hooks_open || !unmounting.is_empty();
     let opening = mounting::opened(mount, observed).filter(|_| due);
     let hooked = due && (observed.hooks_open || opening.is_some());
     if hooked {
         steps.extend(opening);
         steps.extend(hooks::due(pre_unmount, observed, &more));
     }
-    steps.extend(take_back(mount, &target).filter(|_| unmounting.is_some()));
+    steps.extend(take_back(mount, &target).filter(|_| !unmounting.is_empty()));
+    let removal = remove(&mount.target, &target, unmounting.len());
     steps.extend(unmounting);
-    steps.extend(remove(&mount.target, &target, mount.unmount.is_some()));
+    steps.extend(removal);
     if hooked {
         for list in [post_unmount, pre_deactivate, post_deactivate] {
             steps.extend(hooks::due(list, observed, &more));
@@ -41,13 +42,53 @@ fn unmounting(
     mount: &Mount,
     observed: &Observed,
     target: &TargetState,
-) -> Result<Option<Step>, Rejection> {
-    let (Some(command), Some(there)) = (&mount.unmount, &target.mounted) else { return Ok(None) };
-    if !mounting::is_asked(mount, there, observed) {
-        return Err(mounting::occupied(&mount.target, there));
-    }
+) -> Result<Vec<Step>, Rejection> {
+    let Some(command) = &mount.unmount else { return Ok(Vec::new()) };
+    let open = in_reach(&mount.target, target, |there| {
+        if mounting::may_be_asked(mount, there) {
+            let (from, kind) = (there.source.clone(), there.kind.clone());
+            return Err(Rejection::Unproved { target: mount.target.clone(), from, kind });
+        }
+        Ok(mounting::is_asked(mount, there, observed))
+    })?;
     let line = command.expand(&mounting::variables(mount, observed));
-    Ok(Some(Step::Unmount { target: mount.target.clone(), line }))
+    let step = |there: &MountedThing| Step::Unmount {
+        target: mount.target.clone(),
+        device: there.device,
+        line: line.clone(),
+    };
+    Ok(open.into_iter().map(step).collect())
+}
+
+/// Takes a mount away without a line of the site's.
+pub(super) fn plainly(target: &MountPoint, device: DeviceNumber) -> Step {
+    let line = shell_words::quote(&target.to_string()).into_owned();
+    Step::Unmount { target: target.clone(), device, line }
+}
+
+/// Of the mounts at a target those that are `ours`, topmost first. Others are left where they are: somebody else's mount
+/// is in nobody's way who wants to be gone, unless ours lies beneath it.
+pub(super) fn in_reach<'a>(
+    target: &MountPoint,
+    state: &'a TargetState,
+    ours: impl Fn(&MountedThing) -> Result<bool, Rejection>,
+) -> Result<Vec<&'a MountedThing>, Rejection> {
+    let mut open = Vec::new();
+    let mut covered_by = match &state.path {
+        PathState::ThroughMount { at } => Some(at.clone()),
+        _ if state.mounted.is_none() => Some(target.root().to_owned()),
+        _ => None,
+    };
+    for there in state.mounted.iter().chain(&state.beneath) {
+        match (ours(there)?, &covered_by) {
+            (true, None) => open.push(there),
+            (true, Some(at)) => {
+                return Err(Rejection::Covered { target: target.clone(), at: at.clone() });
+            }
+            (false, _) => covered_by = covered_by.or_else(|| Some(target.path())),
+        }
+    }
+    Ok(open)
 }
 
 /// A raw volume's owner is the owner of the device node itself, which outlives the mount and serves another job next.
@@ -57,13 +98,15 @@ fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
     given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
-/// The mount point goes when it is empty; what beneath a mount looked like is seen when it is gone, so the step decides.
-pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounts: bool) -> Option<Step> {
+/// The mount point goes when it is empty and no mount stays on it; what beneath a mount looked like is seen when it is
+/// gone, so the step decides.
+pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounted: usize) -> Option<Step> {
     let empty = matches!(
         state.path,
         PathState::Directory { empty: true } | PathState::File { empty: true }
     );
-    let removable = if state.mounted.is_some() { unmounts } else { empty };
+    let mounts = state.mounted.iter().chain(&state.beneath).count();
+    let removable = if mounts > 0 { unmounted == mounts } else { empty };
     let orphaned = state.path == PathState::Absent && state.parent_empty && is_index(target);
     (removable || orphaned).then(|| Step::RemoveMountPoint { target: target.clone() })
 }

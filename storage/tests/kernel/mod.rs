@@ -1,5 +1,7 @@
 //! What only a kernel can show.
 
+mod silent;
+
 use std::{
     fs::{self, File},
     io::Read,
@@ -10,9 +12,9 @@ use std::{
 
 use storage::{
     ConvergeError, Converger, Desired, Rejection, Step,
-    desired::{FileSystem, IndexLink, IndexTree, Mount},
+    desired::{FileSystem, FileSystemKind, IndexLink, IndexTree, Mount},
     host::{CommandError, StepError},
-    observed::Signature,
+    observed::{DeviceNumber, Signature},
 };
 use tempfile::TempDir;
 
@@ -118,6 +120,12 @@ fn a_full_pool_disk_is_refused_with_numbers() {
             matches!(rejection, Rejection::PoolFull { promised, .. } if promised == half),
             "{rejection}"
         );
+        // Two that looked at the same moment: the room is counted again by the one that takes it.
+        let drive = full.rabbit().observe(&Desired::Inventory).unwrap().drives[1].nqn.clone();
+        let late =
+            Step::CreateNamespace { allocation: allocation(1, 0, &[]).id, drive, size: half };
+        let error = full.rabbit().apply(&late).unwrap_err();
+        assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
     });
 }
 
@@ -171,6 +179,44 @@ fn fifty_mounts_side_by_side() {
                 .count(),
             0
         );
+    });
+}
+
+/// Mountinfo names mounts by where the root really is.
+#[test]
+fn a_root_that_is_a_link_hides_nothing() {
+    with_lab(|_| {
+        let directory = TempDir::with_prefix("warren-loop-link-").unwrap();
+        fs::create_dir(directory.path().join("elsewhere")).unwrap();
+        symlink("elsewhere", directory.path().join("mnt")).unwrap();
+        let lab = Lab::on(directory, 1, 1 << 30, Duration::from_secs(60));
+        let (_, fs) = made(&lab, 0);
+        let mount = mount_of(&fs, lab.point("a"));
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        lab.plant_mount(&mount.target);
+        let covered = rejected(&lab, &lab.rabbit(), &Desired::Unmounted(mount.clone()));
+        assert!(matches!(covered, Rejection::Covered { .. }), "{covered}");
+        must("umount", &[mount.target.path().to_str().unwrap()]);
+        assert_eq!(settle(&lab.rabbit(), &Desired::OnlyMounts(vec![])).len(), 2);
+    });
+}
+
+/// Nothing of a covered mount can be looked at but its line in the mount table.
+#[test]
+fn a_raw_volume_beneath_another_mount_is_known_by_its_device() {
+    with_lab(|lab| {
+        let namespace = allocate(lab, &allocation(0, SIZE, &[]));
+        let mut fs = file_system(lab, 0, &namespace.id);
+        fs.kind = FileSystemKind::Raw;
+        let mount = mount_of(&fs, lab.point("raw-0"));
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        let (file, target) = (lab.path().join("file"), mount.target.path());
+        fs::write(&file, "somebody's").unwrap();
+        must("mount", &["--bind", file.to_str().unwrap(), target.to_str().unwrap()]);
+        let rejection = rejected(lab, &lab.rabbit(), &Desired::Unmounted(mount.clone()));
+        assert!(matches!(rejection, Rejection::Covered { .. }), "{rejection}");
+        must("umount", &[target.to_str().unwrap()]);
+        settle(&lab.rabbit(), &Desired::Unmounted(mount));
     });
 }
 
@@ -233,8 +279,8 @@ fn a_link_planted_between_look_and_step_is_not_followed() {
             let error = lab.rabbit().apply(&step).unwrap_err();
             assert!(matches!(error, StepError::Changed(_)), "{step}: {}", chain(&error));
         }
-        let unmount =
-            Step::Unmount { target: mount.target.clone(), line: mount.target.to_string() };
+        let (device, line) = (DeviceNumber { major: 7, minor: 0 }, mount.target.to_string());
+        let unmount = Step::Unmount { target: mount.target.clone(), device, line };
         lab.rabbit().apply(&unmount).unwrap();
         lab.rabbit().apply(&Step::RemoveMountPoint { target: mount.target }).unwrap();
         assert!(elsewhere.path().join("a").exists());

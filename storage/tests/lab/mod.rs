@@ -219,7 +219,7 @@ fn unmount_beneath(here: &str) {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for point in mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)) {
         if point.starts_with(here) {
-            run("umount", &[point]);
+            run("umount", &[&point.replace(r"\040", " ").replace(r"\134", r"\")]);
         }
     }
 }

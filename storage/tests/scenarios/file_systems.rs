@@ -62,6 +62,26 @@ pub fn half_made(world: &dyn World) {
     assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
 }
 
+/// Somebody else's mount at the temporary place is in nobody's way who wants to be gone, but for what lies beneath it.
+pub fn occupied_temporary_place(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let (_, other) = made(world, 1);
+    let rabbit = world.rabbit();
+    world.plant_mount(&fs.temporary);
+    let before = world.foreign();
+    assert!(settle(&rabbit, &Desired::FileSystemGone(fs)).is_empty());
+    assert_eq!(world.foreign(), before);
+
+    let mut left = mount_of(&other, other.temporary.clone());
+    left.owner = None;
+    settle(&rabbit, &Desired::Mounted(left));
+    world.plant_mount(&other.temporary);
+    for desired in [Desired::FileSystemGone(other.clone()), Desired::FileSystemReady(other)] {
+        let rejection = rejected(world, &rabbit, &desired);
+        assert!(matches!(rejection, Rejection::Covered { .. }), "{rejection}");
+    }
+}
+
 /// A temporary mount that a crash left is used, and taken away.
 pub fn leftover_temporary_mount(world: &dyn World) {
     let (_, fs) = made(world, 0);

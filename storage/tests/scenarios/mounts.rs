@@ -1,4 +1,7 @@
-use storage::observed::PathState;
+use storage::{
+    host::StepError,
+    observed::{PathState, Superblock},
+};
 
 use super::*;
 
@@ -19,7 +22,7 @@ pub fn xfs(world: &dyn World) {
     let there = observed.mounted.unwrap();
     assert_eq!(
         (there.kind.as_str(), there.superblock, there.namespace),
-        ("xfs", Some(fs.id), Some(namespace.id))
+        ("xfs", Superblock::Ours(fs.id), Some(namespace.id))
     );
     assert_eq!(observed.owner, mount.owner);
 
@@ -80,7 +83,8 @@ pub fn only_mounts(world: &dyn World) {
     let (_, fs) = made(world, 0);
     let rabbit = world.rabbit();
     let kept = mount_of(&fs, world.point("kept"));
-    let orphan = mount_of(&fs, world.point("orphan"));
+    // The kernel writes neither of these characters as it is.
+    let orphan = mount_of(&fs, world.point(r"orphan \040"));
     settle(&rabbit, &Desired::Mounted(kept.clone()));
     settle(&rabbit, &Desired::Mounted(orphan.clone()));
     let foreign = world.point("foreign");
@@ -91,6 +95,66 @@ pub fn only_mounts(world: &dyn World) {
     assert!(steps[0].contains("orphan"), "{steps:?}");
     assert_eq!(world.foreign(), before);
     assert!(settle(&rabbit, &Desired::Mounted(kept)).is_empty());
+}
+
+/// One that is busy keeps no other from going, and each that stays is told.
+pub fn only_mounts_goes_on(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let mounts =
+        ["first", "busy-1", "second", "busy-2"].map(|name| mount_of(&fs, world.point(name)));
+    for mount in &mounts {
+        settle(&rabbit, &Desired::Mounted(mount.clone()));
+    }
+    world.plant_mount(&world.point("busy-1/inside"));
+    world.plant_mount(&world.point("busy-2/inside"));
+    let error = converge(&rabbit, &Desired::OnlyMounts(vec![])).unwrap_err();
+    let ConvergeError::Step(failed) = &error else { panic!("{}", chain(&error)) };
+    let StepError::Several { others, .. } = &failed.source else { panic!("{}", chain(&error)) };
+    assert_eq!(others.len(), 1);
+    let told = chain(&error);
+    assert!(told.contains("busy-1") && told.contains("busy-2"), "{told}");
+    assert!(told.contains("os error 16") && !told.contains("first"), "{told}");
+    for (mount, stays) in mounts.iter().zip([false, true, false, true]) {
+        let target = rabbit.observe(&Desired::Unmounted(mount.clone())).unwrap().target.unwrap();
+        assert_eq!(target.mounted.is_some(), stays, "{}", mount.target);
+    }
+}
+
+/// What covers a mount stays, whether it lies on the mount or on a parent, and so does what it covers.
+pub fn covered(world: &dyn World) {
+    let (_, zero) = made(world, 0);
+    let (_, one) = made(world, 1);
+    let rabbit = world.rabbit();
+    let same = mount_of(&zero, world.point("same"));
+    let child = mount_of(&one, world.point("wf-0/node-0"));
+    for (mount, over) in [(&same, world.point("same")), (&child, world.point("wf-0"))] {
+        settle(&rabbit, &Desired::Mounted(mount.clone()));
+        world.plant_mount(&over);
+        let rejection = rejected(world, &rabbit, &Desired::Unmounted(mount.clone()));
+        let (target, at) = (mount.target.clone(), over.path());
+        assert_eq!(rejection, Rejection::Covered { target, at });
+    }
+    let rejection = rejected(world, &rabbit, &Desired::OnlyMounts(vec![]));
+    assert!(matches!(rejection, Rejection::Covered { .. }), "{rejection}");
+    let rejection = rejected(world, &rabbit, &Desired::Mounted(same));
+    assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
+}
+
+/// Between the look and the step, somebody mounts on top.
+pub fn swapped(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let mount = mount_of(&fs, world.point("a"));
+    settle(&rabbit, &Desired::Mounted(mount.clone()));
+    let plan =
+        Converger::new(Arc::clone(&rabbit)).plan(&Desired::Unmounted(mount.clone())).unwrap();
+    world.plant_mount(&mount.target);
+    let before = world.foreign();
+    let error = rabbit.apply(&plan[0]).unwrap_err();
+    assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
+    rabbit.apply(&plan[1]).unwrap();
+    assert_eq!(world.foreign(), before);
 }
 
 /// Hooks run again when the mount is wanted again after tear-down hooks ran.

@@ -29,6 +29,30 @@ pub fn life(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::NoIndexTree(tree(world, &fewer))).is_empty());
 }
 
+/// Two rabbits, sixteen computes on one and the seventeenth on the other: each counts its own, and a lost compute moves
+/// nobody.
+pub fn seventeen_computes(world: &dyn World) {
+    let links = |computes: std::ops::Range<usize>| -> Vec<IndexLink> {
+        let link = |(k, number)| IndexLink::new(&format!("compute-{number}"), &format!("node-{k}"));
+        (0..).zip(computes).map(link).collect::<Result<_, _>>().unwrap()
+    };
+    let hosts = [world.rabbit(), world.compute("rabbit-2")];
+    let shown = |host: usize, links: Vec<IndexLink>| -> Vec<String> {
+        let root = world.point(&format!("rabbit-{host}/wf-0"));
+        let desired = Desired::IndexTree(IndexTree { root, links });
+        settle(&hosts[host], &desired);
+        let entries = hosts[host].observe(&desired).unwrap().tree.unwrap().entries;
+        entries.into_iter().map(|(name, entry)| format!("{name} {entry:?}")).collect()
+    };
+    assert_eq!(shown(0, links(0..16)).len(), 16);
+    assert_eq!(shown(1, links(16..17)), [r#"compute-16 Link("node-0")"#]);
+    let mut fewer = links(0..16);
+    fewer.remove(3);
+    let left = shown(0, fewer);
+    assert_eq!(left.len(), 15);
+    assert!(left.contains(&r#"compute-15 Link("node-15")"#.to_owned()), "{left:?}");
+}
+
 /// A wrong link is corrected; what is not a link is left, and so is the root then.
 pub fn planted(world: &dyn World) {
     let rabbit = world.rabbit();

@@ -13,7 +13,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 
-const HEADER: [&str; 8] = ["NODE", "OBJECT", "PATH", "TYPE", "DESIRED", "STATE", "READY", "ERROR"];
+/// What is short comes first, so that it is seen on a narrow terminal however long paths and errors are.
+const HEADER: [&str; 8] = ["NODE", "DESIRED", "STATE", "READY", "TYPE", "PATH", "OBJECT", "ERROR"];
 const PAGE: u32 = 500;
 
 /// One mount.
@@ -51,7 +52,7 @@ pub(crate) async fn run(
     } else if mounts.is_empty() {
         output.note("no mounts");
     } else {
-        let rows: Vec<_> = mounts.iter().map(row).collect();
+        let rows = rows(&mounts);
         output.table(&HEADER.map(str::to_owned), &rows)?;
     }
     Ok(Exit::Done)
@@ -82,8 +83,11 @@ fn of(object: &ClientMount) -> Vec<Mount> {
         let told = error.user_message.as_deref().filter(|message| !message.is_empty());
         format!("{}: {}", error.severity, told.unwrap_or(&error.debug_message))
     });
+    // An error while every mount is as wanted is about the object as a whole.
+    let of_object = status.is_some_and(|status| status.mounts.iter().all(|mount| mount.ready));
     let one = |(index, mount): (usize, &ClientMountInfo)| {
         let reported = status.and_then(|status| status.mounts.get(index));
+        let ready = reported.is_some_and(|reported| reported.ready);
         Mount {
             node: object.namespace().unwrap_or_default(),
             object: object.name_any(),
@@ -95,24 +99,39 @@ fn of(object: &ClientMount) -> Vec<Mount> {
             kind: mount.kind.to_string(),
             desired: object.spec.desired_state.to_string(),
             state: reported.map(|reported| reported.state.to_string()).unwrap_or_default(),
-            ready: reported.is_some_and(|reported| reported.ready),
+            ready,
             deleting: object.meta().deletion_timestamp.is_some(),
-            error: error.clone().unwrap_or_default(),
+            error: error.clone().filter(|_| !ready || of_object).unwrap_or_default(),
         }
     };
     object.spec.mounts.iter().enumerate().map(one).collect()
+}
+
+/// What is wrong with a whole object is said in the first of its rows.
+fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
+    let mut rows: Vec<_> = mounts.iter().map(row).collect();
+    for (pair, row) in mounts.windows(2).zip(rows.iter_mut().skip(1)) {
+        let [above, this] = pair else { continue };
+        let same = !this.error.is_empty()
+            && (&above.node, &above.object, &above.error)
+                == (&this.node, &this.object, &this.error);
+        if let Some(error) = row.last_mut().filter(|_| same) {
+            "(as above)".clone_into(error);
+        }
+    }
+    rows
 }
 
 fn row(mount: &Mount) -> Vec<String> {
     let desired = if mount.deleting { "deleted".to_owned() } else { mount.desired.clone() };
     vec![
         mount.node.clone(),
-        mount.object.clone(),
-        mount.path.clone(),
-        mount.kind.clone(),
         desired,
         mount.state.clone(),
-        mount.ready.to_string(),
+        if mount.ready { "yes" } else { "no" }.to_owned(),
+        mount.kind.clone(),
+        mount.path.clone(),
+        mount.object.clone(),
         mount.error.clone(),
     ]
 }
@@ -141,10 +160,31 @@ mod tests {
         let mounts = of(&object);
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[0].workflow, "w");
+        assert_eq!(mounts[0].error, "", "it is mounted");
         assert_eq!(
             row(&mounts[1]),
-            ["compute-1", "a", "/mnt/nnf/y", "none", "mounted", "mounted", "false", "Major: u"]
+            ["compute-1", "mounted", "mounted", "no", "none", "/mnt/nnf/y", "a", "Major: u"]
         );
+    }
+
+    #[test]
+    fn an_error_of_many_mounts_is_told_once() {
+        let mount = |object: &str, error: &str| Mount {
+            node: "n".into(),
+            object: object.into(),
+            workflow: String::new(),
+            path: "/m".into(),
+            kind: "xfs".into(),
+            desired: "mounted".into(),
+            state: "mounted".into(),
+            ready: false,
+            deleting: false,
+            error: error.into(),
+        };
+        let mounts =
+            [mount("a", "e"), mount("a", "e"), mount("b", "e"), mount("c", ""), mount("c", "")];
+        let told: Vec<_> = rows(&mounts).into_iter().filter_map(|mut row| row.pop()).collect();
+        assert_eq!(told, ["e", "(as above)", "e", "", ""]);
     }
 
     #[test]
@@ -155,6 +195,6 @@ mod tests {
                 "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}}]}
         }))
         .unwrap();
-        assert_eq!(row(&of(&object)[0])[4..], ["unmounted", "", "false", ""]);
+        assert_eq!(row(&of(&object)[0])[1..4], ["unmounted", "", "no"]);
     }
 }

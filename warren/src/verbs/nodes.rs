@@ -11,12 +11,15 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 
+/// Thousands of nodes, each with what is wrong with it.
+const LARGEST_ANSWER: usize = 64 << 20;
 const HEADER: [&str; 8] =
     ["NODE", "ROLE", "RABBIT", "INDEX", "CONNECTED", "SINCE", "HEALTH", "MESSAGE"];
 
 pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
     let channel = coordinator.channel().await?;
     let answer = ClusterClient::new(channel)
+        .max_decoding_message_size(LARGEST_ANSWER)
         .list_nodes(ListNodesRequest {})
         .await
         .map_err(|status| Failure::grpc("ask the coordinator for its nodes", &status))?;

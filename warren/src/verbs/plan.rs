@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::manifest::{self, Document};
 use crate::output::Output;
 
-const REMEDY: &str = "is the agent of this node running? Start it with `systemctl start clientmount-agent`, or name its socket with --agent";
+const REMEDY: &str = "is the agent of this node running? Start it with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
 
 pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Result<Exit, Failure> {
     let documents = manifest::read(&args.files.files)

@@ -25,6 +25,9 @@ use watched::Watched;
 /// A fatal error is believed when it stands this long: it may be older than the change that cures it.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// For ever, as a clock can still tell it.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// Objects to wait for: one by name, or all that a selector matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -76,7 +79,7 @@ pub(crate) async fn until(
         .enumerate()
         .map(|(index, target)| events(client, target).map(move |event| (index, event)).boxed());
     let mut events = select_all(streams);
-    let deadline = Instant::now() + timeout;
+    let deadline = Instant::now() + timeout.min(LONGEST);
     loop {
         if watched.iter().all(Watched::is_met) {
             return Ok(watched.iter().map(Watched::count).sum());

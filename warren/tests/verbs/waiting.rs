@@ -41,6 +41,14 @@ fn wait_ends_when_the_condition_holds() {
 }
 
 #[test]
+fn for_ever_is_a_time_to_wait() {
+    let here = BoxOfOne::with_mount();
+    let eternity = format!("{}s", u64::MAX);
+    let deleted = ["wait", "clientmount/other", "--for", "deleted", "--timeout", &eternity];
+    assert_eq!(here.output(&deleted), "0 deleted\n");
+}
+
+#[test]
 fn wait_sees_a_change_that_comes_later() {
     let here = BoxOfOne::with_mount();
     let waiting = std::thread::scope(|scope| {

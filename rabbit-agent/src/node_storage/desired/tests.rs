@@ -1,5 +1,5 @@
 use api::{NnfNodeStorage, nnf_node_storage::CommandVariable};
-use clientmount_agent::error::chain;
+use daemon::chain;
 
 use super::*;
 use crate::samples;

@@ -48,6 +48,14 @@ fn the_whole_group_is_killed_at_the_deadline() {
     assert_eq!(all_dead.join().unwrap(), b"");
 }
 
+/// The kernel takes the end of the starting thread for the end of the agent.
+#[test]
+fn a_program_does_not_outlive_who_started_it() {
+    let start = || Cmd::shell("exec sleep 3600").spawn().unwrap();
+    let mut child = thread::spawn(start).join().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+}
+
 #[test]
 fn of_long_stderr_both_ends_are_kept() {
     let (_, stderr) =

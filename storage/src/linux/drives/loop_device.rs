@@ -7,6 +7,7 @@ use std::{
     io,
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -57,13 +58,36 @@ pub(super) struct LoopDevice {
     pub(super) number: DeviceNumber,
 }
 
+/// Where devices were seen last. Every answer is checked against the kernel, so a name that moved costs a look at all
+/// devices and nothing else; without it each of many looks would go through all of them.
+#[derive(Debug, Default)]
+pub(super) struct Seen(Mutex<HashMap<PathBuf, LoopDevice>>);
+
+impl Seen {
+    /// The loop device over `file`.
+    pub(super) fn find(&self, file: &Path) -> io::Result<Option<LoopDevice>> {
+        let seen = self.lock().get(file).cloned();
+        if let Some(device) = seen.filter(|device| backing(device.number).as_deref() == Some(file))
+        {
+            return Ok(Some(device));
+        }
+        let all = all()?;
+        let found = all.get(file).cloned();
+        *self.lock() = all;
+        Ok(found)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, LoopDevice>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// All loop devices that are set up, by what is beneath them.
 pub(super) fn all() -> io::Result<HashMap<PathBuf, LoopDevice>> {
     Ok(set_up()?.filter_map(|(file, block)| Some((file, device(&block)?))).collect())
 }
 
-/// The loop device over `file`.
-pub(super) fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
+fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
     Ok(set_up()?.find(|(backing, _)| backing == file).and_then(|(_, block)| device(&block)))
 }
 

@@ -36,6 +36,7 @@ pub(in crate::linux) struct FilePool {
     root: PathBuf,
     node: NodeName,
     deadline: Duration,
+    devices: loop_device::Seen,
 }
 
 impl FilePool {
@@ -49,7 +50,8 @@ impl FilePool {
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         // sysfs names backing files by their canonical path.
-        let pool = Self { root: root.canonicalize()?, node, deadline };
+        let (root, devices) = (root.canonicalize()?, loop_device::Seen::default());
+        let pool = Self { root, node, deadline, devices };
         let _lock = pool.lock()?;
         if drives > 0 {
             pool.grow(drives, capacity)?;
@@ -156,6 +158,11 @@ impl FilePool {
                 drive.free()
             )));
         }
+        if inventory.pool.is_some_and(|pool| pool.room() < size) {
+            return Err(StepError::Changed(
+                "the disk that holds the pool is full by now".to_owned(),
+            ));
+        }
         let taken: BTreeSet<_> = inventory
             .namespaces
             .iter()
@@ -222,7 +229,7 @@ impl FilePool {
         if !path.join("access").join(self.node.as_str()).exists() {
             return Ok(None);
         }
-        let device = loop_device::find(&path.join("data"))?;
+        let device = self.devices.find(&path.join("data"))?;
         Ok(device.map(|device| BlockDevice {
             namespace: id.clone(),
             path: device.path,

@@ -19,38 +19,45 @@ enum State {
     Done,
 }
 
+/// When to look next, and why the last look failed.
 #[derive(Debug, Default)]
-pub(super) struct Sweep {
+pub struct Sweep {
     state: State,
     attempt: u32,
     failure: Option<String>,
 }
 
 impl Sweep {
-    pub(super) fn synced(&mut self) {
+    /// Everything that exists has been told.
+    pub fn synced(&mut self) {
         if self.state == State::NotSynced {
             self.state = State::Due;
         }
     }
 
-    pub(super) fn changed(&mut self) {
+    /// An object changed: what could not be told of it may be told now.
+    pub fn changed(&mut self) {
         if self.state == State::PutOff {
             self.state = State::Due;
         }
     }
 
     /// An object went of which more may be mounted than it named.
-    pub(super) fn again(&mut self) {
+    pub fn again(&mut self) {
         if self.state == State::Done {
             self.state = State::Due;
         }
     }
 
-    pub(super) fn started(&self) -> bool {
+    /// Whether everything that exists has been told.
+    #[must_use]
+    pub fn started(&self) -> bool {
         self.state != State::NotSynced
     }
 
-    pub(super) fn due(&self, now: Instant) -> bool {
+    /// Whether to look now.
+    #[must_use]
+    pub fn due(&self, now: Instant) -> bool {
         match self.state {
             State::Due => true,
             State::Waiting(until) => until <= now,
@@ -58,38 +65,48 @@ impl Sweep {
         }
     }
 
-    pub(super) fn running(&self) -> bool {
+    /// Whether somebody looks now.
+    #[must_use]
+    pub fn running(&self) -> bool {
         self.state == State::Running
     }
 
-    pub(super) fn begin(&mut self) {
+    /// Somebody looks.
+    pub fn begin(&mut self) {
         self.state = State::Running;
     }
 
-    pub(super) fn put_off(&mut self) {
+    /// It cannot be told what is wanted; whether that is news.
+    pub fn put_off(&mut self, why: &str) -> bool {
         self.state = State::PutOff;
+        self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    pub(super) fn done(&mut self) {
+    /// Nothing unwanted is left.
+    pub fn done(&mut self) {
         *self = Self { state: State::Done, ..Self::default() };
     }
 
     /// Whether this failure is another than the one before.
-    pub(super) fn failed(&mut self, why: &str, now: Instant, jitter: f64) -> bool {
+    pub fn failed(&mut self, why: &str, now: Instant, jitter: f64) -> bool {
         let delay = Retry::Later.delay(self.attempt, jitter);
         self.state = delay.map_or(State::PutOff, |delay| State::Waiting(now + delay));
         self.attempt = self.attempt.saturating_add(1);
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    /// When to look again if nothing changes before; `None` at rest.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),
             State::NotSynced | State::Due | State::Running | State::PutOff | State::Done => None,
         }
     }
 
-    pub(super) fn failure(&self) -> Option<&str> {
+    /// Why unwanted mounts may remain.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 }
@@ -131,9 +148,11 @@ mod tests {
     fn put_off_until_an_object_changes() {
         let (mut sweep, now) = (Sweep::default(), Instant::now());
         sweep.synced();
-        sweep.put_off();
+        assert!(sweep.put_off("torn"));
         assert!(!sweep.due(now) && sweep.next_due().is_none());
         sweep.changed();
         assert!(sweep.due(now));
+        assert!(!sweep.put_off("torn"), "every change would tell it again");
+        assert_eq!(sweep.failure(), Some("torn"));
     }
 }

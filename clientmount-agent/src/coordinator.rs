@@ -1,4 +1,4 @@
-//! The way to the coordinator, from the command line.
+//! The way to the coordinator, from an agent's command line.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +6,18 @@ use clap::Args;
 use thiserror::Error;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-/// Where the coordinator is and how this rabbit proves its name there.
-#[derive(Debug, Args)]
-pub struct CoordinatorArgs {
-    /// The coordinator that is told of this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
-    #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
-    pub coordinator: Option<String>,
+/// How this node and a coordinator over TCP prove their names to each other.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Coordinator")]
+pub struct CertificateArgs {
     /// Certificates of the authorities that may sign the coordinator's certificate, PEM
-    #[arg(long, env = "WARREN_CA", value_name = "FILE", help_heading = "Coordinator")]
+    #[arg(long, env = "WARREN_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// This rabbit's certificate, PEM; it must be issued to the rabbit's name
-    #[arg(
-        long,
-        env = "WARREN_CERTIFICATE",
-        value_name = "FILE",
-        requires = "key",
-        help_heading = "Coordinator"
-    )]
+    /// This node's certificate, PEM; it must be issued to the node's name
+    #[arg(long, env = "WARREN_CERTIFICATE", value_name = "FILE", requires = "key")]
     pub certificate: Option<PathBuf>,
     /// The certificate's private key, PEM
-    #[arg(
-        long,
-        env = "WARREN_KEY",
-        value_name = "FILE",
-        requires = "certificate",
-        help_heading = "Coordinator"
-    )]
+    #[arg(long, env = "WARREN_KEY", value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
 }
 
@@ -62,16 +48,12 @@ pub enum CoordinatorError {
     Tls(#[source] tonic::transport::Error),
 }
 
-impl CoordinatorArgs {
-    /// Where the coordinator is, with what it takes to be let in; `None` when there is none.
+impl CertificateArgs {
+    /// The coordinator at `url`, with what it takes to be let in.
     ///
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
-    pub fn endpoint(&self) -> Result<Option<Endpoint>, CoordinatorError> {
-        self.coordinator.as_deref().map(|url| self.endpoint_of(url)).transpose()
-    }
-
-    fn endpoint_of(&self, url: &str) -> Result<Endpoint, CoordinatorError> {
+    pub fn endpoint(&self, url: &str) -> Result<Endpoint, CoordinatorError> {
         let wrong = |problem| CoordinatorError::Address { value: url.to_owned(), problem };
         if let Some(path) = url.strip_prefix("unix://") {
             if !path.starts_with('/') {
@@ -105,4 +87,35 @@ fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, CoordinatorError> {
         path: path.to_owned(),
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str, certificates: &CertificateArgs) -> String {
+        certificates.endpoint(url).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_a_socket_needs_no_certificates() {
+        let none = CertificateArgs::default();
+        none.endpoint("unix:///run/warren/coordinator.sock").unwrap();
+        for (url, told) in [
+            ("unix://x", "not an absolute socket path"),
+            ("http://x:1", "neither unix:///PATH nor https://HOST:PORT"),
+            ("https://x:1", "needs --ca, --certificate and --key"),
+        ] {
+            let error = refused(url, &none);
+            assert!(error.contains(told) && error.contains(url), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_certificate_is_named() {
+        let file = |name: &str| Some(PathBuf::from(name));
+        let args =
+            CertificateArgs { ca: file("/nowhere"), certificate: file("/b"), key: file("/c") };
+        assert_eq!(refused("https://x:1", &args), "--ca: read /nowhere");
+    }
 }

@@ -1,0 +1,81 @@
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use thiserror::Error;
+
+/// Where the API is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// `unix://<path>`
+    Unix(PathBuf),
+    /// `kubeconfig:<path>`, or `kubeconfig`: the one that `$KUBECONFIG` names, or else `~/.kube/config`.
+    Kubeconfig(Option<PathBuf>),
+    /// `in-cluster`: the pod's service account.
+    InCluster,
+}
+
+/// A text that names no way to an API.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is not an API address: use unix:///path/to/api.sock, kubeconfig:/path, or in-cluster"
+)]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let absolute = |path: &str| Path::new(path).is_absolute().then(|| PathBuf::from(path));
+        let address = if text == "in-cluster" {
+            Some(Self::InCluster)
+        } else if text == "kubeconfig" {
+            Some(Self::Kubeconfig(None))
+        } else if let Some(path) = text.strip_prefix("unix://") {
+            absolute(path).map(Self::Unix)
+        } else if let Some(path) = text.strip_prefix("kubeconfig:") {
+            absolute(path).map(|path| Self::Kubeconfig(Some(path)))
+        } else {
+            None
+        };
+        address.ok_or_else(|| AddressError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Kubeconfig(None) => f.write_str("kubeconfig"),
+            Self::Kubeconfig(Some(path)) => write!(f, "kubeconfig:{}", path.display()),
+            Self::InCluster => f.write_str("in-cluster"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_alike() {
+        for text in [
+            "unix:///run/warren/api.sock",
+            "kubeconfig",
+            "kubeconfig:/etc/kube/config",
+            "in-cluster",
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_remedy() {
+        for text in ["", "unix://run/api.sock", "http://localhost", "kubeconfig:config"] {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains("unix:///path") && error.contains(text), "{error}");
+        }
+    }
+}

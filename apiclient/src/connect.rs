@@ -1,0 +1,107 @@
+use std::path::{Path, PathBuf};
+
+use hyper::Uri;
+use kube::{
+    Client, Config,
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use thiserror::Error;
+
+use crate::{address::Address, unix};
+
+/// There is no client.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The file is missing, or what it says cannot be used.
+    #[error("read kubeconfig {}", path.display())]
+    ReadKubeconfig {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// None was named, and where one is looked for is none that can be used.
+    #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
+    FindKubeconfig(#[source] KubeconfigError),
+    /// There is no service account here.
+    #[error("find the cluster of this pod: it works only in a pod with a service account")]
+    InCluster(#[source] InClusterError),
+    /// The configuration names certificates that cannot be used, or the like.
+    #[error("make a client of the cluster's API")]
+    MakeClient(#[source] kube::Error),
+}
+
+/// A client; nothing is connected before it is used.
+///
+/// # Errors
+/// When the configuration it should come from is not there or not usable.
+pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
+    let config = match address {
+        Address::Unix(path) => return Ok(unix::client(path)),
+        Address::Kubeconfig(path) => read(path.as_deref()).await?,
+        Address::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
+    };
+    Client::try_from(config).map_err(ConnectError::MakeClient)
+}
+
+/// A client of `server`, with the credentials of the kubeconfig at `path`, or of the one found as kubectl finds it.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Client, ConnectError> {
+    let mut config = read(path).await?;
+    config.cluster_url = server;
+    Client::try_from(config).map_err(ConnectError::MakeClient)
+}
+
+async fn read(path: Option<&Path>) -> Result<Config, ConnectError> {
+    let unusable = |source| match path {
+        Some(path) => ConnectError::ReadKubeconfig { path: path.to_owned(), source },
+        None => ConnectError::FindKubeconfig(source),
+    };
+    let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from).map_err(unusable)?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(future)
+    }
+
+    fn refused(address: &Address) -> String {
+        match block_on(connect(address)) {
+            Ok(_) => panic!("{address} should not be usable"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_that_cannot_be_read_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config");
+        let told = format!("read kubeconfig {}", path.display());
+        assert_eq!(refused(&Address::Kubeconfig(Some(path.clone()))), told);
+        std::fs::write(&path, "clusters: 7").unwrap();
+        assert_eq!(refused(&Address::Kubeconfig(Some(path))), told);
+    }
+
+    #[test]
+    fn outside_a_pod_there_is_no_service_account() {
+        assert!(refused(&Address::InCluster).contains("only in a pod"));
+    }
+
+    #[test]
+    fn nobody_on_the_socket_shows_in_the_first_request() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = Address::Unix(directory.path().join("api.sock"));
+        block_on(async {
+            let client = connect(&address).await.unwrap();
+            client.apiserver_version().await.unwrap_err();
+        });
+    }
+}

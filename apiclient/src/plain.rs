@@ -1,0 +1,68 @@
+//! What went wrong with a request, for a log line: the client's own errors show whole objects and repeat their causes.
+
+use std::error::Error;
+
+use kube::{Error as ApiError, runtime::watcher};
+
+/// The API's message with code and reason, or why there was no answer.
+#[must_use]
+pub fn plain(error: &ApiError) -> String {
+    match error {
+        ApiError::Api(status) => {
+            format!("{} ({} {})", status.message, status.code, status.reason)
+        }
+        ApiError::Service(cause) => innermost(&**cause),
+        _ => error.to_string(),
+    }
+}
+
+/// The same for a watch.
+#[must_use]
+pub fn plain_watch(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(cause) => format!("list: {}", plain(cause)),
+        watcher::Error::WatchStartFailed(cause) | watcher::Error::WatchFailed(cause) => {
+            plain(cause)
+        }
+        watcher::Error::WatchError(status) => {
+            format!("{} ({} {})", status.message, status.code, status.reason)
+        }
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_its_message() {
+        let status = Status {
+            code: 403,
+            message: "no".to_owned(),
+            reason: "Forbidden".to_owned(),
+            ..Status::default()
+        };
+        let error = ApiError::Api(Box::new(status));
+        assert_eq!(plain(&error), "no (403 Forbidden)");
+        let error = watcher::Error::InitialListFailed(error);
+        assert_eq!(plain_watch(&error), "list: no (403 Forbidden)");
+    }
+
+    #[test]
+    fn no_answer_is_its_innermost_cause() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        let error = ApiError::Service(Box::new(refused));
+        assert_eq!(plain(&error), "Connection refused (os error 111)");
+    }
+}

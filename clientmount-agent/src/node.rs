@@ -1,0 +1,78 @@
+//! Which node an agent is for, where it may mount, and how long it waits: alike on computes and rabbits.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use storage::desired::{NameError, NodeName};
+use thiserror::Error;
+
+/// Which node this is, and where objects may mount on it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Node")]
+pub struct NodeArgs {
+    /// This node's name, which is the namespace of its objects [default: the host name up to its first dot]
+    #[arg(long, env = "WARREN_NODE", value_name = "NAME")]
+    pub node: Option<String>,
+    /// Directory beneath which ClientMounts may mount; repeat for several
+    #[arg(
+        long = "mount-root",
+        env = "WARREN_MOUNT_ROOT",
+        value_name = "DIR",
+        value_delimiter = ':',
+        default_value = "/mnt/nnf"
+    )]
+    pub mount_roots: Vec<PathBuf>,
+}
+
+/// The node has no name that can be used.
+#[derive(Debug, Error)]
+pub enum NodeNameError {
+    /// Not a host name.
+    #[error("--node")]
+    Unusable(#[source] NameError),
+    /// The host has none.
+    #[error("the host's name cannot be read: name the node with --node")]
+    HostName(#[source] nix::Error),
+}
+
+impl NodeArgs {
+    /// The node's name.
+    ///
+    /// # Errors
+    /// When what was given, or what the host is called, cannot name a node.
+    pub fn name(&self) -> Result<NodeName, NodeNameError> {
+        let name = self.node.clone().map_or_else(host_name, Ok)?;
+        name.parse().map_err(NodeNameError::Unusable)
+    }
+}
+
+fn host_name() -> Result<String, NodeNameError> {
+    let name = nix::unistd::gethostname().map_err(NodeNameError::HostName)?;
+    Ok(name.to_string_lossy().split('.').next().unwrap_or_default().to_owned())
+}
+
+/// How long what may hang is waited for.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Storage")]
+pub struct DeadlineArgs {
+    /// Seconds after which a site's command is killed with all its children
+    #[arg(long, env = "WARREN_COMMAND_DEADLINE", value_name = "SECONDS", default_value_t = 90, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    command_deadline: u64,
+    /// Seconds after which a mount or umount that hangs in the kernel is reported and left alone
+    #[arg(long, env = "WARREN_MOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    mount_deadline: u64,
+}
+
+impl DeadlineArgs {
+    /// For a site's command.
+    #[must_use]
+    pub fn command(&self) -> Duration {
+        Duration::from_secs(self.command_deadline)
+    }
+
+    /// For a mount or umount.
+    #[must_use]
+    pub fn mount(&self) -> Duration {
+        Duration::from_secs(self.mount_deadline)
+    }
+}

@@ -1,0 +1,105 @@
+//! Unix sockets that only root and our own user may connect to.
+
+use std::{
+    fs::{self, Permissions},
+    io::{self, ErrorKind},
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+use tokio::net::UnixListener;
+
+/// Why a socket cannot be listened on.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// A living process has it.
+    #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
+    InUse(PathBuf),
+    /// A file, a directory or the like, which is not ours to replace.
+    #[error("listen on {}: something that is no socket is there", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("listen on {}", path.display())]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Listens on `path` with mode 0600, in the place of a socket that a dead process left behind.
+///
+/// # Errors
+/// When a living process serves it, something else is there, or the system refuses; then what is there stays.
+pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
+    let failed = |source| ListenError::System { path: path.to_owned(), source };
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
+    check_free(path)?;
+    bind(path).map_err(failed)
+}
+
+fn check_free(path: &Path) -> Result<(), ListenError> {
+    let failed = |source| ListenError::System { path: path.to_owned(), source };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ListenError::NotASocket(path.to_owned()));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(ListenError::InUse(path.to_owned())),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    // Under its own name only once nobody else may connect any more.
+    let mut unready = path.as_os_str().to_owned();
+    unready.push(".new");
+    let unready = PathBuf::from(unready);
+    match fs::remove_file(&unready) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unready)?;
+    fs::set_permissions(&unready, Permissions::from_mode(0o600))?;
+    fs::rename(&unready, path)?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dead_socket_is_replaced_a_living_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run/s.sock");
+        let living = listen(&path).unwrap();
+        assert!(matches!(listen(&path), Err(ListenError::InUse(_))));
+        drop(living);
+        assert!(path.exists(), "as a kill -9 leaves it");
+        listen(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("data");
+        fs::write(&path, "x").unwrap();
+        assert!(matches!(listen(&path), Err(ListenError::NotASocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"x");
+    }
+}

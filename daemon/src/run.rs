@@ -1,0 +1,105 @@
+//! A daemon from its command line to its exit code.
+
+use std::{error::Error, process::ExitCode, time::Duration};
+
+use clap::{Args, error::ErrorKind};
+use log::LevelFilter;
+use tokio::runtime::Builder;
+
+use crate::{chain, start_logging};
+
+/// Steps that may block in the kernel at the same time.
+const BLOCKING_THREADS: usize = 64;
+
+/// What is logged.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Logs")]
+pub struct LogArgs {
+    /// Least severe messages that are logged: off, error, warn, info, debug or trace
+    #[arg(long, env = "WARREN_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
+    pub log_level: LevelFilter,
+}
+
+/// Why a daemon stopped that did not fail.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to: exit code 0.
+    Stopped,
+    /// The coordinator wants another agent for this node, and the text says which: exit code 3, which no restart mends.
+    Refused(String),
+}
+
+/// Runs a daemon: `check` turns its command line into a configuration, `work` works by it until it is to stop.
+///
+/// Exit codes: 0 stopped, 1 failed, 2 a configuration that cannot be used, 3 refused.
+pub fn run<C, I, E, F>(logs: &LogArgs, check: Result<C, I>, work: impl FnOnce(C) -> F) -> ExitCode
+where
+    I: Error,
+    E: Into<Box<dyn Error>>,
+    F: Future<Output = Result<End, E>>,
+{
+    let config = match check {
+        Ok(config) => config,
+        Err(error) => return told_like_the_parser(&error, 2),
+    };
+    if let Err(error) = start_logging(logs.log_level) {
+        return told_like_the_parser(&error, 1);
+    }
+    let mut builder = Builder::new_current_thread();
+    let runtime = match builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let end = runtime.block_on(work(config));
+    // A step stuck in the kernel must not keep the process.
+    runtime.shutdown_timeout(Duration::ZERO);
+    match end.map_err(Into::into) {
+        Ok(End::Stopped) => ExitCode::SUCCESS,
+        Ok(End::Refused(why)) => {
+            log::error!(
+                "the coordinator wants another agent for this node: {why}: stop that one before starting this one again"
+            );
+            ExitCode::from(3)
+        }
+        Err(error) => failed(&*error),
+    }
+}
+
+/// Before there is a log.
+fn told_like_the_parser(error: &dyn Error, code: u8) -> ExitCode {
+    let error = clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", chain(error)));
+    // With nowhere to print to, the exit code has to do.
+    drop(error.print());
+    ExitCode::from(code)
+}
+
+fn failed(error: &dyn Error) -> ExitCode {
+    log::error!("{}", chain(error));
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    const QUIET: LogArgs = LogArgs { log_level: LevelFilter::Off };
+
+    #[test]
+    fn a_configuration_that_cannot_be_used_is_two_and_starts_nothing() {
+        let wrong: Result<(), _> = Err(io::Error::other("--node: no"));
+        let code = run(&QUIET, wrong, |()| async {
+            panic!("it must not start");
+            #[expect(unreachable_code, reason = "the result's type")]
+            Ok::<_, io::Error>(End::Stopped)
+        });
+        assert_eq!(code, ExitCode::from(2));
+    }
+
+    #[test]
+    fn refused_is_three() {
+        let refused = |()| async { Ok::<_, io::Error>(End::Refused("a newer one".into())) };
+        assert_eq!(run(&QUIET, Ok::<_, io::Error>(()), refused), ExitCode::from(3));
+    }
+}

@@ -1,0 +1,131 @@
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    io,
+    sync::{Mutex, Once},
+};
+
+use log::{
+    Log, Metadata, Record,
+    kv::{Key, Value, VisitSource},
+};
+
+use super::*;
+use crate::{
+    Desired, Observed,
+    desired::{AllowedRoots, MountPoint},
+    host::ObserveError,
+    observed::DeviceNumber,
+};
+
+/// Everything that was logged, one line per record, and its key-values.
+static LINES: Mutex<Vec<(String, BTreeMap<String, String>)>> = Mutex::new(Vec::new());
+
+struct Capture;
+
+struct Pairs(BTreeMap<String, String>);
+
+impl<'kv> VisitSource<'kv> for Pairs {
+    fn visit_pair(&mut self, key: Key<'kv>, value: Value<'kv>) -> Result<(), log::kv::Error> {
+        self.0.insert(key.to_string(), value.to_string());
+        Ok(())
+    }
+}
+
+impl Log for Capture {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let mut pairs = Pairs(BTreeMap::new());
+        record.key_values().visit(&mut pairs).unwrap();
+        let mut text = String::new();
+        write!(text, "{} {}", record.target(), record.args()).unwrap();
+        LINES.lock().unwrap().push((text, pairs.0));
+    }
+
+    fn flush(&self) {}
+}
+
+fn capture() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&Capture).unwrap();
+        log::set_max_level(log::LevelFilter::Info);
+    });
+}
+
+/// Refuses to unmount what has "busy" in its path.
+#[derive(Debug)]
+struct Picky;
+
+impl Host for Picky {
+    fn observe(&self, _: &Desired) -> Result<Observed, ObserveError> {
+        Ok(Observed::default())
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        match step {
+            Step::Unmount { target, .. } if target.to_string().contains("busy") => {
+                Err(StepError::System {
+                    call: "umount(2)",
+                    target: target.to_string(),
+                    source: io::Error::from_raw_os_error(libc::EBUSY),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn point(name: &str) -> MountPoint {
+    let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+    MountPoint::parse(&format!("/mnt/nnf/{name}"), &roots).unwrap()
+}
+
+fn take_away(names: &[&str]) -> Vec<Step> {
+    let both = |name: &&str| {
+        let (target, device) = (point(name), DeviceNumber { major: 7, minor: 1 });
+        let line = target.to_string();
+        [Step::Unmount { target: target.clone(), device, line }, Step::RemoveMountPoint { target }]
+    };
+    names.iter().flat_map(both).collect()
+}
+
+#[test]
+fn each_goes_on_past_a_failure_and_tells_all_of_them() {
+    let steps = take_away(&["a", "busy-1", "b", "busy-2", "c"]);
+    let mut done = Vec::new();
+    let error = execute_each(&Picky, steps, &mut done).unwrap_err();
+    assert_eq!(done, take_away(&["a", "b", "c"]));
+    assert_eq!(*error.step, take_away(&["busy-1"])[0]);
+    let others = "1 more failed, unmount /mnt/nnf/busy-2: /mnt/nnf/busy-2: umount(2) /mnt/nnf/busy-2: \
+                  Device or resource busy (os error 16)";
+    assert_eq!(error.source.to_string(), others);
+    let StepError::Several { first, .. } = error.source else { panic!("{}", error.source) };
+    assert_eq!(first.to_string(), "umount(2) /mnt/nnf/busy-1");
+
+    let alone = execute_each(&Picky, take_away(&["busy-1", "a"]), &mut Vec::new()).unwrap_err();
+    assert!(matches!(alone.source, StepError::System { .. }), "{}", alone.source);
+}
+
+#[test]
+fn execute_stops_at_the_first_failure() {
+    let mut done = Vec::new();
+    execute(&Picky, take_away(&["a", "busy-1", "b"]), &mut done).unwrap_err();
+    assert_eq!(done, take_away(&["a"]));
+}
+
+#[test]
+fn a_step_is_one_line_and_told_once() {
+    capture();
+    execute(&Picky, take_away(&["logged"]), &mut Vec::new()).unwrap();
+    let lines = LINES.lock().unwrap();
+    let ours: Vec<_> = lines.iter().filter(|(_, pairs)| pairs["on"].contains("logged")).collect();
+    let [unmount, remove] = ours[..] else { panic!("{lines:?}") };
+    assert_eq!(unmount.0, "storage::execute unmount /mnt/nnf/logged: /mnt/nnf/logged");
+    assert_eq!(remove.0, "storage::execute remove mount point /mnt/nnf/logged");
+    assert_eq!(unmount.1.keys().collect::<Vec<_>>(), ["kind", "on", "seconds"]);
+    assert_eq!((&*unmount.1["kind"], &*remove.1["kind"]), ("unmount", "remove-mount-point"));
+}

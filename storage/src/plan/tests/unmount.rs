@@ -1,0 +1,132 @@
+//! What is ours among the mounts that are there.
+
+use super::*;
+
+/// Mounts at one path, topmost first: what is taken away, or what covers it.
+#[test]
+fn an_unmount_takes_what_is_its_own_and_lies_open() {
+    let bare = Mount { hooks: MountHooks::default(), owner: None, ..mount() };
+    let (ours, foreign) = (there(fs_id(0)), tmpfs());
+    let unmount = "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0";
+    let remove = "remove mount point /mnt/nnf/wf-0";
+    let covered = Err("/mnt/nnf/wf-0");
+    type Row<'a> = (&'a [&'a MountedThing], Result<&'a [&'a str], &'a str>);
+    let table: [Row<'_>; 8] = [
+        (&[], Ok(&[remove])),
+        (&[&ours], Ok(&[unmount, remove])),
+        (&[&ours, &ours], Ok(&[unmount, unmount, remove])),
+        (&[&foreign], Ok(&[])),
+        (&[&foreign, &foreign], Ok(&[])),
+        (&[&ours, &foreign], Ok(&[unmount])),
+        (&[&foreign, &ours], covered),
+        (&[&ours, &foreign, &ours], covered),
+    ];
+    for (stack, expected) in table {
+        let mut stack = stack.iter().map(|there| (*there).clone());
+        let mounted = stack.next();
+        let target = TargetState {
+            path: PathState::Directory { empty: mounted.is_none() },
+            mounted,
+            beneath: stack.collect(),
+            ..TargetState::default()
+        };
+        let steps = plan(&Desired::Unmounted(bare.clone()), &seen(target.clone()));
+        assert_eq!(steps_or_cover(steps), as_text(expected), "{target:?}");
+
+        // A file system's temporary mount is one like any other.
+        let gone = Desired::FileSystemGone(FileSystem {
+            temporary: point("/mnt/nnf/wf-0"),
+            ..file_system()
+        });
+        let observed =
+            Observed { target: None, temporary: Some(target.clone()), ..seen(target.clone()) };
+        assert_eq!(steps_or_cover(plan(&gone, &observed)), as_text(expected), "{target:?}");
+    }
+}
+
+fn as_text(expected: Result<&[&str], &str>) -> Result<Vec<String>, String> {
+    let owned = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
+    expected.map(owned).map_err(str::to_owned)
+}
+
+/// The steps, or what covers the mount.
+fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, String> {
+    match steps {
+        Ok(steps) => Ok(lines(Ok(steps))),
+        Err(Rejection::Covered { at, .. }) => Err(at.display().to_string()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// A mount over a parent hides ours as one over the same path does.
+#[test]
+fn what_cannot_be_reached_is_covered() {
+    let bare = Mount { hooks: MountHooks::default(), ..mount() };
+    let at = |path: PathState, beneath: Vec<MountedThing>| {
+        let target = TargetState { path, beneath, ..TargetState::default() };
+        steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &seen(target)))
+    };
+    let through = || PathState::ThroughMount { at: "/mnt/nnf/parent".into() };
+    assert_eq!(at(through(), vec![there(fs_id(0))]), Err("/mnt/nnf/parent".into()));
+    assert_eq!(at(through(), vec![tmpfs(), there(fs_id(1))]), Ok(vec![]));
+    assert_eq!(at(PathState::Absent, vec![there(fs_id(0))]), Err("/mnt/nnf".into()));
+}
+
+/// What was begun is ended, and what somebody put in its place stays.
+#[test]
+fn hooks_of_a_mount_in_whose_place_another_stands_are_ended() {
+    let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
+    let observed = Observed { hooks_open: true, ..seen(target) };
+    let steps = lines(plan(&Desired::Unmounted(mount()), &observed));
+    let hooks = ["preUnmount", "postUnmount", "preDeactivate", "postDeactivate"]
+        .map(|phase| format!("run hook {phase}[0]: run /dev/loop7 /mnt/nnf/wf-0"));
+    assert_eq!(steps[..4], hooks);
+    assert_eq!(steps[4..], [format!("forget hook records {}", scope_name())]);
+}
+
+#[test]
+fn only_mounts_goes_from_the_last_to_the_first() {
+    let anonymous = unknown();
+    let mounts = vec![
+        (point("/mnt/nnf/a"), there(fs_id(0))),
+        (point("/mnt/nnf/theirs"), anonymous),
+        (point("/mnt/nnf/a/b"), there(fs_id(1))),
+        (point("/mnt/nnf/kept"), there(fs_id(2))),
+    ];
+    let observed = Observed { mounts, ..Observed::default() };
+    let expected = [
+        "unmount /mnt/nnf/a/b: /mnt/nnf/a/b",
+        "remove mount point /mnt/nnf/a/b",
+        "unmount /mnt/nnf/a: /mnt/nnf/a",
+        "remove mount point /mnt/nnf/a",
+    ];
+    assert_eq!(
+        lines(plan(&Desired::OnlyMounts(vec![point("/mnt/nnf/kept")]), &observed)),
+        expected
+    );
+}
+
+#[test]
+fn only_mounts_leaves_what_is_covered_and_tells_it_at_last() {
+    let ours = |path, index| (point(path), there(fs_id(index)));
+    let mounts = [
+        ours("/mnt/nnf/same", 0),
+        ours("/mnt/nnf/wf/node-0", 1),
+        ours("/mnt/nnf/kept/beneath", 2),
+        ours("/mnt/nnf/free", 3),
+        (point("/mnt/nnf/same"), tmpfs()),
+        (point("/mnt/nnf/wf"), tmpfs()),
+        ours("/mnt/nnf/kept", 4),
+    ];
+    let only = |mounts: Vec<_>| {
+        let observed = Observed { mounts, ..Observed::default() };
+        plan(&Desired::OnlyMounts(vec![point("/mnt/nnf/kept")]), &observed)
+    };
+    let expected = ["unmount /mnt/nnf/free: /mnt/nnf/free", "remove mount point /mnt/nnf/free"];
+    assert_eq!(lines(only(mounts.to_vec())), expected);
+    for (covered, at) in [(0, 4), (1, 5), (2, 6)] {
+        let rejection = only(vec![mounts[covered].clone(), mounts[at].clone()]).unwrap_err();
+        let (target, at) = (mounts[covered].0.clone(), mounts[at].0.path());
+        assert_eq!(rejection, Rejection::Covered { target, at });
+    }
+}

@@ -1,0 +1,76 @@
+//! File systems whose server never says a word: whoever asks one anything waits until it ends.
+
+use std::{fs, io::Read, path::Path, process::Child, time::Duration};
+
+use storage::{
+    Desired, Host, LinuxHost,
+    desired::{AllowedRoots, IndexTree, MountPoint},
+    linux::{DriveConfig, LinuxConfig},
+};
+
+use crate::{
+    by_hand::{skip, start},
+    lab::with_lab,
+    scenarios::{World, chain, converge, made, mount_of, settle},
+};
+
+fn silent_server(at: &Path) -> Option<Child> {
+    if !Path::new("/dev/fuse").exists() {
+        skip("loop", "there is no /dev/fuse: modprobe fuse");
+        return None;
+    }
+    fs::create_dir_all(at).unwrap();
+    let options = "fd=3,rootmode=40000,user_id=0,group_id=0";
+    let script = format!(
+        "exec 3<>/dev/fuse; mount -i -t fuse -o {options} silent {} && echo mounted && read wait",
+        at.display()
+    );
+    let mut server = start("bash", &["-c", &script]);
+    server.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    Some(server)
+}
+
+#[test]
+fn a_mount_whose_server_is_silent_is_looked_at_and_left() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = mount_of(&fs, lab.point("a"));
+        let Some(mut server) = silent_server(&mount.target.path()) else { return };
+        let error = converge(&lab.rabbit(), &Desired::Mounted(mount.clone())).unwrap_err();
+        assert!(error.to_string().contains("occupied by fuse silent"), "{error}");
+        assert!(settle(&lab.rabbit(), &Desired::Unmounted(mount)).is_empty());
+        drop(server.stdin.take());
+        server.wait().unwrap();
+    });
+}
+
+/// Beneath an allowed root that hangs nothing can be seen; that is told in time, and by one thread only.
+#[test]
+fn a_root_that_hangs_is_told() {
+    with_lab(|lab| {
+        let root = lab.path().join("silent");
+        let Some(mut server) = silent_server(&root) else { return };
+        let roots = AllowedRoots::new([root]).unwrap();
+        let host = LinuxHost::new(LinuxConfig {
+            drives: DriveConfig::None,
+            roots: roots.clone(),
+            state: lab.path().join("state"),
+            command_deadline: lab.command_deadline,
+            mount_deadline: Duration::from_millis(50),
+        })
+        .unwrap();
+        let point = |below: &str| {
+            let path = lab.path().join("silent").join(below);
+            MountPoint::parse(path.to_str().unwrap(), &roots).unwrap()
+        };
+        let tree = |below| Desired::IndexTree(IndexTree { root: point(below), links: vec![] });
+        for _ in 0..2 {
+            let error = host.observe(&tree("wf-0/a")).unwrap_err();
+            let told = chain(&error);
+            assert!(told.contains("did not end within 0.1 s (thread "), "{told}");
+            assert!(told.contains("fuse"), "where in the kernel: {told}");
+        }
+        drop(server.stdin.take());
+        server.wait().unwrap();
+    });
+}
