@@ -213,6 +213,11 @@ impl Agent {
 
     fn start_passes(&mut self) {
         for key in self.queue.start(Instant::now()) {
+            if self.waits_for_blocks(&key) {
+                // Whatever else woke it: it is woken again when what is under it was looked at.
+                self.queue.finished(&key, Retry::OnChange, Instant::now());
+                continue;
+            }
             self.again.remove(&key);
             let settled = self.settled.get(&key);
             if settled.is_some() && settled == self.world.fingerprint(&key).as_ref() {
@@ -222,6 +227,10 @@ impl Agent {
             }
             self.start(&key);
         }
+    }
+
+    fn waits_for_blocks(&self, key: &Key) -> bool {
+        matches!(key, Key::ClientMount(name) if self.after_blocks.contains_key(name))
     }
 
     fn start(&mut self, key: &Key) {
