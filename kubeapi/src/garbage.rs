@@ -21,7 +21,11 @@ pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Stat
         index += 1;
         match event.verb {
             Verb::Deleted => after_end(batch, &event.key, &event.object)?,
-            Verb::Added | Verb::Modified => after_change(batch, &event.key, &event.object)?,
+            Verb::Added | Verb::Modified => {
+                let before = event.previous.as_ref().map_or(&[][..], |before| &before.owners);
+                release_owners(batch, &event.key, before)?;
+                after_change(batch, &event.key, &event.object)?;
+            }
         }
     }
     Ok(())
@@ -31,11 +35,7 @@ fn after_end(batch: &mut Batch<'_>, key: &Key, gone: &Stored) -> Result<(), Stat
     for dependent in batch.dependents(&gone.uid) {
         collect(batch, &dependent)?;
     }
-    for owner in &gone.owners {
-        if let Some(owner) = solid_owner(batch, key, owner) {
-            release_foreground(batch, &owner)?;
-        }
-    }
+    release_owners(batch, key, &gone.owners)?;
     if !key.namespace.is_empty() {
         finish_namespace(batch, &key.namespace)?;
     }
@@ -60,30 +60,70 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
         orphan(batch, key, &object)?;
     } else if object.has_finalizer(FOREGROUND) {
         for dependent in batch.dependents(&stored.uid) {
-            delete_key(batch, &dependent, Policy::Background)?;
+            collect(batch, &dependent)?;
         }
         release_foreground(batch, key)?;
     }
     Ok(())
 }
 
-/// Deletes an object none of whose owners is left. An owner of a kind that is not served here may well exist elsewhere: it
-/// counts as there.
+/// What an owner reference leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The owner is there, or of a kind that is not served here and may well exist elsewhere.
+    Solid,
+    /// The owner is being deleted in the foreground, and waits for its dependents.
+    Waiting,
+    Absent,
+}
+
+fn standing(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Result<Standing, Status> {
+    let Some(key) = owner_key(batch, dependent, owner) else { return Ok(Standing::Solid) };
+    match batch.get(&key).filter(|found| found.uid == owner.uid) {
+        None => Ok(Standing::Absent),
+        Some(found) if is_foreground(&found)? => Ok(Standing::Waiting),
+        Some(_) => Ok(Standing::Solid),
+    }
+}
+
+fn is_foreground(stored: &Stored) -> Result<bool, Status> {
+    Ok(stored.deleting && stored.decode()?.has_finalizer(FOREGROUND))
+}
+
+/// Deletes an object that no owner holds any more, or takes the owners off it that do not. An owner that waits holds as
+/// little as one that is gone.
 fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     let Some(stored) = batch.get(key) else { return Ok(()) };
     if stored.deleting || stored.owners.is_empty() {
         return Ok(());
     }
-    let absent: Vec<&Owner> =
-        stored.owners.iter().filter(|owner| is_absent(batch, key, owner)).collect();
-    if absent.is_empty() {
+    let (mut loose, mut waited_for) = (Vec::new(), false);
+    for owner in &stored.owners {
+        let standing = standing(batch, key, owner)?;
+        waited_for |= standing == Standing::Waiting;
+        if standing != Standing::Solid {
+            loose.push(owner.uid.clone());
+        }
+    }
+    if loose.len() == stored.owners.len() {
+        let foreground = waited_for && may_wait(batch, &stored)?;
+        return delete_key(batch, key, foreground.then_some(Policy::Foreground));
+    }
+    if loose.is_empty() {
         return Ok(());
     }
-    if absent.len() == stored.owners.len() {
-        return delete_key(batch, key, Policy::Background);
+    drop_owners(batch, key, |uid| loose.iter().any(|loose| loose == uid))
+}
+
+/// Whether an object that an owner waits for should wait for its own dependents; not where they wait for each other.
+fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
+    let dependents = batch.dependents(&stored.uid);
+    for dependent in dependents.iter().filter_map(|key| batch.get(key)) {
+        if is_foreground(&dependent)? {
+            return Ok(false);
+        }
     }
-    let gone: Vec<String> = absent.iter().map(|owner| owner.uid.clone()).collect();
-    drop_owners(batch, key, |uid| gone.iter().any(|gone| gone == uid))
+    Ok(!dependents.is_empty())
 }
 
 fn owner_key(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
@@ -97,15 +137,20 @@ fn owner_key(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
     Some(Key { resource: Arc::clone(&definition.id), namespace, name: owner.name.clone() })
 }
 
-fn is_absent(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> bool {
-    owner_key(batch, dependent, owner)
-        .is_some_and(|key| batch.get(&key).is_none_or(|found| found.uid != owner.uid))
-}
-
 fn solid_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
     let key = owner_key(batch, dependent, owner)?;
     let found = batch.get(&key)?;
     (found.uid == owner.uid).then_some(key)
+}
+
+/// Looks after the owners that an object had: it may have been the last one that blocked them.
+fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<(), Status> {
+    for owner in owners {
+        if let Some(owner) = solid_owner(batch, key, owner) {
+            release_foreground(batch, &owner)?;
+        }
+    }
+    Ok(())
 }
 
 /// Lets a foreground deletion end once no dependent blocks it.
@@ -156,7 +201,7 @@ fn drop_owners(
     batch.put(&definition, key.clone(), object).map(drop)
 }
 
-fn delete_key(batch: &mut Batch<'_>, key: &Key, policy: Policy) -> Result<(), Status> {
+fn delete_key(batch: &mut Batch<'_>, key: &Key, policy: Option<Policy>) -> Result<(), Status> {
     let definition = definition(batch, key)?;
     delete::delete(batch, &definition, key, policy).map(drop)
 }
@@ -180,7 +225,7 @@ fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
     for definition in content {
         for key in batch.keys(&definition.id, Some(name)) {
             if batch.get(&key).is_some_and(|stored| !stored.deleting) {
-                delete::delete(batch, &definition, &key, Policy::Background)?;
+                delete::delete(batch, &definition, &key, None)?;
             }
             if let Some(stored) = batch.get(&key) {
                 *remaining.entry(definition.id.to_string()).or_insert(0) += 1;
@@ -242,7 +287,7 @@ fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> 
     }
     for instance in batch.keys(resource, None) {
         if batch.get(&instance).is_some_and(|stored| !stored.deleting) {
-            delete_key(batch, &instance, Policy::Background)?;
+            delete_key(batch, &instance, None)?;
         }
     }
     if batch.keys(resource, None).is_empty() {

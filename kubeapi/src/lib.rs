@@ -12,6 +12,7 @@
 //!   too; when the log no longer reaches back that far it is told 410.
 //! * Owners, namespaces and CRDs take what depends on them along in the same commit.
 //! * Nothing polls: without requests and changes no thread wakes.
+//! * A bug that panics the writer ends the process, whatever the build profile: started anew it has every acknowledged write.
 //!
 //! Assumptions
 //! * One process owns the directory; whoever may reach the service may do everything.
@@ -48,10 +49,9 @@ pub use status::Status;
 use serde_json::{Value, json};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use store::{Job, Outcome, Store};
+use std::sync::{Arc, mpsc};
+use store::{Job, Store};
 use thiserror::Error;
-use tokio::sync::oneshot;
 
 /// Namespaces that are there from the start.
 const FIRST_NAMESPACES: [&str; 2] = ["default", "kube-system"];
@@ -63,7 +63,7 @@ pub struct Config {
     pub directory: PathBuf,
     /// CustomResourceDefinitions to install, or to bring up to date.
     pub crds: Vec<Value>,
-    /// Changes that a watch may be behind, and resume.
+    /// Changes that a watch may be behind, and resume; fewer when their objects are large (64 MiB together).
     pub history: usize,
 }
 
@@ -98,7 +98,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs.
+    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs. Blocks for a few fsyncs;
+    /// needs no async runtime, and may be called inside one.
     ///
     /// # Errors
     /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.
@@ -134,15 +135,14 @@ impl Api {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
         let what = format!("{} {}", text("/kind"), text("/metadata/name"));
         let failed = |source: Status| OpenError::Install { what: what.clone(), source };
-        let (reply, answer) = oneshot::channel::<Result<Outcome, Status>>();
+        // A channel of the standard library: whoever opens an API may sit in a task of an async runtime, whose own channels
+        // stop answering a task that has done much without yielding.
+        let (reply, answer) = mpsc::sync_channel(1);
         let apply =
             Box::new(move |batch: &mut store::Batch<'_>| verbs::install::install(batch, object));
+        let reply = Box::new(move |result| drop(reply.send(result)));
         self.store.submit(Job { apply, dry_run: false, reply }).map_err(failed)?;
         let stopped = |_| Status::unavailable("the store's writer has stopped");
-        futures::executor::block_on(answer)
-            .map_err(stopped)
-            .and_then(|result| result)
-            .map(drop)
-            .map_err(failed)
+        answer.recv().map_err(stopped).and_then(|result| result).map(drop).map_err(failed)
     }
 }

@@ -4,6 +4,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const DATA_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
 /// Checks an RFC 1123 label: a namespace's name.
 pub(crate) fn dns_label(name: &str) -> Result<(), String> {
@@ -50,6 +51,23 @@ pub(crate) fn label_value(value: &str) -> Result<(), String> {
     if value.is_empty() || is_word(value) { Ok(()) } else { Err(LABEL_VALUE.to_owned()) }
 }
 
+/// Checks a key of a ConfigMap's or Secret's data: it may become the name of a file.
+pub(crate) fn data_key(key: &str) -> Result<(), String> {
+    if key.len() > 253 {
+        return Err("must be no more than 253 bytes".to_owned());
+    }
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if key.is_empty() || !key.bytes().all(inner) {
+        return Err(DATA_KEY.to_owned());
+    }
+    match key {
+        "." => Err("must not be '.'".to_owned()),
+        ".." => Err("must not be '..'".to_owned()),
+        _ if key.starts_with("..") => Err("must not start with '..'".to_owned()),
+        _ => Ok(()),
+    }
+}
+
 fn is_dns_label(label: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !label.is_empty()
@@ -90,6 +108,12 @@ mod tests {
         }
         assert_eq!(label_value(""), Ok(()));
         assert!(label_value("a b").is_err());
+        for good in ["a", "A_b-c.d", ".hidden", "a..b"] {
+            assert_eq!(data_key(good), Ok(()), "{good}");
+        }
+        for bad in ["", ".", "..", "..a", "a b", "a/b", &"a".repeat(254)] {
+            assert!(data_key(bad).is_err(), "{bad}");
+        }
         assert!(label_value(&"a".repeat(64)).is_err());
     }
 }

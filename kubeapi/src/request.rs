@@ -1,5 +1,6 @@
 //! What a client says around its request: query options, accepted forms, the body.
 
+mod duplicates;
 mod protobuf;
 
 use crate::form::{Form, Include};
@@ -7,7 +8,7 @@ use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 use crate::verbs::FieldValidation;
 use crate::verbs::delete::{DeleteOptions, Policy};
-use crate::verbs::list::{ListOptions, Selection};
+use crate::verbs::list::{self, ListOptions, Selection};
 use crate::verbs::watch::WatchOptions;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -21,14 +22,17 @@ pub(crate) const BODY_LIMIT: usize = 3 << 20;
 /// Longest time that a watch may ask for.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 
-/// The query of a request.
+/// The query of a request; of an option that comes twice the first counts, as in Go.
 #[derive(Debug, Default)]
 pub(crate) struct Query(HashMap<String, String>);
 
 impl Query {
     pub(crate) fn parse(query: Option<&str>) -> Self {
-        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+        let mut first = HashMap::new();
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            first.entry(name.into_owned()).or_insert_with(|| value.into_owned());
+        }
+        Self(first)
     }
 
     fn get(&self, name: &str) -> Option<&str> {
@@ -93,6 +97,11 @@ impl Query {
     }
 
     pub(crate) fn list(&self) -> Result<ListOptions, Status> {
+        if self.flag("sendInitialEvents")?.is_some() {
+            return Err(list::invalid_options(
+                "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+            ));
+        }
         Ok(ListOptions {
             selection: self.selection()?,
             limit: self.number("limit")?.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -118,9 +127,9 @@ impl Query {
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         let mut options = DeleteOptions::read(body)?;
         if let Some(policy) = self.get("propagationPolicy") {
-            options.policy = Policy::parse(policy)?;
-        } else if self.flag("orphanDependents")? == Some(true) {
-            options.policy = Policy::Orphan;
+            options.policy = Some(Policy::parse(policy)?);
+        } else if let Some(orphan) = self.flag("orphanDependents")? {
+            options.policy = Some(if orphan { Policy::Orphan } else { Policy::Background });
         }
         options.dry_run |= self.dry_run()?;
         Ok(options)
@@ -138,7 +147,7 @@ impl Query {
     }
 }
 
-/// The first form of the Accept header that this server has.
+/// The form of the Accept header that this server has and the client likes best: by quality, then by order.
 ///
 /// # Errors
 /// 406 when it has none of them.
@@ -146,7 +155,23 @@ pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Statu
     let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
     let accept = accept.to_str().map_err(|_| Status::not_acceptable())?;
     let include = query.include()?;
-    accept.split(',').find_map(|clause| form(clause, include)).ok_or_else(Status::not_acceptable)
+    let mut clauses: Vec<(f32, &str)> = accept
+        .split(',')
+        .map(|clause| (quality(clause), clause))
+        .filter(|(quality, _)| *quality > 0.0)
+        .collect();
+    clauses.sort_by(|(left, _), (right, _)| right.total_cmp(left));
+    clauses
+        .into_iter()
+        .find_map(|(_, clause)| form(clause, include))
+        .ok_or_else(Status::not_acceptable)
+}
+
+/// The `q` of a clause (RFC 9110 section 12.4.2).
+fn quality(clause: &str) -> f32 {
+    let parameters = clause.split(';').skip(1).filter_map(|part| part.split_once('='));
+    let value = parameters.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    value.and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(1.0)
 }
 
 fn form(clause: &str, include: Include) -> Option<Form> {
@@ -154,13 +179,17 @@ fn form(clause: &str, include: Include) -> Option<Form> {
     if !matches!(parts.next(), Some("application/json" | "application/*" | "*/*")) {
         return None;
     }
-    let (mut kind, mut version) = (None, None);
+    let (mut kind, mut version, mut group) = (None, None, "meta.k8s.io");
     for (name, value) in parts.filter_map(|part| part.split_once('=')) {
         match name.trim() {
             "as" => kind = Some(value.trim()),
             "v" => version = Some(value.trim()),
+            "g" => group = value.trim(),
             _ => {}
         }
+    }
+    if kind.is_some() && group != "meta.k8s.io" {
+        return None;
     }
     match (kind, version) {
         (None, _) => Some(Form::Object),
@@ -201,14 +230,24 @@ where
     }
 }
 
-/// Decodes a body; `null` when it is empty.
+/// A decoded body.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    /// `null` when there is none.
+    pub(crate) value: Value,
+    /// Where keys come twice.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Decodes a body.
 ///
 /// # Errors
 /// 400 that says where it is no UTF-8, JSON or YAML; 415 for another media type.
-pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
+pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Document, Status> {
     if bytes.is_empty() {
-        return Ok(Value::Null);
+        return Ok(Document::default());
     }
+    let unique = |value| Document { value, duplicates: Vec::new() };
     let text = || {
         std::str::from_utf8(bytes).map_err(|error| {
             Status::bad_request(format!(
@@ -223,19 +262,20 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
             // As YAML 1.2 has it: `on` and `n` are words, not booleans.
             let options = serde_saphyr::options! { strict_booleans: true };
-            serde_saphyr::from_str_with_options(text()?, options).map_err(|error| {
+            serde_saphyr::from_str_with_options(text()?, options).map(unique).map_err(|error| {
                 Status::bad_request(format!("the body is not valid YAML: {error}"))
             })
         }
-        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes),
-        _ if media_type.starts_with("application/apply-patch") => Ok(Value::Null),
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map(unique),
+        _ if media_type.starts_with("application/apply-patch") => Ok(Document::default()),
         other => Err(Status::unsupported_media_type(format!(
             "the body of the request was in an unknown format ({other}) - accepted media types include: application/json, application/yaml"
         ))),
     }
 }
 
-fn parse_json(text: &str) -> Result<Value, Status> {
-    serde_json::from_str(text)
-        .map_err(|error| Status::bad_request(format!("the body is not valid JSON: {error}")))
+fn parse_json(text: &str) -> Result<Document, Status> {
+    let value = serde_json::from_str(text)
+        .map_err(|error| Status::bad_request(format!("the body is not valid JSON: {error}")))?;
+    Ok(Document { value, duplicates: duplicates::find(text) })
 }

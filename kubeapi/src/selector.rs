@@ -30,11 +30,12 @@ impl LabelSelector {
     /// # Errors
     /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
         split_outside_parentheses(text)
             .into_iter()
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(Requirement::parse)
+            .map(|part| Requirement::parse(part.trim()))
             .collect::<Result<_, _>>()
             .map(Self)
             .map_err(|why| {
@@ -142,18 +143,13 @@ impl FieldSelector {
     /// # Errors
     /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
-        let parts = text.split(',').filter(|part| !part.is_empty());
+        let parts = split_unescaped(text).into_iter().filter(|part| !part.is_empty());
         let tests = parts.map(|part| {
-            let operators = [("!=", false), ("==", true), ("=", true)];
-            let found = operators
-                .iter()
-                .find_map(|(operator, equal)| Some((part.split_once(operator)?, *equal)));
-            let ((field, value), equal) = found.ok_or_else(|| {
+            FieldTest::parse(part).ok_or_else(|| {
                 Status::bad_request(format!(
                     "invalid field selector {text:?}: can't understand {part:?}"
                 ))
-            })?;
-            Ok(FieldTest { field: field.trim().to_owned(), value: value.to_owned(), equal })
+            })
         });
         tests.collect::<Result<_, _>>().map(Self)
     }
@@ -191,6 +187,49 @@ impl FieldSelector {
     }
 }
 
+impl FieldTest {
+    fn parse(part: &str) -> Option<Self> {
+        let (at, _) = part.char_indices().find(|(at, _)| {
+            let rest = part.get(*at..).unwrap_or_default();
+            rest.starts_with('=') || rest.starts_with("!=")
+        })?;
+        let (field, rest) = part.split_at(at);
+        let operators = [("!=", false), ("==", true), ("=", true)];
+        let (value, equal) = operators
+            .iter()
+            .find_map(|(operator, equal)| Some((rest.strip_prefix(operator)?, *equal)))?;
+        Some(Self { field: field.trim().to_owned(), value: unescape(value)?, equal })
+    }
+}
+
+/// Splits at the commas that no backslash escapes.
+fn split_unescaped(text: &str) -> Vec<&str> {
+    let mut escaped = false;
+    text.split(|character| {
+        let splits = character == ',' && !escaped;
+        escaped = character == '\\' && !escaped;
+        splits
+    })
+    .collect()
+}
+
+/// The value that an escaped one stands for; none when it is not well formed.
+fn unescape(text: &str) -> Option<String> {
+    let mut value = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => {
+                value
+                    .push(characters.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?);
+            }
+            ',' | '=' => return None,
+            plain => value.push(plain),
+        }
+    }
+    Some(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +257,10 @@ mod tests {
             "!absent",
             "app in (x, y)",
             "app notin (y)",
+            "app notin (y,z), !absent ,n in (5)",
+            "absent notin (x)",
+            "app in(x)",
+            "absent!=",
             "n>4",
             "n<6",
         ];
@@ -237,7 +280,18 @@ mod tests {
         for text in no {
             assert!(!LabelSelector::parse(text).unwrap().matches(&stored), "{text}");
         }
-        for text in ["app in x", "a b", "=x", "app in (x", "app=a b", "n>x"] {
+        for text in [
+            "app in x",
+            "a b",
+            "=x",
+            "app in (x",
+            "app=a b",
+            "n>x",
+            "app,",
+            ",app",
+            "!",
+            "app in ((x))",
+        ] {
             assert!(LabelSelector::parse(text).is_err(), "{text}");
         }
     }
@@ -249,6 +303,11 @@ mod tests {
             assert!(FieldSelector::parse(text).unwrap().matches(&stored), "{text}");
         }
         assert!(!FieldSelector::parse("type=x").unwrap().matches(&stored));
-        assert!(FieldSelector::parse("metadata.name").is_err());
+        for text in ["metadata.name", "a=b=c", r"a=b\c", r"a=b\"] {
+            assert!(FieldSelector::parse(text).is_err(), "{text}");
+        }
+        let escaped = FieldSelector::parse(r"a=b\,c\=d\\,e!=").unwrap();
+        let values: Vec<&str> = escaped.0.iter().map(|test| test.value.as_str()).collect();
+        assert_eq!(values, [r"b,c=d\", ""]);
     }
 }

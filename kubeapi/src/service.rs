@@ -4,8 +4,8 @@ use crate::body::Body;
 use crate::form::{Form, encode};
 use crate::object::Object;
 use crate::openapi;
-use crate::registry::discovery;
-use crate::request::{self, Query};
+use crate::registry::{builtin, discovery};
+use crate::request::{self, Document, Query};
 use crate::routes::{self, Route};
 use crate::status::Status;
 use crate::store::{Job, Outcome, Store};
@@ -169,7 +169,10 @@ impl ApiService {
             (&Method::DELETE, true, None) => {
                 self.write(Change::Delete, call, addressed(), body).await
             }
-            (&Method::DELETE, false, None) if in_place => {
+            // As kube-apiserver: namespaces go one by one.
+            (&Method::DELETE, false, None)
+                if in_place && &*resource.definition.id != builtin::NAMESPACES =>
+            {
                 self.write(Change::DeleteCollection, call, addressed(), body).await
             }
             _ => Err(Status::method_not_allowed()),
@@ -204,10 +207,12 @@ impl ApiService {
     {
         let bytes = request::read(&call.headers, body).await?;
         let media_type = request::media_type(&call.headers);
-        let value = request::decode(media_type, &bytes)?;
+        let Document { value, duplicates } = request::decode(media_type, &bytes)?;
         let strictness = call.query.field_validation()?;
         let mut dry_run = call.query.dry_run()?;
         let Addressed { target, resource, form } = addressed;
+        let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
+        let warned_of = strictness.judge(&resource, duplicates.collect())?;
         let job_target = target.clone();
         let apply: crate::store::Apply = match change {
             Change::Create => {
@@ -233,13 +238,15 @@ impl ApiService {
             }
         };
         let (reply, answer) = oneshot::channel();
+        // A client that has gone away does not need to hear; its write stands.
+        let reply = Box::new(move |result| drop(reply.send(result)));
         self.store.submit(Job { apply, dry_run, reply })?;
         let outcome = answer.await.map_err(|_| {
             Status::unavailable("the API server stopped before the write was stored")
         })??;
         // The write may have changed the kind itself, or been the last one of a kind that is going.
         let now = target.resolve(&self.store.shared.read().registry);
-        finish(&now.unwrap_or(resource), outcome, form, dry_run)
+        finish(&now.unwrap_or(resource), outcome, form, dry_run, warned_of)
     }
 }
 
@@ -258,9 +265,11 @@ fn finish(
     outcome: Outcome,
     form: Form,
     dry_run: bool,
+    mut warnings: Vec<String>,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored { code, stored, warnings } => {
+        Outcome::Stored { code, stored, warnings: more } => {
+            warnings.extend(more);
             let bytes = if dry_run {
                 draft(resource, &stored.decode()?)
             } else {
@@ -307,7 +316,8 @@ fn warned(
 ) -> Response<Body> {
     for warning in resource.version().deprecation.iter().chain(warnings) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        // Bytes, not a str: names of fields need not be ASCII, and a header may carry UTF-8.
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }

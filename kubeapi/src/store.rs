@@ -6,6 +6,7 @@ mod batch;
 mod disk;
 mod load;
 mod log;
+mod place;
 mod writer;
 
 pub(crate) use batch::Batch;
@@ -87,10 +88,9 @@ impl Store {
     pub(crate) fn close(&self) {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
-        if let Some(writer) = writer
-            && writer.join().is_err()
-        {
-            ::log::error!("the API store's writer thread panicked");
+        if let Some(writer) = writer {
+            // A writer that panics takes the process along, so that there is nothing to learn here.
+            drop(writer.join());
         }
         self.shared.end_watches();
     }

@@ -8,10 +8,11 @@ pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod strategic;
+pub(crate) mod strategy;
 pub(crate) mod update;
 pub(crate) mod watch;
 
-use crate::object::Key;
+use crate::object::{Key, Object};
 use crate::registry::{Definition, Registry, Version};
 use crate::status::Status;
 use std::sync::Arc;
@@ -70,6 +71,20 @@ impl Target {
         Ok(resource)
     }
 
+    /// An object may leave its namespace to the path; on a cluster-scoped one it means nothing, and is dropped.
+    ///
+    /// # Errors
+    /// 400 for another namespace than the path's.
+    fn check_namespace(&self, object: &Object) -> Result<(), Status> {
+        match (self.namespace.as_deref(), object.namespace()) {
+            (None, _) | (Some(_), "") => Ok(()),
+            (Some(here), there) if here == there => Ok(()),
+            (Some(_), _) => Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+        }
+    }
+
     pub(crate) fn key(&self, definition: &Definition, name: &str) -> Key {
         Key {
             resource: Arc::clone(&definition.id),
@@ -86,4 +101,28 @@ pub(crate) enum FieldValidation {
     #[default]
     Warn,
     Ignore,
+}
+
+impl FieldValidation {
+    /// Refuses what is wrong with the fields of an object, or says what to warn of.
+    ///
+    /// # Errors
+    /// 400 under strict validation.
+    pub(crate) fn judge(
+        self,
+        resource: &Resource,
+        problems: Vec<String>,
+    ) -> Result<Vec<String>, Status> {
+        match self {
+            Self::Strict if !problems.is_empty() => {
+                let (kind, version) = (&resource.definition.kind, &resource.version().name);
+                let list = problems.join(", ");
+                Err(Status::bad_request(format!(
+                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
+                )))
+            }
+            Self::Strict | Self::Ignore => Ok(Vec::new()),
+            Self::Warn => Ok(problems),
+        }
+    }
 }

@@ -1,4 +1,6 @@
-//! The unix socket: who gets in, and how it ends.
+//! The unix socket: who gets in, how it ends, and how still it is.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
@@ -7,8 +9,18 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use kubeapi::{Api, Config, serve};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
+
+const SOCKET: &str = "KUBEAPI_TEST_SOCKET";
+const PEER: &str = "KUBEAPI_TEST_PEER";
+/// Of nobody, who owns nothing.
+const FOREIGN: u32 = 65534;
 
 #[tokio::test]
 async fn watches_end_when_the_socket_closes() {
@@ -36,4 +48,127 @@ async fn watches_end_when_the_socket_closes() {
     let last: Value = serde_json::from_slice(&rest).unwrap();
     assert_eq!(last["type"], "BOOKMARK");
     serving.await.unwrap();
+}
+
+/// One of the ignored tests of this binary, in a process of its own.
+fn child(test: &str, socket: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(SOCKET, socket);
+    command.kill_on_drop(true);
+    command
+}
+
+/// Not a test: a client of another user.
+#[test]
+#[ignore = "the client side of a test, started by it"]
+fn foreign_client() {
+    use std::io::{Read, Write};
+    let (Ok(socket), Ok(uid)) = (std::env::var(SOCKET), std::env::var(PEER)) else { return };
+    nix::unistd::setuid(uid.parse::<u32>().unwrap().into()).unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    let request = "GET /version HTTP/1.1\r\nhost: local\r\nconnection: close\r\n\r\n";
+    // The server may have hung up already; then there is nothing to read either.
+    drop(stream.write_all(request.as_bytes()));
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer));
+    let answered = answer.starts_with(b"HTTP/1.1 200");
+    assert!(answered || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    #[expect(clippy::print_stdout, reason = "tells the parent how it went")]
+    {
+        println!("\n{}", if answered { "answered" } else { "refused" });
+    }
+}
+
+/// What a client of the foreign user is told by a server that lets `allowed` in.
+async fn told_to_a_foreigner(allowed: Vec<u32>) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let api = Api::open(Config::new(directory.path().join("store"))).unwrap();
+    let socket = directory.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // Whoever may open the socket is asked for his uid; the file modes are not what keeps him out.
+    for (path, mode) in [(directory.path(), 0o755), (socket.as_path(), 0o777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let serving = tokio::spawn(serve::unix(listener, api, allowed, std::future::pending()));
+    let output =
+        child("foreign_client", &socket).env(PEER, FOREIGN.to_string()).output().await.unwrap();
+    serving.abort();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let words = said.lines().filter(|line| matches!(*line, "answered" | "refused"));
+    words.collect::<Vec<_>>().concat()
+}
+
+#[tokio::test]
+async fn a_foreign_user_is_refused_unless_listed() {
+    if !nix::unistd::geteuid().is_root() {
+        #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+        {
+            eprintln!("SKIPPED: only root can become another user");
+        }
+        return;
+    }
+    assert_eq!(told_to_a_foreigner(Vec::new()).await, "refused");
+    assert_eq!(told_to_a_foreigner(vec![FOREIGN + 1]).await, "refused");
+    assert_eq!(told_to_a_foreigner(vec![1, FOREIGN]).await, "answered");
+}
+
+/// Not a test: a server with nothing to do.
+#[tokio::test]
+#[ignore = "the server side of a test, started by it"]
+async fn resting_server() {
+    let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else { return };
+    let api = Api::open(Config::new(socket.with_extension("store"))).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    #[expect(clippy::print_stdout, reason = "tells the parent that the socket is there")]
+    {
+        println!("\nready");
+    }
+    serve::unix(listener, api, Vec::new(), std::future::pending()).await;
+}
+
+/// How often the threads of a process have been scheduled (proc(5), `/proc/<pid>/task/<tid>/status`).
+fn context_switches(child: &Child) -> u64 {
+    let tasks = format!("/proc/{}/task", child.id().unwrap());
+    let tasks = std::fs::read_dir(tasks).unwrap();
+    let status =
+        |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("status")).unwrap();
+    let of_task = |task: std::io::Result<std::fs::DirEntry>| -> u64 {
+        let status = status(task.unwrap());
+        let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
+        counts.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    tasks.map(of_task).sum()
+}
+
+#[tokio::test]
+async fn a_server_at_rest_does_not_wake() {
+    /// Long enough to see a timer of any sensible period.
+    const WINDOW: Duration = Duration::from_secs(5);
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let mut server =
+        child("resting_server", &socket).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    while lines.next_line().await.unwrap().expect("the server starts") != "ready" {}
+    let stream = UnixStream::connect(&socket).await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("/api/v1/namespaces?watch=true&allowWatchBookmarks=true")
+        .header("host", "local");
+    let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+    let mut body = response.into_body();
+    body.frame().await.unwrap().unwrap();
+    // On a busy machine the answer may take the server a moment longer than its client: not every window must be still, but
+    // a server with a timer has none that is.
+    let mut woken = Vec::new();
+    for _ in 0..4 {
+        let before = context_switches(&server);
+        tokio::time::sleep(WINDOW).await;
+        woken.push(context_switches(&server) - before);
+        if woken.last() == Some(&0) {
+            return;
+        }
+    }
+    panic!("context switches in {WINDOW:?} each: {woken:?}");
 }

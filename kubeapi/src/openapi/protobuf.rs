@@ -11,7 +11,7 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
     info.text(1, text(&document["info"], "title"));
     info.text(2, text(&document["info"], "version"));
     out.message(2, &info);
-    out.message(8, &Message::default());
+    out.message(8, &paths(document["paths"].as_object()));
     out.message(9, &named_schemas(document["definitions"].as_object()));
     out.0
 }
@@ -86,16 +86,50 @@ fn schema(schema: &Value) -> Message {
     if schema["properties"].is_object() {
         out.message(25, &named_schemas(schema["properties"].as_object()));
     }
-    const KIND: &str = "x-kubernetes-group-version-kind";
-    if let Some(kinds) = schema.get(KIND) {
-        // `NamedAny` (name 1, value 2) with an `Any` whose field 2 is YAML, of which JSON is a part.
-        let mut any = Message::default();
-        any.text(2, &kinds.to_string());
-        let mut named = one(2, &any);
-        named.text(1, KIND);
-        out.message(31, &named);
+    if let Some(extension) = kind_extension(schema) {
+        out.message(31, &extension);
     }
     out
+}
+
+/// `Paths`: repeated `NamedPathItem` 2 (name 1, value 2). Of a `PathItem` there is only what old clients look up: the
+/// `Operation` patch 8, with its parameters 8 and extensions 13.
+fn paths(paths: Option<&Map<String, Value>>) -> Message {
+    let mut all = Message::default();
+    for (path, item) in paths.into_iter().flatten() {
+        let mut patch = Message::default();
+        for parameter in item["patch"]["parameters"].as_array().into_iter().flatten() {
+            patch.message(8, &query_parameter(parameter));
+        }
+        if let Some(extension) = kind_extension(&item["patch"]) {
+            patch.message(13, &extension);
+        }
+        let mut named = Message::default();
+        named.text(1, path);
+        named.message(2, &one(8, &patch));
+        all.message(2, &named);
+    }
+    all
+}
+
+/// `ParametersItem` (parameter 1), `Parameter` (non-body 2), `NonBodyParameter` (of the query 3), and of that `in` 2, `name` 4
+/// and `type` 6.
+fn query_parameter(parameter: &Value) -> Message {
+    let mut query = Message::default();
+    query.text(2, text(parameter, "in"));
+    query.text(4, text(parameter, "name"));
+    query.text(6, text(parameter, "type"));
+    one(1, &one(2, &one(3, &query)))
+}
+
+/// `NamedAny` (name 1, value 2) with an `Any` whose field 2 is YAML, of which JSON is a part.
+fn kind_extension(of: &Value) -> Option<Message> {
+    const KIND: &str = "x-kubernetes-group-version-kind";
+    let mut any = Message::default();
+    any.text(2, &of.get(KIND)?.to_string());
+    let mut named = one(2, &any);
+    named.text(1, KIND);
+    Some(named)
 }
 
 fn one(field: u64, inner: &Message) -> Message {

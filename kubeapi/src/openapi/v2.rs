@@ -33,18 +33,30 @@ pub(crate) fn answer(registry: &Registry, headers: &HeaderMap) -> Result<Respons
 
 fn document(registry: &Registry) -> Value {
     let mut definitions = Map::new();
+    let mut paths = Map::new();
     for (group, version) in discovery::group_versions(registry) {
         for (definition, version) in v3::served(registry, &group, &version) {
             let mut schema = v3::schema(definition, version, "#/definitions/");
             schema["properties"]["metadata"] =
                 json!({"$ref": format!("#/definitions/{}", v3::META)});
             definitions.insert(v3::schema_name(definition, version), reduced(&schema));
+            // kubectl before 1.27 looks here whether a dry run would be one.
+            let parameters = ["dryRun", "fieldManager", "fieldValidation"]
+                .map(|name| json!({"name": name, "in": "query", "type": "string"}));
+            let patch = json!({
+                "x-kubernetes-action": "patch", "x-kubernetes-group-version-kind": v3::kind(definition, version),
+                "parameters": parameters, "responses": {"200": {"description": "OK"}},
+            });
+            paths.insert(
+                format!("{}/{{name}}", v3::root(definition, version)),
+                json!({"patch": patch}),
+            );
         }
     }
     definitions.insert(v3::META.to_owned(), v3::metadata());
     json!({
         "swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.36.0"},
-        "paths": {}, "definitions": definitions,
+        "paths": paths, "definitions": definitions,
     })
 }
 

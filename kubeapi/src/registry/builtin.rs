@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const EVENTS: &str = "events";
+pub(crate) const CONFIG_MAPS: &str = "configmaps";
 pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 

@@ -34,6 +34,30 @@ const FUNCTIONS: [&str; 23] = [
     "uint",
     "upperAscii",
 ];
+/// Words of the language, which no field may be called by (cel-spec, "Identifiers").
+const RESERVED: [&str; 21] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "var",
+    "void",
+    "while",
+];
 /// Formats that Kubernetes hands to CEL as timestamps and durations, and this server does not.
 const TYPED_FORMATS: [&str; 3] = ["date-time", "date", "duration"];
 
@@ -276,6 +300,9 @@ fn to_cel(schema: Option<&Schema>, value: &Value) -> Cel {
 
 /// Names that CEL could not spell are written as Kubernetes writes them (`__dash__` and so on).
 fn escape(name: &str) -> String {
+    if RESERVED.contains(&name) {
+        return format!("__{name}__");
+    }
     if !name.contains(['_', '.', '-', '/']) {
         return name.to_owned();
     }

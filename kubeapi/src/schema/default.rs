@@ -24,11 +24,27 @@ impl Schema {
                 }
             }
         }
+        if let Some(additional) = &self.additional {
+            body.retain(|name, value| {
+                self.properties.contains_key(name) || additional.fill_null(value)
+            });
+        }
         for (name, value) in body.iter_mut() {
             if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
                 schema.fill_value(value);
             }
         }
+    }
+
+    /// Puts the default in the place of a null that may not be there; false when there is none.
+    fn fill_null(&self, value: &mut Value) -> bool {
+        if !value.is_null() || self.nullable {
+            return true;
+        }
+        if let Some(default) = &self.default {
+            value.clone_from(default);
+        }
+        self.default.is_some()
     }
 
     fn fill_value(&self, value: &mut Value) {
@@ -37,6 +53,8 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for item in items {
+                    // A null that has no default stays, for validation to refuse: the places of a list mean something.
+                    schema.fill_null(item);
                     schema.fill_value(item);
                 }
             }

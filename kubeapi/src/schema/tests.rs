@@ -142,10 +142,27 @@ fn defaults_fill_what_is_there_and_only_that() {
         json!({"list": [{"deep": 5}], "map": {"k": {"deep": 5}}, "nullable": null, "null": "d"}),
     );
     assert!(causes.is_empty(), "{causes:?}");
+
+    // Nulls among values that the schema does not name one by one.
+    let texts = json!({"type": "string"});
+    let numbers = json!({"type": "integer", "default": 5});
+    let schema = json!({"type": "object", "properties": {
+        "map": {"type": "object", "additionalProperties": texts}, "numbers": {"type": "object", "additionalProperties": numbers},
+        "list": {"type": "array", "items": texts}, "counts": {"type": "array", "items": numbers}}});
+    let (value, causes) = admit(
+        &schema,
+        &json!({"map": {"a": null, "b": "c"}, "numbers": {"a": null}, "list": ["a", null], "counts": [1, null]}),
+    );
+    assert_eq!(
+        value,
+        json!({"map": {"b": "c"}, "numbers": {"a": 5}, "list": ["a", null], "counts": [1, 5]}),
+    );
+    assert_eq!(causes.len(), 1, "{causes:?}");
 }
 
 fn rule(rule: &str) -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}, "a-b": {"type": "integer"},
+            "namespace": {"type": "string"},
             "map": {"type": "object", "additionalProperties": {"type": "integer"}},
             "list": {"type": "array", "items": {"type": "integer"}}},
         "x-kubernetes-validations": [{"rule": rule, "messageExpression": "'n is ' + string(self.n)"}]})
@@ -153,12 +170,14 @@ fn rule(rule: &str) -> Value {
 
 #[test]
 fn rules_hold_or_are_told() {
-    let value = json!({"n": 3, "s": "abc", "a-b": 1, "map": {"x-y": 2}, "list": [1, 2]});
+    let value =
+        json!({"n": 3, "s": "abc", "a-b": 1, "namespace": "ns", "map": {"x-y": 2}, "list": [1, 2]});
     for good in [
         "self.n == 3",
         "has(self.s) && self.s.startsWith('a')",
         "!has(self.n) || self.n < 4",
         "self.a__dash__b == 1",
+        "self.__namespace__ == 'ns'",
         "self.map['x-y'] == 2",
         "self.list.all(i, i > 0)",
         "self.list.exists(i, i == 2)",

@@ -1,11 +1,21 @@
 //! The store on disk: one redb file. A commit returns when the change is on stable storage.
+//!
+//! A commit costs one fdatasync, however many writes are in it. redb never overwrites a page that the last commit uses; the
+//! new pages, and in the file's header the new root with the checksums of its tree, go to the disk in any order. After a
+//! power cut in between, the checksums of the new root do not hold and redb goes back to the root before it. That the
+//! header is written before the sync and not in a second one after it (redb's two-phase commit) opens one door only: to
+//! somebody who chooses the contents of pages and the order in which a dying disk stores them, so that the checksums hold.
+//! Whoever could do that writes objects here anyway.
+//!
+//! After a commit that failed nobody knows what the file holds: a failed fdatasync lets the kernel forget pages that were
+//! never stored, and reads them back from its cache as if they had been. Memory still has everything, so that the next
+//! commit begins with a new file.
 
 use super::log::{Event, Verb};
+use super::place::{Directory, Place};
 use super::{State, load};
 use crate::object::Key;
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
@@ -39,14 +49,16 @@ type LogRow<'a> = (u8, &'a str, &'a [u8], &'a [u8]);
 /// Of the tables above; another number is another layout.
 const FORMAT: u64 = 1;
 /// Bytes of redb's page cache. Reads come from memory, so that only the writer's tree descent uses it.
-const CACHE: usize = 8 << 20;
+pub(super) const CACHE: usize = 8 << 20;
 
 #[derive(Debug, Error)]
 pub(crate) enum DiskError {
     #[error("the store file cannot be opened")]
     Open(#[source] redb::Error),
-    #[error("the directory of the store cannot be synced")]
-    SyncDirectory(#[source] std::io::Error),
+    #[error("the store file cannot be made")]
+    Create(#[source] std::io::Error),
+    #[error("another process has the store open")]
+    InUse,
     #[error("the store file cannot be read")]
     Read(#[source] redb::Error),
     #[error("the store has format {found}, this program reads {FORMAT}")]
@@ -62,68 +74,46 @@ pub(crate) enum DiskError {
 impl DiskError {
     /// Whether the file system has no room left.
     pub(super) fn is_full(&self) -> bool {
-        match self {
-            Self::Commit(redb::Error::Io(error)) | Self::Open(redb::Error::Io(error)) => {
-                matches!(
-                    error.kind(),
-                    std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-                )
-            }
-            _ => false,
-        }
+        let (Self::Commit(redb::Error::Io(error))
+        | Self::Open(redb::Error::Io(error))
+        | Self::Create(error)) = self
+        else {
+            return false;
+        };
+        matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
     }
 }
 
-type Opener = Box<dyn Fn() -> Result<Database, redb::DatabaseError> + Send>;
-
 pub(super) struct Disk {
-    opener: Opener,
-    /// Absent after a failed commit: redb refuses everything then until the file is opened anew.
+    place: Box<dyn Place>,
+    /// Absent after a failed commit.
     database: Option<Database>,
-    /// Objects that a failed commit may have changed on disk although everybody was told that it failed.
-    doubtful: Vec<Key>,
 }
 
 impl Disk {
     pub(super) fn open(directory: &Path) -> Result<Self, DiskError> {
-        let file = directory.join("objects.redb");
-        // Secrets are in there.
-        let made = OpenOptions::new().create(true).append(true).mode(0o600).open(&file);
-        made.map_err(|error| DiskError::Open(redb::Error::Io(error)))?;
-        let disk =
-            Self::with(Box::new(move || Builder::new().set_cache_size(CACHE).create(&file)))?;
-        // The file's name must survive a power cut as surely as its contents do.
-        let sync = std::fs::File::open(directory).and_then(|directory| directory.sync_all());
-        sync.map_err(DiskError::SyncDirectory)?;
-        Ok(disk)
+        let place = Directory::claim(directory)?;
+        if !place.file().try_exists().map_err(DiskError::Create)? {
+            place.renew(&|database| transact(&database, make_tables))?;
+        }
+        Self::with(Box::new(place))
     }
 
-    pub(super) fn with(opener: Opener) -> Result<Self, DiskError> {
-        let database = opener().map_err(|error| DiskError::Open(error.into()))?;
-        let mut disk = Self { opener, database: Some(database), doubtful: Vec::new() };
-        disk.prepare()?;
-        Ok(disk)
-    }
-
-    /// Makes the tables of a new file, and refuses a file of another format.
-    fn prepare(&mut self) -> Result<(), DiskError> {
-        match self.format().map_err(DiskError::Read)? {
-            Some(FORMAT) => Ok(()),
-            Some(found) => Err(DiskError::Format { found }),
-            None => self.transact(|transaction| {
-                transaction.open_table(OBJECTS)?;
-                transaction.open_table(LOG)?;
-                transaction.open_table(META)?.insert("format", FORMAT)?;
-                Ok(())
-            }),
+    /// Opens the file in `place`, and refuses one of another format.
+    pub(super) fn with(place: Box<dyn Place>) -> Result<Self, DiskError> {
+        let disk = Self { database: Some(place.open()?), place };
+        match disk.format().map_err(DiskError::Read)? {
+            FORMAT => Ok(disk),
+            found => Err(DiskError::Format { found }),
         }
     }
 
-    fn format(&self) -> Result<Option<u64>, redb::Error> {
+    /// Zero when the file says nothing of a format.
+    fn format(&self) -> Result<u64, redb::Error> {
         let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
         match database.begin_read()?.open_table(META) {
-            Ok(meta) => Ok(meta.get("format")?.map(|row| row.value())),
-            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+            Ok(meta) => Ok(meta.get("format")?.map_or(0, |row| row.value())),
+            Err(redb::TableError::TableDoesNotExist(_)) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
@@ -158,90 +148,108 @@ impl Disk {
     /// Writes a batch. `state` is what memory holds, the batch not yet in it.
     ///
     /// # Errors
-    /// The batch is not stored; whatever of it reached the disk is undone by the next commit that succeeds.
+    /// The batch is not stored; what of it may have reached the file goes with the file at the next commit.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
-        if self.database.is_none() {
-            self.database = Some((self.opener)().map_err(|error| DiskError::Open(error.into()))?);
-        }
-        let horizon = state.log.horizon_after(events);
-        let doubtful = std::mem::take(&mut self.doubtful);
-        let result = self.transact(|transaction| {
-            undo(transaction, state, &doubtful)?;
-            write(transaction, events)?;
-            if horizon > state.log.horizon() {
-                transaction.open_table(LOG)?.retain_in(..=horizon, |_, _| false)?;
-            }
-            let mut meta = transaction.open_table(META)?;
-            meta.insert("horizon", horizon)?;
-            meta.insert("revision", events.last().map_or(state.revision, |event| event.revision))?;
-            Ok(())
-        });
-        self.doubtful = doubtful;
-        match result {
-            Ok(()) => self.doubtful.clear(),
-            Err(_) => {
-                self.database = None;
-                self.doubtful.extend(events.iter().map(|event| event.key.clone()));
-            }
-        }
-        result
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.renewed(state)?,
+        };
+        transact(&database, |transaction| append(transaction, state, events))
+            .map_err(DiskError::Commit)?;
+        self.database = Some(database);
+        Ok(())
     }
 
-    fn transact<T>(
-        &self,
-        change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
-    ) -> Result<T, DiskError> {
-        let run = || -> Result<T, redb::Error> {
-            let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-            let transaction = database.begin_write()?;
-            let result = change(&transaction)?;
-            transaction.commit()?;
-            Ok(result)
-        };
-        run().map_err(DiskError::Commit)
+    /// A new file with what memory holds.
+    fn renewed(&self, state: &State) -> Result<Database, DiskError> {
+        self.place.renew(&|database| {
+            transact(&database, |transaction| {
+                make_tables(transaction)?;
+                write_state(transaction, state)
+            })
+        })?;
+        self.place.open()
     }
+}
+
+pub(super) fn transact(
+    database: &Database,
+    change: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    change(&transaction)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// What every file has.
+pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(OBJECTS)?;
+    transaction.open_table(LOG)?;
+    transaction.open_table(META)?.insert("format", FORMAT)?;
+    Ok(())
 }
 
 impl std::fmt::Debug for Disk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Disk").field("doubtful", &self.doubtful).finish_non_exhaustive()
+        f.debug_struct("Disk").field("open", &self.database.is_some()).finish_non_exhaustive()
     }
 }
 
-fn write(transaction: &WriteTransaction, events: &[Arc<Event>]) -> Result<(), redb::Error> {
+/// Adds a batch to what is there, and forgets what the log forgets.
+fn append(
+    transaction: &WriteTransaction,
+    state: &State,
+    events: &[Arc<Event>],
+) -> Result<(), redb::Error> {
     let mut objects = transaction.open_table(OBJECTS)?;
+    for event in events {
+        let key = key_text(&event.key);
+        match event.verb {
+            Verb::Added | Verb::Modified => objects.insert(key.as_str(), &*event.object.json)?,
+            Verb::Deleted => objects.remove(key.as_str())?,
+        };
+    }
+    write_events(transaction, events)?;
+    let horizon = state.log.horizon_after(events);
+    if horizon > state.log.horizon() {
+        transaction.open_table(LOG)?.retain_in(..=horizon, |_, _| false)?;
+    }
+    write_meta(transaction, events.last().map_or(state.revision, |event| event.revision), horizon)
+}
+
+/// Fills a new file.
+fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), redb::Error> {
+    let mut objects = transaction.open_table(OBJECTS)?;
+    for (key, stored) in &state.objects {
+        objects.insert(key_text(key).as_str(), &*stored.json)?;
+    }
+    write_events(transaction, state.log.events())?;
+    write_meta(transaction, state.revision, state.log.horizon())
+}
+
+fn write_events<'a>(
+    transaction: &WriteTransaction,
+    events: impl IntoIterator<Item = &'a Arc<Event>>,
+) -> Result<(), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
     for event in events {
         let key = key_text(&event.key);
-        let json: &[u8] = &event.object.json;
-        match event.verb {
-            Verb::Added | Verb::Modified => objects.insert(key.as_str(), json)?,
-            Verb::Deleted => objects.remove(key.as_str())?,
-        };
         let previous: &[u8] = event.previous.as_ref().map_or(&[], |previous| &previous.json);
-        log.insert(event.revision, (verb_code(event.verb), key.as_str(), json, previous))?;
+        let row = (verb_code(event.verb), key.as_str(), &*event.object.json, previous);
+        log.insert(event.revision, row)?;
     }
     Ok(())
 }
 
-/// Puts back what memory holds for the objects of a failed commit, and drops its events.
-fn undo(
+fn write_meta(
     transaction: &WriteTransaction,
-    state: &State,
-    doubtful: &[Key],
+    revision: u64,
+    horizon: u64,
 ) -> Result<(), redb::Error> {
-    if doubtful.is_empty() {
-        return Ok(());
-    }
-    let mut objects = transaction.open_table(OBJECTS)?;
-    for key in doubtful {
-        let text = key_text(key);
-        match state.objects.get(key) {
-            Some(stored) => objects.insert(text.as_str(), &*stored.json)?,
-            None => objects.remove(text.as_str())?,
-        };
-    }
-    transaction.open_table(LOG)?.retain_in(state.revision + 1.., |_, _| false)?;
+    let mut meta = transaction.open_table(META)?;
+    meta.insert("horizon", horizon)?;
+    meta.insert("revision", revision)?;
     Ok(())
 }
 
@@ -255,4 +263,49 @@ fn verb_code(verb: Verb) -> u8 {
 
 fn key_text(key: &Key) -> String {
     format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Object, Stored};
+    use serde_json::json;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_memory_holds_replaces_a_file_that_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut disk = Disk::open(directory.path()).unwrap();
+        assert!(matches!(Disk::open(directory.path()), Err(DiskError::InUse)));
+        let mut state = disk.load(10).unwrap();
+        let json = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}});
+        let object = Object::from_value(json).unwrap();
+        let stored = Stored::new(state.registry.get("configmaps").unwrap(), &object, 1);
+        let stored = Arc::new(stored);
+        let key =
+            Key { resource: "configmaps".into(), namespace: String::new(), name: "a".to_owned() };
+        let event = Event {
+            revision: 1,
+            key,
+            verb: Verb::Added,
+            object: Arc::clone(&stored),
+            previous: None,
+        };
+        let event = Arc::new(event);
+        disk.commit(&state, &[Arc::clone(&event)]).unwrap();
+        state.set(&event.key, Some(&stored));
+        state.revision = 1;
+        state.log.push(Arc::clone(&event));
+
+        drop(disk.database.take());
+        let file = directory.path().join("objects.redb");
+        std::fs::write(&file, b"what a failed sync left").unwrap();
+        disk.commit(&state, &[]).unwrap();
+        drop(disk);
+        let found = Disk::open(directory.path()).unwrap().load(10).unwrap();
+        assert_eq!((found.revision, &found.objects), (1, &state.objects));
+        assert_eq!(found.log.events().collect::<Vec<_>>(), [&event]);
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
 }

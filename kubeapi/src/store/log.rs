@@ -30,11 +30,17 @@ pub(crate) struct Expired {
     pub(crate) horizon: u64,
 }
 
+/// Bytes of objects that the log holds at most, so that a few large objects that change often cannot eat the memory.
+const BYTES: u64 = 64 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Log {
     capacity: usize,
     horizon: u64,
-    events: VecDeque<Arc<Event>>,
+    /// Bytes of all events that ever were in here.
+    total: u64,
+    /// Each with the total after it.
+    events: VecDeque<(u64, Arc<Event>)>,
     by_resource: HashMap<Arc<str>, VecDeque<Arc<Event>>>,
 }
 
@@ -43,6 +49,7 @@ impl Log {
         Self {
             capacity: capacity.max(1),
             horizon: 0,
+            total: 0,
             events: VecDeque::new(),
             by_resource: HashMap::new(),
         }
@@ -53,9 +60,23 @@ impl Log {
         self.horizon
     }
 
-    /// A quarter of the log, in changes.
-    pub(crate) fn quarter(&self) -> u64 {
-        self.capacity as u64 / 4
+    /// All of them, oldest first.
+    pub(super) fn events(&self) -> impl Iterator<Item = &Arc<Event>> {
+        self.events.iter().map(|(_, event)| event)
+    }
+
+    /// Whether a place in the log has come a quarter of the way to its end.
+    pub(crate) fn has_aged(&self, revision: u64) -> bool {
+        let newer = self.events.partition_point(|(_, event)| event.revision <= revision);
+        let before = newer.checked_sub(1).and_then(|last| self.events.get(last));
+        let count = self.events.len() - newer;
+        let bytes = self.total - before.map_or_else(|| self.forgotten(), |(total, _)| *total);
+        count > self.capacity / 4 || bytes > BYTES / 4
+    }
+
+    /// Bytes of the events that have left.
+    fn forgotten(&self) -> u64 {
+        self.events.front().map_or(self.total, |(total, event)| total - size(event))
     }
 
     pub(super) fn set_horizon(&mut self, horizon: u64) {
@@ -64,10 +85,24 @@ impl Log {
 
     /// The horizon once `more` events have been pushed.
     pub(super) fn horizon_after(&self, more: &[Arc<Event>]) -> u64 {
-        let surplus = (self.events.len() + more.len()).saturating_sub(self.capacity);
-        let last_gone =
-            surplus.checked_sub(1).and_then(|index| self.events.iter().chain(more).nth(index));
-        last_gone.map_or(self.horizon, |event| event.revision)
+        let mut count = self.events.len() + more.len();
+        let mut bytes =
+            self.total - self.forgotten() + more.iter().map(|event| size(event)).sum::<u64>();
+        let mut horizon = self.horizon;
+        for event in self.events().chain(more) {
+            if !self.overflows(count, bytes) {
+                break;
+            }
+            count -= 1;
+            bytes -= size(event);
+            horizon = event.revision;
+        }
+        horizon
+    }
+
+    /// The latest event stays, however large.
+    fn overflows(&self, count: usize, bytes: u64) -> bool {
+        count > self.capacity || (bytes > BYTES && count > 1)
     }
 
     pub(super) fn push(&mut self, event: Arc<Event>) {
@@ -75,9 +110,10 @@ impl Log {
             .entry(Arc::clone(&event.key.resource))
             .or_default()
             .push_back(Arc::clone(&event));
-        self.events.push_back(event);
-        while self.events.len() > self.capacity {
-            let Some(gone) = self.events.pop_front() else { break };
+        self.total += size(&event);
+        self.events.push_back((self.total, event));
+        while self.overflows(self.events.len(), self.total - self.forgotten()) {
+            let Some((_, gone)) = self.events.pop_front() else { break };
             self.horizon = gone.revision;
             if let Some(events) = self.by_resource.get_mut(&gone.key.resource) {
                 events.pop_front();
@@ -104,5 +140,50 @@ impl Log {
         let Some(events) = self.by_resource.get(resource) else { return Ok(Vec::new()) };
         let first = events.partition_point(|event| event.revision <= revision);
         Ok(events.iter().skip(first).take(most).cloned().collect())
+    }
+}
+
+/// What an event before the next one of its object costs; the state before it is that event's object.
+fn size(event: &Event) -> u64 {
+    event.object.json.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Object;
+    use serde_json::json;
+
+    fn event(revision: u64, size: usize) -> Arc<Event> {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "x".repeat(size)}});
+        let object = Arc::new(Stored::opaque(&Object::from_value(object).unwrap(), revision));
+        let key =
+            Key { resource: "configmaps".into(), namespace: String::new(), name: "a".to_owned() };
+        Arc::new(Event { revision, key, verb: Verb::Modified, object, previous: None })
+    }
+
+    #[test]
+    fn large_events_push_more_out() {
+        let mut log = Log::new(1000);
+        let large = usize::try_from(BYTES / 16).unwrap();
+        for revision in 1..=40 {
+            let event = event(revision, if revision <= 30 { large } else { 10 });
+            let horizon = log.horizon_after(std::slice::from_ref(&event));
+            log.push(event);
+            assert_eq!(log.horizon(), horizon, "the disk forgets what memory forgets");
+        }
+        // Fifteen of the large ones fit, with what an object has around its data.
+        assert_eq!(log.horizon(), 15);
+        assert_eq!(log.since("configmaps", 15, usize::MAX).unwrap().len(), 25);
+        assert!(log.since("configmaps", 14, usize::MAX).is_err());
+        assert!(!log.has_aged(27));
+        assert!(log.has_aged(26));
+        assert!(log.has_aged(15));
+        assert!(!log.has_aged(40));
+        let whole = [event(41, large * 20)];
+        assert_eq!(log.horizon_after(&whole), 40);
+        log.push(Arc::clone(&whole[0]));
+        assert_eq!(log.horizon(), 40);
     }
 }

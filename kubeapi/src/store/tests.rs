@@ -1,16 +1,18 @@
 //! The store on a disk that fails.
 
-use super::disk::Disk;
-use super::{Job, Outcome, Store};
+mod power;
+
+use super::disk::{self, Disk};
+use super::place::{Fill, Place};
+use super::{DiskError, Job, Outcome, Store};
 use crate::object::{Key, Object};
 use crate::status::Status;
 use redb::backends::InMemoryBackend;
-use redb::{Builder, StorageBackend};
+use redb::{Builder, Database, StorageBackend};
 use serde_json::json;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::sync::oneshot;
+use std::sync::{Arc, Mutex, mpsc};
 
 /// A disk that keeps what was written, and refuses to sync or to grow while `full`.
 #[derive(Debug, Clone)]
@@ -21,14 +23,6 @@ struct Flaky {
 }
 
 impl Flaky {
-    fn new() -> Self {
-        Self {
-            inner: Arc::new(InMemoryBackend::new()),
-            full: Arc::default(),
-            refused: Arc::default(),
-        }
-    }
-
     fn check(&self) -> io::Result<()> {
         if !self.full.load(Ordering::SeqCst) {
             return Ok(());
@@ -62,29 +56,74 @@ impl StorageBackend for Flaky {
     }
 }
 
-fn open(backend: &Flaky) -> Store {
-    let backend = backend.clone();
-    let disk =
-        Disk::with(Box::new(move || Builder::new().create_with_backend(backend.clone()))).unwrap();
+/// A place whose files are all on one flaky disk.
+#[derive(Debug, Clone)]
+struct Shelf(Arc<Mutex<Flaky>>);
+
+impl Shelf {
+    fn new() -> Self {
+        let inner = Arc::new(InMemoryBackend::new());
+        let flaky = Flaky { inner, full: Arc::default(), refused: Arc::default() };
+        let shelf = Self(Arc::new(Mutex::new(flaky)));
+        shelf.renew(&|database| disk::transact(&database, disk::make_tables)).unwrap();
+        shelf
+    }
+
+    fn file(&self) -> Flaky {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Place for Shelf {
+    fn open(&self) -> Result<Database, DiskError> {
+        let database = Builder::new().create_with_backend(self.file());
+        database.map_err(|error| DiskError::Open(error.into()))
+    }
+
+    fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {
+        let fresh = Flaky { inner: Arc::new(InMemoryBackend::new()), ..self.file() };
+        let database = Builder::new().create_with_backend(fresh.clone());
+        fill(database.map_err(|error| DiskError::Open(error.into()))?)
+            .map_err(DiskError::Commit)?;
+        *self.0.lock().unwrap() = fresh;
+        Ok(())
+    }
+}
+
+fn open(shelf: &Shelf) -> Store {
+    let disk = Disk::with(Box::new(shelf.clone())).unwrap();
     let state = disk.load(100).unwrap();
     Store::start(disk, state).unwrap()
 }
 
 /// Puts a ConfigMap that holds `value`, past all admission.
 fn put(store: &Store, name: &str, value: &str) -> Result<Outcome, Status> {
+    let (reply, answer) = mpsc::channel();
+    submit(store, name, value, reply, || {});
+    answer.recv().unwrap()
+}
+
+/// Queues the same; the writer runs `first` before it.
+fn submit(
+    store: &Store,
+    name: &str,
+    value: &str,
+    reply: mpsc::Sender<Result<Outcome, Status>>,
+    first: impl FnOnce() + Send + 'static,
+) {
     let key = key(name);
     let object = Object::from_value(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}),
     );
     let object = object.unwrap();
-    let (reply, answer) = oneshot::channel();
+    let reply = Box::new(move |result| drop(reply.send(result)));
     let apply = Box::new(move |batch: &mut super::Batch<'_>| {
+        first();
         let definition = Arc::clone(batch.registry().get("configmaps").unwrap());
         let stored = batch.put(&definition, key, object)?;
         Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
     });
     store.submit(Job { apply, dry_run: false, reply }).unwrap();
-    futures::executor::block_on(answer).unwrap()
 }
 
 fn key(name: &str) -> Key {
@@ -98,8 +137,9 @@ fn value(store: &Store, name: &str) -> Option<String> {
 
 #[test]
 fn a_full_disk_refuses_the_write_and_nothing_else() {
-    let disk = Flaky::new();
-    let store = open(&disk);
+    let shelf = Shelf::new();
+    let disk = shelf.file();
+    let store = open(&shelf);
     put(&store, "a", "1").unwrap();
     let revision = store.shared.read().revision;
     disk.full.store(true, Ordering::SeqCst);
@@ -110,10 +150,11 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
     assert_eq!(store.shared.read().revision, revision);
 
     disk.full.store(false, Ordering::SeqCst);
+    // What the failed commits left in the file is not even read.
+    disk.inner.set_len(0).unwrap();
     put(&store, "c", "1").unwrap();
     store.close();
-    // What reached the disk of the refused writes was undone with the next write.
-    let store = open(&disk);
+    let store = open(&shelf);
     assert_eq!((value(&store, "a").as_deref(), value(&store, "b")), (Some("1"), None));
     assert_eq!(value(&store, "c").as_deref(), Some("1"));
     let events = store.shared.read().log.since("configmaps", 0, usize::MAX).unwrap();
@@ -123,17 +164,75 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
 
 #[test]
 fn the_log_is_trimmed_on_disk_as_in_memory() {
-    let disk = Flaky::new();
-    let store = open(&disk);
+    let shelf = Shelf::new();
+    let store = open(&shelf);
     for round in 0..250 {
         put(&store, "a", &round.to_string()).unwrap();
     }
     let horizon = store.shared.read().log.horizon();
     assert_eq!(horizon, 150);
     store.close();
-    let store = open(&disk);
+    let store = open(&shelf);
     assert_eq!(store.shared.read().log.horizon(), horizon);
     let state = store.shared.read();
     assert_eq!(state.log.since("configmaps", horizon, usize::MAX).unwrap().len(), 100);
     assert!(state.log.since("configmaps", horizon - 1, usize::MAX).is_err());
+}
+
+#[test]
+fn a_store_whose_making_was_cut_short_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("objects.redb.new"), [0; 5000]).unwrap();
+    let store = Store::open(directory.path(), 10).unwrap();
+    put(&store, "a", "1").unwrap();
+    store.close();
+    let store = Store::open(directory.path(), 10).unwrap();
+    assert_eq!(value(&store, "a").as_deref(), Some("1"));
+    let files = std::fs::read_dir(directory.path()).unwrap();
+    assert_eq!(files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>(), ["objects.redb"]);
+}
+
+#[test]
+fn of_two_that_start_at_once_one_gets_the_store() {
+    for _ in 0..10 {
+        let directory = tempfile::tempdir().unwrap();
+        let stores: Vec<_> = std::thread::scope(|scope| {
+            let open = || Store::open(directory.path(), 10);
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let opened: Vec<&Store> = stores.iter().flatten().collect();
+        assert_eq!(opened.len(), 1, "{stores:?}");
+        put(opened[0], "a", "1").unwrap();
+    }
+}
+
+const PANICS: &str = "KUBEAPI_WRITER_PANICS";
+
+/// Not a test: the process that the next test watches.
+#[test]
+#[ignore = "the process that a test sees end, started by it"]
+fn a_writer_with_a_bug() {
+    if std::env::var_os(PANICS).is_none() {
+        return;
+    }
+    let store = open(&Shelf::new());
+    let (reply, answer) = mpsc::sync_channel(1);
+    let reply = Box::new(move |result: Result<Outcome, Status>| drop(reply.send(result)));
+    let apply = Box::new(|_: &mut super::Batch<'_>| panic!("a bug"));
+    store.submit(Job { apply, dry_run: false, reply }).unwrap();
+    drop(answer.recv());
+    store.close();
+}
+
+#[test]
+fn a_panic_of_the_writer_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    #[expect(clippy::disallowed_methods, reason = "a test harness that starts itself")]
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let arguments = ["--exact", "store::tests::a_writer_with_a_bug", "--ignored", "--nocapture"];
+    let output = command.args(arguments).env(PANICS, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(nix::libc::SIGABRT), "{said}");
+    assert!(said.contains("a bug"), "{said}");
 }

@@ -9,7 +9,6 @@ use crate::status::Status;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, mpsc};
-use tokio::sync::oneshot;
 
 /// Jobs in one commit. More would make the first of them wait for the last.
 const BATCH: usize = 512;
@@ -28,7 +27,9 @@ pub(crate) enum Outcome {
 }
 
 pub(crate) type Apply = Box<dyn FnOnce(&mut Batch<'_>) -> Result<Outcome, Status> + Send>;
-type Reply = oneshot::Sender<Result<Outcome, Status>>;
+/// Told when the change is on disk, or why it is not; dropped untold when the writer stops. It runs on the writer's thread
+/// and must not block.
+pub(crate) type Reply = Box<dyn FnOnce(Result<Outcome, Status>) + Send>;
 
 /// One write.
 pub(crate) struct Job {
@@ -44,7 +45,24 @@ impl std::fmt::Debug for Job {
     }
 }
 
+/// Ends the process when the writer panics. Memory may then be half changed, and a server that reads but can no longer write
+/// would look alive for ever; started anew it has everything that was acknowledged. A build with `panic = "abort"` does
+/// the same without this.
+struct FailStop;
+
+impl Drop for FailStop {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            log::error!(
+                "the API store's writer panicked: the process ends, acknowledged writes are on disk"
+            );
+            std::process::abort();
+        }
+    }
+}
+
 pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>) {
+    let _fail_stop = FailStop;
     let mut told = shared.read().revision;
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> =
@@ -60,7 +78,7 @@ pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>) {
                     publish(shared, events, registry, &mut told);
                 }
                 for (reply, result) in answers {
-                    answer(reply, result);
+                    reply(result);
                 }
             }
             Err(error) => {
@@ -73,7 +91,7 @@ pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>) {
                     Status::internal(format!("{error}: {source}"))
                 };
                 for (reply, _) in answers {
-                    answer(reply, Err(status.clone()));
+                    reply(Err(status.clone()));
                 }
             }
         }
@@ -123,7 +141,7 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, to
             );
             state.adopt(registry);
         }
-        (state.revision, state.log.quarter() < state.revision - *told)
+        (state.revision, state.log.has_aged(*told))
     };
     if stale {
         // Watches of quiet resources hear from time to time how far the log is, so that their place in it does not expire.
@@ -134,9 +152,4 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, to
             shared.signal(&resource, revision);
         }
     }
-}
-
-fn answer(reply: Reply, result: Result<Outcome, Status>) {
-    // A client that has gone away does not need to hear; its write stands.
-    drop(reply.send(result));
 }

@@ -1,13 +1,11 @@
 //! The gate of every write: from what a client sent to what may be stored.
 
-use super::{FieldValidation, Resource};
+use super::{FieldValidation, Resource, strategy};
 use crate::metadata;
 use crate::object::{self, DEEPEST, Object};
-use crate::registry::{Definition, Version, builtin, crd};
+use crate::registry::{Definition, Version};
 use crate::status::{Cause, Status};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Members of `ObjectMeta`; anything else in `metadata` is unknown.
 const METADATA: [&str; 15] = [
@@ -64,19 +62,8 @@ impl Incoming {
         resource: &Resource,
         strictness: FieldValidation,
     ) -> Result<(Object, Vec<String>), Status> {
-        let unknown: Vec<String> =
-            self.unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
-        match strictness {
-            FieldValidation::Strict if !unknown.is_empty() => {
-                let (kind, version) = (&resource.definition.kind, &resource.version().name);
-                let list = unknown.join(", ");
-                Err(Status::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {list}"
-                )))
-            }
-            FieldValidation::Strict | FieldValidation::Ignore => Ok((self.object, Vec::new())),
-            FieldValidation::Warn => Ok((self.object, unknown)),
-        }
+        let unknown = self.unknown.iter().map(|field| format!("unknown field \"{field}\""));
+        Ok((self.object, strictness.judge(resource, unknown.collect())?))
     }
 }
 
@@ -129,7 +116,7 @@ pub(crate) fn check(
     }
     if let Some(old) = old {
         check_new_finalizers(object, old, &mut causes);
-        check_immutable(definition, object, old, &mut causes);
+        causes.extend(strategy::check_change(definition, object, old));
     }
     if causes.is_empty() {
         Ok(())
@@ -149,9 +136,7 @@ fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec
         Version::view(&object)
     };
     causes.extend(version.schema.validate(&shown(object), old.map(shown).as_ref()));
-    if &*definition.id == builtin::CRDS {
-        causes.extend(crd::compile(object).err().unwrap_or_default());
-    }
+    causes.extend(strategy::check(definition, object));
     causes
 }
 
@@ -166,74 +151,5 @@ fn check_new_finalizers(object: &Object, old: &Object, causes: &mut Vec<Cause>) 
             "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
         );
         causes.push(Cause::forbidden("metadata.finalizers", detail));
-    }
-}
-
-/// A ConfigMap or Secret that says it is immutable.
-fn check_immutable(
-    definition: &Definition,
-    object: &Object,
-    old: &Object,
-    causes: &mut Vec<Cause>,
-) {
-    if definition.custom || old.body.get("immutable") != Some(&Value::Bool(true)) {
-        return;
-    }
-    for field in ["data", "binaryData", "immutable", "type"] {
-        if object.body.get(field) != old.body.get(field) {
-            causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
-        }
-    }
-}
-
-/// Completes what a kind's own strategy would fill in before validation.
-///
-/// # Errors
-/// 422 for a CRD that cannot be served.
-pub(crate) fn complete(definition: &Definition, object: &mut Object) -> Result<(), Status> {
-    match &*definition.id {
-        builtin::NAMESPACES => complete_namespace(object),
-        builtin::SECRETS => fold_string_data(object),
-        builtin::CRDS => {
-            let compiled = crd::compile(object).map_err(|causes| {
-                Status::invalid(&definition.group, &definition.kind, object.name(), &causes)
-            })?;
-            crd::complete(object, &compiled);
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// A namespace carries its name as a label, a finalizer of its own and a phase.
-fn complete_namespace(object: &mut Object) {
-    let name = object.name().to_owned();
-    object
-        .meta
-        .labels
-        .get_or_insert_default()
-        .insert("kubernetes.io/metadata.name".to_owned(), name);
-    let phase = if object.is_deleting() { "Terminating" } else { "Active" };
-    if !object.is_deleting() {
-        object.body.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
-    }
-    let status = object.body.entry("status").or_insert_with(|| json!({}));
-    if status.is_object() {
-        status["phase"] = json!(phase);
-    }
-}
-
-/// `stringData` is only a way to write `data`.
-fn fold_string_data(object: &mut Object) {
-    let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
-    if plain.is_empty() {
-        return;
-    }
-    let data = object.body.entry("data").or_insert_with(|| json!({}));
-    if let Value::Object(data) = data {
-        for (name, value) in plain {
-            let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
-            data.insert(name, json!(encoded));
-        }
     }
 }

@@ -1,4 +1,4 @@
-use super::{FieldValidation, Resource, Target, admit};
+use super::{FieldValidation, Resource, Target, admit, strategy};
 use crate::events;
 use crate::object::Key;
 use crate::object::{Object, now};
@@ -47,7 +47,7 @@ pub(super) fn insert(
     if resource.version().has_status && definition.custom {
         object.body.remove("status");
     }
-    admit::complete(definition, &mut object)?;
+    strategy::complete(definition, &mut object)?;
     let subject = definition.subject(object.name());
     if definition.terminating {
         let mut status = Status::method_not_allowed();
@@ -72,12 +72,7 @@ pub(super) fn insert(
 
 /// Puts the object where the path says.
 fn place(target: &Target, object: &mut Object) -> Result<(), Status> {
-    let namespace = target.namespace.as_deref().unwrap_or_default();
-    if !object.namespace().is_empty() && object.namespace() != namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
+    target.check_namespace(object)?;
     object.meta.namespace = target.namespace.clone();
     Ok(())
 }
@@ -95,9 +90,10 @@ fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object:
     if meta.name.as_deref().is_none_or(str::is_empty)
         && let Some(prefix) = prefix
     {
-        meta.name = (0..TRIES)
-            .map(|_| generated(&prefix))
-            .find(|name| batch.get(&target.key(&resource.definition, name)).is_none());
+        let free = |name: &String| batch.get(&target.key(&resource.definition, name)).is_none();
+        // When no try finds a free name, the last one is refused as taken.
+        let name = (0..TRIES).map(|_| generated(&prefix)).find(free);
+        meta.name = Some(name.unwrap_or_else(|| generated(&prefix)));
     }
 }
 

@@ -4,6 +4,8 @@ use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, builtin};
 use crate::status::{Status, Subject};
 use crate::store::{Batch, Outcome};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -16,9 +18,8 @@ pub(crate) const ORPHAN: &str = "orphan";
 const PERMANENT: [&str; 2] = ["default", "kube-system"];
 
 /// What becomes of the dependents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    #[default]
     Background,
     Foreground,
     Orphan,
@@ -27,7 +28,8 @@ pub(crate) enum Policy {
 /// `metav1.DeleteOptions`, as far as it means something here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    pub(crate) policy: Policy,
+    /// None leaves it to the finalizers that the object has.
+    pub(crate) policy: Option<Policy>,
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) dry_run: bool,
@@ -39,9 +41,8 @@ impl DeleteOptions {
     /// # Errors
     /// 400 for a body that is no DeleteOptions, 422 for a policy that does not exist.
     pub(crate) fn read(body: &Value) -> Result<Self, Status> {
-        let mut options = Self::default();
         match body {
-            Value::Null => return Ok(options),
+            Value::Null => return Ok(Self::default()),
             Value::Object(_) => {}
             _ => {
                 return Err(Status::bad_request(
@@ -50,25 +51,41 @@ impl DeleteOptions {
             }
         }
         match body["kind"].as_str() {
-            None | Some("DeleteOptions") => {}
+            None | Some("" | "DeleteOptions") => {}
             Some(other) => {
                 return Err(Status::bad_request(format!(
                     "the body of a DELETE must be DeleteOptions, not {other}"
                 )));
             }
         }
-        if let Some(policy) = body["propagationPolicy"].as_str() {
-            options.policy = Policy::parse(policy)?;
-        } else if body["orphanDependents"] == true {
-            options.policy = Policy::Orphan;
+        // Of a delete nothing may be misread: what has the wrong type refuses it.
+        let read = meta::DeleteOptions::deserialize(body).map_err(|error| {
+            Status::bad_request(format!("DeleteOptions cannot be read: {error}"))
+        })?;
+        let policy = match (read.propagation_policy.as_deref(), read.orphan_dependents) {
+            (Some(_), Some(_)) => {
+                return Err(Status::unprocessable(
+                    "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: orphanDependents and propagationPolicy cannot be both set",
+                ));
+            }
+            (Some(policy), None) => Some(Policy::parse(policy)?),
+            (None, Some(true)) => Some(Policy::Orphan),
+            (None, Some(false)) => Some(Policy::Background),
+            (None, None) => None,
+        };
+        let preconditions = read.preconditions.unwrap_or_default();
+        let dry_run = read.dry_run.unwrap_or_default();
+        if let Some(other) = dry_run.iter().find(|value| *value != "All") {
+            return Err(Status::unprocessable(format!(
+                "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: {other:?}: supported values: \"All\""
+            )));
         }
-        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        options.uid = text("/preconditions/uid");
-        options.resource_version = text("/preconditions/resourceVersion");
-        options.dry_run = body["dryRun"]
-            .as_array()
-            .is_some_and(|values| values.iter().any(|value| value == "All"));
-        Ok(options)
+        Ok(Self {
+            policy,
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
+            dry_run: !dry_run.is_empty(),
+        })
     }
 }
 
@@ -153,6 +170,8 @@ pub(crate) fn collection(
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
+    // A field that is not known is absent everywhere, and `!=` would select every object.
+    selection.fields.check(&resource)?;
     let definition = &resource.definition;
     let mut deleted = Vec::new();
     for key in batch.keys(&definition.id, target.namespace.as_deref()) {
@@ -160,12 +179,6 @@ pub(crate) fn collection(
             continue;
         };
         check_preconditions(definition.subject(&key.name), &stored, options)?;
-        if &*definition.id == builtin::NAMESPACES && PERMANENT.contains(&key.name.as_str()) {
-            return Err(Status::forbidden(
-                definition.subject(&key.name),
-                "this namespace may not be deleted",
-            ));
-        }
         match delete(batch, definition, &key, options.policy)? {
             Deletion::Pending(marked) => deleted.push(marked),
             Deletion::Gone => deleted.push(stored),
@@ -182,20 +195,25 @@ pub(crate) enum Deletion {
     Pending(Arc<Stored>),
 }
 
-/// Deletes an object, or marks it when finalizers hold it. Deleting a marked object again changes nothing.
+/// Deletes an object, or marks it when finalizers hold it. Deleting a marked object again changes nothing, unless it names
+/// another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
     definition: &Definition,
     key: &Key,
-    policy: Policy,
+    policy: Option<Policy>,
 ) -> Result<Deletion, Status> {
     let Some(stored) = batch.get(key) else { return Ok(Deletion::Gone) };
     let before = stored.decode()?;
     let mut object = before.clone();
-    match policy {
-        Policy::Background => {}
-        Policy::Foreground => object.add_finalizer(FOREGROUND),
-        Policy::Orphan => object.add_finalizer(ORPHAN),
+    if let Some(policy) = policy {
+        for (finalizer, of) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)] {
+            if policy == of {
+                object.add_finalizer(finalizer);
+            } else {
+                object.remove_finalizer(finalizer);
+            }
+        }
     }
     let is_namespace = &*definition.id == builtin::NAMESPACES;
     if object.finalizers().is_empty() && !is_namespace {

@@ -57,6 +57,7 @@ struct Token {
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
     let resource = target.resolve(&state.registry)?;
     options.selection.fields.check(&resource)?;
+    check_match(options)?;
     let id = Arc::clone(&resource.definition.id);
     let token = options.token.as_deref().map(Token::read).transpose()?;
     let revision = match &token {
@@ -70,6 +71,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
                 "specifying resource version is not allowed when using continue",
             ));
         }
+        // A server that was restored from an older copy has given out tokens for moments that it does not know.
+        Some(token) if token.rv > state.revision => return Err(too_old(options)),
         Some(token) => token.rv,
         None => wanted_revision(state, options)?,
     };
@@ -85,30 +88,47 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     Ok(page(resource, revision, objects, options))
 }
 
-fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
-    let text = options.revision.as_deref().unwrap_or_default();
-    let asked = match text {
-        "" => 0,
-        text => parse_revision(text)?,
+/// Options that contradict each other or mean nothing (apimachinery `ValidateListOptions`).
+pub(crate) fn invalid_options(problem: &str) -> Status {
+    Status::unprocessable(format!("ListOptions.meta.k8s.io \"\" is invalid: {problem}"))
+}
+
+/// # Errors
+/// 422 for a `resourceVersionMatch` that does not go with the other options.
+fn check_match(options: &ListOptions) -> Result<(), Status> {
+    let Some(wanted) = options.revision_match.as_deref() else { return Ok(()) };
+    let revision = options.revision.as_deref().unwrap_or_default();
+    let problem = match wanted {
+        _ if revision.is_empty() => {
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+                .to_owned()
+        }
+        _ if options.token.is_some() => {
+            "Forbidden: resourceVersionMatch is forbidden when continue is provided".to_owned()
+        }
+        "Exact" if revision == "0" => {
+            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
+                .to_owned()
+        }
+        "Exact" | "NotOlderThan" => return Ok(()),
+        other => {
+            format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\"")
+        }
     };
-    match options.revision_match.as_deref() {
-        None | Some("") | Some("NotOlderThan") => {
-            if asked > state.revision {
-                return Err(Status::revision_too_large(asked, state.revision));
-            }
-            Ok(state.revision)
-        }
-        Some("Exact") if asked > state.revision => {
-            Err(Status::revision_too_large(asked, state.revision))
-        }
-        Some("Exact") if asked > 0 => Ok(asked),
-        Some("Exact") => Err(Status::bad_request(
-            "resourceVersionMatch Exact needs a resourceVersion other than 0",
-        )),
-        Some(other) => Err(Status::bad_request(format!(
-            "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
-        ))),
+    Err(invalid_options(&format!("resourceVersionMatch: {problem}")))
+}
+
+fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
+    let asked = options.revision.as_deref().map_or(Ok(0), parse_revision)?;
+    if asked > state.revision {
+        return Err(Status::revision_too_large(asked, state.revision));
     }
+    let exact = match options.revision_match.as_deref() {
+        // Clients that page and know no better mean the moment that they name.
+        None => options.limit.is_some_and(|limit| limit > 0),
+        Some(wanted) => wanted == "Exact",
+    };
+    Ok(if exact && asked > 0 { asked } else { state.revision })
 }
 
 /// # Errors

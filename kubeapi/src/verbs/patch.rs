@@ -161,7 +161,7 @@ fn check_identity(resource: &Resource, object: &Object, current: &Object) -> Res
     if object.name() != current.name() {
         causes.push(Cause::invalid("metadata.name", &json!(object.name()), "field is immutable"));
     }
-    if object.namespace() != current.namespace() {
+    if definition.namespaced && object.namespace() != current.namespace() {
         causes.push(Cause::invalid(
             "metadata.namespace",
             &json!(object.namespace()),

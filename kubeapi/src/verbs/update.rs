@@ -1,4 +1,4 @@
-use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete};
+use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
 use crate::object::{Key, Object, Stored};
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
@@ -52,13 +52,7 @@ fn check_place(target: &Target, name: &str, object: &Object) -> Result<(), Statu
             object.name()
         )));
     }
-    let namespace = target.namespace.as_deref().unwrap_or_default();
-    if !object.namespace().is_empty() && object.namespace() != namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(())
+    target.check_namespace(object)
 }
 
 /// Puts `wanted` in the place of a stored object; PUT and PATCH meet here.
@@ -76,7 +70,7 @@ pub(super) fn replace(
     check_uid(resource, &wanted, &old)?;
     let mut object = merged(resource, subresource, wanted, &old)?;
     if subresource.is_none() {
-        admit::complete(definition, &mut object)?;
+        strategy::complete(definition, &mut object)?;
     }
     // Only what differs can be wrong or worth storing.
     if object.same_content(&old) {

@@ -1,7 +1,7 @@
 //! A watch holds a place in the log, no queue: a client that reads slowly costs nothing, and one that falls behind the log is
 //! told so (410) instead of missing something.
 
-use super::list::{Selection, parse_revision};
+use super::list::{Selection, invalid_options, parse_revision};
 use super::{Resource, Target};
 use crate::form::Form;
 use crate::object::Stored;
@@ -56,6 +56,8 @@ enum Start {
     /// With the objects that there are.
     Now {
         initial: bool,
+        /// The revision that the client has seen already.
+        least: u64,
     },
     After(u64),
 }
@@ -63,7 +65,8 @@ enum Start {
 /// Starts a watch.
 ///
 /// # Errors
-/// 400 and 422 for options that make no sense; a revision that has expired is told in the stream.
+/// 400 and 422 for options that make no sense, 504 when the client has seen a later state than there is; a revision that
+/// has expired is told in the stream.
 pub(crate) fn watch(
     shared: &Arc<Shared>,
     target: &Target,
@@ -94,7 +97,7 @@ pub(crate) fn watch(
         ended: false,
         resource,
     };
-    watch.begin(&start);
+    watch.begin(&start)?;
     Ok(futures::stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|bytes| (bytes, watch))
     }))
@@ -108,30 +111,34 @@ fn start(options: &WatchOptions) -> Result<Start, Status> {
     match (options.send_initial, options.revision_match.as_deref().unwrap_or_default()) {
         (None, "") => {}
         (None, _) => {
-            return Err(Status::unprocessable(
-                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            return Err(invalid_options(
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
         }
         (Some(_), "NotOlderThan") => {}
         (Some(_), _) => {
-            return Err(Status::unprocessable(
-                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            return Err(invalid_options(
+                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
     }
     Ok(match (revision, options.send_initial) {
-        (_, Some(true)) | (None | Some(0), None) => Start::Now { initial: true },
-        (None | Some(0), Some(false)) => Start::Now { initial: false },
+        (revision, Some(true)) => Start::Now { initial: true, least: revision.unwrap_or(0) },
+        (None | Some(0), None) => Start::Now { initial: true, least: 0 },
+        (None | Some(0), Some(false)) => Start::Now { initial: false, least: 0 },
         (Some(revision), _) => Start::After(revision),
     })
 }
 
 impl Watch {
-    fn begin(&mut self, start: &Start) {
+    fn begin(&mut self, start: &Start) -> Result<(), Status> {
         let state = self.shared.read();
         match start {
             Start::After(revision) => self.cursor = *revision,
-            Start::Now { initial } => {
+            Start::Now { least, .. } if *least > state.revision => {
+                return Err(Status::revision_too_large(*least, state.revision));
+            }
+            Start::Now { initial, .. } => {
                 if *initial {
                     let objects =
                         state.range(&self.resource.definition.id, self.namespace.as_deref(), None);
@@ -144,6 +151,7 @@ impl Watch {
             }
         }
         self.told = self.cursor;
+        Ok(())
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -183,7 +191,7 @@ impl Watch {
     /// Sends what has happened since the cursor; empty when nothing has that this watch shows.
     fn advance(&mut self) -> Result<Bytes, Status> {
         loop {
-            let (events, revision, quarter) = self.read()?;
+            let (events, revision, aged) = self.read()?;
             let full = events.len() == CHUNK;
             let mut text = Vec::new();
             for event in &events {
@@ -201,8 +209,7 @@ impl Watch {
                 return Ok(text.into());
             }
             if !full {
-                let behind = self.cursor.saturating_sub(self.told) > quarter;
-                return Ok(if self.bookmarks && behind {
+                return Ok(if self.bookmarks && aged {
                     self.bookmark(false)
                 } else {
                     Bytes::new()
@@ -211,7 +218,8 @@ impl Watch {
         }
     }
 
-    fn read(&mut self) -> Result<(Vec<Arc<Event>>, u64, u64), Status> {
+    /// The next changes, the latest revision, and whether what the client knows has aged.
+    fn read(&mut self) -> Result<(Vec<Arc<Event>>, u64, bool), Status> {
         let state = self.shared.read();
         let id = &self.resource.definition.id;
         if self.cursor > state.revision {
@@ -228,7 +236,7 @@ impl Watch {
         let same =
             state.registry.get(id).is_some_and(|now| Arc::ptr_eq(now, &self.resource.definition));
         self.ended = !same && events.len() < CHUNK;
-        Ok((events, state.revision, state.log.quarter()))
+        Ok((events, state.revision, state.log.has_aged(self.told)))
     }
 
     /// What a change looks like through the selection: an object that enters it is new, one that leaves it is gone.

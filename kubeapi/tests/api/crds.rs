@@ -132,3 +132,30 @@ async fn installing_the_same_crd_again_changes_nothing() {
     let server = server.restart();
     assert_eq!(server.get(CRDS).await.expect(200), before);
 }
+
+#[tokio::test]
+async fn what_objects_are_stored_under_stays() {
+    let widgets = format!("{CRDS}/widgets.test.example");
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let told = server.merge(&widgets, &json!({"spec": {"scope": "Cluster"}})).await.refused(422);
+    assert!(told.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"), "{told}");
+    let told =
+        server.merge(&widgets, &json!({"spec": {"names": {"kind": "Gizmo"}}})).await.refused(422);
+    assert!(told.contains("spec.names.kind"), "{told}");
+    server.merge(&widgets, &json!({"spec": {"names": {"shortNames": ["w"]}}})).await.expect(200);
+    assert_eq!(server.get(&format!("{WIDGETS}/a")).await.expect(200)["kind"], "Widget");
+}
+
+#[tokio::test]
+async fn a_cluster_scoped_object_has_no_namespace_whatever_it_says() {
+    let server = Server::start();
+    let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "default"}});
+    let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
+    assert_eq!(made["metadata"].get("namespace"), None);
+    namespace["metadata"]["labels"] = json!({"a": "b"});
+    let put = server.put("/api/v1/namespaces/n", &namespace).await.expect(200);
+    assert_eq!(put["metadata"].get("namespace"), None);
+    let merged = server.merge("/api/v1/namespaces/n", &namespace).await.expect(200);
+    assert_eq!(merged, put);
+}

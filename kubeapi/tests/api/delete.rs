@@ -200,3 +200,110 @@ async fn a_namespace_goes_when_it_is_empty() {
             .contains("may not be deleted")
     );
 }
+
+#[tokio::test]
+async fn delete_options_that_cannot_be_read_delete_nothing() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let refused = [
+        (json!({"dryRun": ["Some"]}), 422),
+        (json!({"dryRun": "All"}), 400),
+        (json!({"preconditions": {"uid": 7}}), 400),
+        (json!({"preconditions": "uid"}), 400),
+        (json!({"propagationPolicy": true}), 400),
+        (json!({"propagationPolicy": "Background", "orphanDependents": true}), 422),
+        (json!({"kind": "Widget"}), 400),
+        (json!([]), 400),
+    ];
+    for (options, code) in refused {
+        let told = server.delete(&path("a"), &options).await.refused(code);
+        assert!(!told.is_empty(), "{options}");
+    }
+    server.delete(&path("a"), &json!({"dryRun": ["All"]})).await.expect(200);
+    for query in ["fieldSelector=spec.count!%3D1", "fieldSelector=nonsense", "labelSelector=a,"] {
+        server.delete(&format!("{WIDGETS}?{query}"), &Value::Null).await.refused(400);
+    }
+    assert_eq!(names(&server).await, ["a"]);
+    server.delete("/api/v1/namespaces", &Value::Null).await.refused(405);
+    let told = server.delete("/api/v1/namespaces/default", &Value::Null).await.refused(403);
+    assert!(told.contains("this namespace may not be deleted"), "{told}");
+}
+
+#[tokio::test]
+async fn a_foreground_deletion_leaves_what_another_owner_holds() {
+    let server = Server::start();
+    let one = server.widget("one", json!({"node": "n"})).await;
+    let two = server.widget("two", json!({"node": "n"})).await;
+    let mut shared = widget("shared", json!({"node": "n"}));
+    shared["metadata"]["ownerReferences"] = json!([reference(&one, true), reference(&two, true)]);
+    server.post(WIDGETS, &shared).await.expect(201);
+    server.delete(&path("one"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
+    assert_eq!(names(&server).await, ["shared", "two"]);
+    let shared = server.get(&path("shared")).await.expect(200);
+    assert_eq!(shared["metadata"]["ownerReferences"], json!([reference(&two, true)]));
+}
+
+#[tokio::test]
+async fn foreground_goes_down_the_tree_and_survives_a_circle() {
+    let server = Server::start();
+    let top = server.widget("top", json!({"node": "n"})).await;
+    let middle = owned(&server, "middle", &top, true).await;
+    let mut leaf = widget("leaf", json!({"node": "n"}));
+    leaf["metadata"]["ownerReferences"] = json!([reference(&middle, true)]);
+    leaf["metadata"]["finalizers"] = json!(["x/hold"]);
+    server.post(WIDGETS, &leaf).await.expect(201);
+    server.delete(&path("top"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
+    assert_eq!(names(&server).await, ["leaf", "middle", "top"]);
+    // Letting go of the owner counts as well as going.
+    let let_go = json!({"metadata": {"ownerReferences": null}});
+    server.merge(&path("leaf"), &let_go).await.expect(200);
+    assert_eq!(names(&server).await, ["leaf"]);
+
+    let a = server.widget("a", json!({"node": "n"})).await;
+    let b = owned(&server, "b", &a, true).await;
+    let circle = json!({"metadata": {"ownerReferences": [reference(&b, true)]}});
+    server.merge(&path("a"), &circle).await.expect(200);
+    server.delete(&path("a"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
+    assert_eq!(names(&server).await, ["leaf"]);
+}
+
+#[tokio::test]
+async fn a_second_delete_may_change_the_policy() {
+    let server = Server::start();
+    let owner = server.widget("owner", json!({"node": "n"})).await;
+    let mut child = widget("child", json!({"node": "n"}));
+    child["metadata"]["ownerReferences"] = json!([reference(&owner, true)]);
+    child["metadata"]["finalizers"] = json!(["x/hold"]);
+    server.post(WIDGETS, &child).await.expect(201);
+    server.delete(&path("owner"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
+    server.delete(&path("owner"), &Value::Null).await.expect(200);
+    assert_eq!(names(&server).await, ["child", "owner"]);
+    server.delete(&path("owner"), &json!({"propagationPolicy": "Background"})).await.expect(200);
+    assert_eq!(names(&server).await, ["child"]);
+}
+
+#[tokio::test]
+async fn a_json_patch_takes_the_last_finalizer_off() {
+    use crate::server::request;
+    let server = Server::start();
+    finalized(&server, "a", &["x/one", "x/two"]).await;
+    server.delete(&path("a"), &Value::Null).await.expect(200);
+    let patch = async |path: &str, operations: Value| {
+        let bytes = operations.to_string();
+        let kind = "application/json-patch+json";
+        server.answer(request(http::Method::PATCH, path, kind, bytes.as_bytes())).await
+    };
+    let wrong = json!([{"op": "test", "path": "/metadata/finalizers/0", "value": "x/two"},
+        {"op": "remove", "path": "/metadata/finalizers/0"}]);
+    patch(&path("a"), wrong).await.refused(422);
+    let add = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "x/three"}]);
+    let told = patch(&path("a"), add).await.refused(422);
+    assert!(told.contains("no new finalizers can be added"), "{told}");
+    let remove = json!([{"op": "remove", "path": "/metadata/finalizers/0"}]);
+    let of_status = format!("{}/status", path("a"));
+    patch(&of_status, json!([{"op": "remove", "path": "/metadata/finalizers"}])).await.expect(200);
+    let left = patch(&path("a"), remove.clone()).await.expect(200);
+    assert_eq!(left["metadata"]["finalizers"], json!(["x/two"]));
+    patch(&path("a"), remove).await.expect(200);
+    assert!(names(&server).await.is_empty());
+}

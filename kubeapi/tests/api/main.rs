@@ -5,6 +5,7 @@
 mod client;
 mod crds;
 mod delete;
+mod open;
 mod ours;
 mod read;
 mod requests;

@@ -110,3 +110,57 @@ async fn discovery_names_what_is_served() {
         1
     );
 }
+
+#[tokio::test]
+async fn options_that_contradict_each_other_are_refused() {
+    let server = Server::start();
+    server.widget("a", json!({"node": "n"})).await;
+    let then = server.get(WIDGETS).await.expect(200);
+    let revision = then["metadata"]["resourceVersion"].as_str().unwrap();
+    server.widget("b", json!({"node": "n"})).await;
+    let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let refused = [
+        ("resourceVersionMatch=Exact".to_owned(), 422),
+        ("resourceVersionMatch=Exact&resourceVersion=0".to_owned(), 422),
+        (format!("resourceVersionMatch=Nearly&resourceVersion={revision}"), 422),
+        (
+            format!(
+                "resourceVersionMatch=NotOlderThan&resourceVersion={revision}&continue={token}"
+            ),
+            422,
+        ),
+        (format!("resourceVersion={revision}&continue={token}"), 400),
+        ("sendInitialEvents=true".to_owned(), 422),
+        ("resourceVersion=x".to_owned(), 400),
+    ];
+    for (query, code) in refused {
+        let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(code);
+        assert!(!told.is_empty(), "{query}");
+    }
+    // Who pages at a revision without saying how means exactly that one.
+    let old =
+        server.get(&format!("{WIDGETS}?resourceVersion={revision}&limit=5")).await.expect(200);
+    assert_eq!(names(&old), ["a"]);
+    let new = server.get(&format!("{WIDGETS}?resourceVersion={revision}")).await.expect(200);
+    assert_eq!(names(&new), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn pages_of_a_moment_that_is_gone_are_expired() {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let server = Server::with_history(4);
+    server.widget("a", json!({"node": "n"})).await;
+    server.widget("b", json!({"node": "n"})).await;
+    let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    for count in 2..9 {
+        let spec = json!({"spec": {"count": count}});
+        server.merge(&format!("{WIDGETS}/a"), &spec).await.expect(200);
+    }
+    let told = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
+    assert!(told.contains("too old"), "{told}");
+    let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"default","name":"a"}"#);
+    server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
+}

@@ -209,3 +209,12 @@ async fn a_reader_that_falls_behind_is_told_and_costs_nothing() {
     assert_eq!((&event["type"], &event["object"]["reason"]), (&json!("ERROR"), &json!("Expired")));
     assert_eq!(watch.next().await, None);
 }
+
+#[tokio::test]
+async fn a_stream_of_a_list_is_never_older_than_what_the_client_has_seen() {
+    let server = Server::start();
+    let query =
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999";
+    let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(504);
+    assert!(told.contains("Too large resource version"), "{told}");
+}

@@ -160,6 +160,9 @@ async fn nulls_of_go_clients_count_as_absent() {
     let object =
         server.widget("a", json!({"node": "n", "count": null, "mode": null, "note": null})).await;
     assert_eq!(object["spec"], json!({"node": "n", "count": 1, "note": null}));
+    let labels = json!({"metadata": {"labels": {"a": null, "b": "c"}}});
+    let object = server.merge(&path("a"), &labels).await.expect(200);
+    assert_eq!(object["metadata"]["labels"], json!({"b": "c"}));
 }
 
 #[tokio::test]
@@ -374,4 +377,47 @@ async fn a_small_patch_cannot_make_a_large_object() {
     }
     server.merge(&path("a"), &json!({"spec": {"free": deep}})).await.refused(422);
     assert_eq!(server.get(&path("a")).await.expect(200), object);
+}
+
+#[tokio::test]
+async fn builtin_kinds_follow_their_own_rules() {
+    let server = Server::start();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |name: &str, members: Value| {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        map.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        map
+    };
+    for data in [json!({"a b": "x"}), json!({"..": "x"}), json!({"": "x"})] {
+        let told = server.post(maps, &map("m", json!({"data": data}))).await.refused(422);
+        assert!(told.contains("data["), "{told}");
+    }
+    let twice = json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}});
+    let told = server.post(maps, &map("m", twice)).await.refused(422);
+    assert!(told.contains("duplicate of key present in data"), "{told}");
+    let large = json!({"data": {"a": "x".repeat((1 << 20) + 1)}});
+    let told = server.post(maps, &map("m", large)).await.refused(422);
+    assert!(told.contains("Too long: may not be more than 1048576 bytes"), "{told}");
+    server
+        .post(maps, &map("m", json!({"data": {"a.b_C-1": "x"}, "immutable": true})))
+        .await
+        .expect(201);
+    let told = server.merge(&format!("{maps}/m"), &json!({"data": {"b": "y"}})).await.refused(422);
+    assert!(told.contains("field is immutable when `immutable` is set"), "{told}");
+    server
+        .merge(&format!("{maps}/m"), &json!({"metadata": {"labels": {"a": "b"}}}))
+        .await
+        .expect(200);
+
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "t"});
+    server.post(secrets, &secret).await.expect(201);
+    let told = server.merge(&format!("{secrets}/s"), &json!({"type": "other"})).await.refused(422);
+    assert!(told.contains("type: Invalid value") && told.contains("immutable"), "{told}");
+
+    let events = "/api/v1/namespaces/kube-system/events";
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    let told = server.post(events, &event).await.refused(422);
+    assert!(told.contains("involvedObject.namespace") && told.contains("does not match"), "{told}");
 }

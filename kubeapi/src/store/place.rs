@@ -1,0 +1,74 @@
+//! Where the store's file is, and how a new one takes its place.
+
+use super::disk::{CACHE, DiskError};
+use redb::{Builder, Database};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Writes what a new file is to hold, and syncs it.
+pub(super) type Fill<'a> = &'a dyn Fn(Database) -> Result<(), redb::Error>;
+
+/// A home for the file of one store.
+pub(super) trait Place: Send {
+    /// # Errors
+    /// When there is no file, or none that can be opened.
+    fn open(&self) -> Result<Database, DiskError>;
+
+    /// Puts a new file in the place of the one that is there, if any; all of it or nothing.
+    ///
+    /// # Errors
+    /// When it cannot be written; then the old file is still there.
+    fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
+}
+
+/// A directory that belongs to this process as long as this lives.
+pub(super) struct Directory {
+    path: PathBuf,
+    /// Locked (flock(2)); the file itself cannot carry the lock, because it may be replaced.
+    handle: File,
+}
+
+impl Directory {
+    pub(super) fn claim(path: &Path) -> Result<Self, DiskError> {
+        let handle = File::open(path).map_err(DiskError::Create)?;
+        handle.try_lock().map_err(|error| match error {
+            std::fs::TryLockError::WouldBlock => DiskError::InUse,
+            std::fs::TryLockError::Error(error) => DiskError::Create(error),
+        })?;
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    pub(super) fn file(&self) -> PathBuf {
+        self.path.join("objects.redb")
+    }
+
+    fn write(draft: &Path, fill: Fill<'_>) -> Result<(), DiskError> {
+        // Secrets will be in there.
+        let open =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft);
+        drop(open.map_err(DiskError::Create)?);
+        let database =
+            Builder::new().create(draft).map_err(|error| DiskError::Open(error.into()))?;
+        fill(database).map_err(DiskError::Commit)
+    }
+}
+
+impl Place for Directory {
+    fn open(&self) -> Result<Database, DiskError> {
+        let database = Builder::new().set_cache_size(CACHE).open(self.file());
+        database.map_err(|error| DiskError::Open(error.into()))
+    }
+
+    fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {
+        let draft = self.path.join("objects.redb.new");
+        if let Err(error) = Self::write(&draft, fill) {
+            // On a full disk its space may be what the next try needs. A draft that stays is overwritten then.
+            drop(std::fs::remove_file(&draft));
+            return Err(error);
+        }
+        std::fs::rename(&draft, self.file()).map_err(DiskError::Create)?;
+        // The file's name must survive a power cut as surely as its contents do.
+        self.handle.sync_all().map_err(DiskError::Create)
+    }
+}

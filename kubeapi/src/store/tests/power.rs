@@ -1,0 +1,272 @@
+//! The store on a drive that loses power: what was not synced is gone, whole or in part.
+
+use super::{Disk, DiskError, Fill, Place, Store, disk, put, submit, value};
+use redb::{Builder, Database, StorageBackend};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+
+/// What a drive writes whole or not at all.
+const SECTOR: usize = 512;
+/// Changes that the log holds, so few that trimming it is cut short too.
+const HISTORY: usize = 8;
+const WRITES: u64 = 14;
+
+/// A drive with a volatile cache. Its power fails in the sync that `cut_at` counts to.
+#[derive(Debug, Clone)]
+struct Drive(Arc<Mutex<Platter>>);
+
+#[derive(Debug, Default)]
+struct Platter {
+    /// What survives.
+    stable: Vec<u8>,
+    /// What readers see.
+    cached: Vec<u8>,
+    /// From the one to the other, oldest first.
+    pending: Vec<Change>,
+    syncs: u32,
+    cut_at: Option<u32>,
+    dead: bool,
+}
+
+#[derive(Debug)]
+enum Change {
+    Write { offset: usize, data: Vec<u8> },
+    Length(usize),
+}
+
+/// Which of the unsynced sectors made it.
+#[derive(Debug, Clone, Copy)]
+enum Survivors {
+    None,
+    All,
+    /// Every other one or so, in an order that the seed decides.
+    Some(u64),
+}
+
+impl Drive {
+    fn new(cut_at: Option<u32>) -> Self {
+        Self(Arc::new(Mutex::new(Platter { cut_at, ..Platter::default() })))
+    }
+
+    fn platter(&self) -> MutexGuard<'_, Platter> {
+        self.0.lock().unwrap()
+    }
+
+    fn alive(&self) -> io::Result<MutexGuard<'_, Platter>> {
+        let platter = self.platter();
+        if platter.dead { Err(io::Error::other("the power is off")) } else { Ok(platter) }
+    }
+
+    /// The drive after the power came back.
+    fn revived(&self, survivors: Survivors) -> Self {
+        let mut platter = std::mem::take(&mut *self.platter());
+        let mut seed = match survivors {
+            Survivors::None | Survivors::All => 0,
+            Survivors::Some(seed) => seed,
+        };
+        let mut survives = || match survivors {
+            Survivors::None => false,
+            Survivors::All => true,
+            Survivors::Some(_) => {
+                // A linear congruential generator (Knuth's MMIX): the same cuts in every run.
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                seed >> 63 == 1
+            }
+        };
+        for change in std::mem::take(&mut platter.pending) {
+            match change {
+                Change::Length(length) if survives() => platter.stable.resize(length, 0),
+                Change::Length(_) => {}
+                Change::Write { offset, data } => {
+                    for (index, sector) in data.chunks(SECTOR).enumerate() {
+                        let start = offset + index * SECTOR;
+                        // What lies behind the end of the file is not there.
+                        if let Some(place) = platter.stable.get_mut(start..start + sector.len())
+                            && survives()
+                        {
+                            place.copy_from_slice(sector);
+                        }
+                    }
+                }
+            }
+        }
+        let stable = platter.stable;
+        let drive = Self::new(None);
+        drive.platter().cached.clone_from(&stable);
+        drive.platter().stable = stable;
+        drive
+    }
+}
+
+impl StorageBackend for Drive {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.alive()?.cached.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let platter = self.alive()?;
+        let start = usize::try_from(offset).unwrap();
+        let bytes = platter.cached.get(start..start + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut platter = self.alive()?;
+        let length = usize::try_from(len).unwrap();
+        platter.cached.resize(length, 0);
+        platter.pending.push(Change::Length(length));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut platter = self.alive()?;
+        platter.syncs += 1;
+        if platter.cut_at == Some(platter.syncs) {
+            platter.dead = true;
+            return Err(io::Error::other("the power went off"));
+        }
+        for change in std::mem::take(&mut platter.pending) {
+            match change {
+                Change::Length(length) => platter.stable.resize(length, 0),
+                Change::Write { offset, data } => {
+                    platter.stable[offset..offset + data.len()].copy_from_slice(&data);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut platter = self.alive()?;
+        let offset = usize::try_from(offset).unwrap();
+        platter.cached[offset..offset + data.len()].copy_from_slice(data);
+        platter.pending.push(Change::Write { offset, data: data.to_vec() });
+        Ok(())
+    }
+}
+
+impl Place for Drive {
+    fn open(&self) -> Result<Database, DiskError> {
+        let database = Builder::new().create_with_backend(self.clone());
+        database.map_err(|error| DiskError::Open(error.into()))
+    }
+
+    fn renew(&self, _: Fill<'_>) -> Result<(), DiskError> {
+        Err(DiskError::Create(io::Error::other("there is nothing but this drive")))
+    }
+}
+
+/// A drive with a store on it, and power for so many syncs.
+fn made(cut_at: Option<u32>) -> Drive {
+    let drive = Drive::new(None);
+    let database = Place::open(&drive).unwrap();
+    disk::transact(&database, disk::make_tables).unwrap();
+    drop(database);
+    let mut platter = drive.platter();
+    (platter.syncs, platter.cut_at) = (0, cut_at);
+    drop(platter);
+    drive
+}
+
+fn open(drive: &Drive) -> Result<Store, DiskError> {
+    let disk = Disk::with(Box::new(drive.clone()))?;
+    let state = disk.load(HISTORY)?;
+    Store::start(disk, state)
+}
+
+/// Writes until the power fails. What was acknowledged, and the write that was under way.
+fn write(store: &Store) -> (BTreeMap<String, String>, Option<(String, String)>) {
+    let mut acknowledged = BTreeMap::new();
+    for round in 0..WRITES {
+        let name = format!("m{}", round % 3);
+        // Some of them make the file grow.
+        let length = if round % 7 == 0 { 400_000 } else { 100 };
+        let value = format!("{round}-{}", "x".repeat(length));
+        if put(store, &name, &value).is_err() {
+            return (acknowledged, Some((name, value)));
+        }
+        acknowledged.insert(name, value);
+    }
+    (acknowledged, None)
+}
+
+/// Cuts the power in sync `cut_at`, and looks at what the next start finds.
+fn cut(cut_at: u32, survivors: Survivors) {
+    let at = format!("cut in sync {cut_at}, survivors {survivors:?}");
+    let drive = made(Some(cut_at));
+    let (acknowledged, under_way) = match open(&drive) {
+        Ok(store) => write(&store),
+        Err(_) => (BTreeMap::new(), None),
+    };
+    let drive = drive.revived(survivors);
+    let store = open(&drive).unwrap_or_else(|error| panic!("{at}: {error:?}"));
+    for name in ["m0", "m1", "m2"] {
+        let found = value(&store, name);
+        let came_through = under_way
+            .as_ref()
+            .is_some_and(|(under_way, value)| under_way == name && found.as_ref() == Some(value));
+        assert!(
+            came_through || found.as_ref() == acknowledged.get(name),
+            "{at}: {name} is {:?}",
+            found.map(|value| value.get(..8).unwrap_or_default().to_owned())
+        );
+    }
+    check_log(&store, &at);
+    put(&store, "after", "1").unwrap();
+    store.close();
+    let store = open(&drive).unwrap();
+    assert_eq!(value(&store, "after").as_deref(), Some("1"), "{at}");
+}
+
+/// The log has one event for each revision after its horizon.
+fn check_log(store: &Store, at: &str) {
+    let state = store.shared.read();
+    let horizon = state.log.horizon();
+    let events = state.log.since("configmaps", horizon, usize::MAX).unwrap();
+    let revisions: Vec<u64> = events.iter().map(|event| event.revision).collect();
+    assert_eq!(revisions, (horizon + 1..=state.revision).collect::<Vec<_>>(), "{at}");
+}
+
+#[test]
+fn acknowledged_writes_outlive_the_power() {
+    let whole = made(None);
+    let before = whole.platter().stable.len();
+    let store = open(&whole).unwrap();
+    let (acknowledged, _) = write(&store);
+    assert_eq!(acknowledged.len(), 3);
+    store.close();
+    assert!(whole.platter().stable.len() > before, "growing is part of what is tried");
+    let syncs = whole.platter().syncs;
+    assert!(u64::from(syncs) > WRITES, "{syncs} syncs for {WRITES} durable writes");
+    for cut_at in 1..=syncs {
+        for survivors in [Survivors::None, Survivors::All, Survivors::Some(1), Survivors::Some(2)] {
+            cut(cut_at, survivors);
+        }
+    }
+}
+
+#[test]
+fn writes_that_wait_together_share_one_sync() {
+    let drive = made(None);
+    let store = open(&drive).unwrap();
+    let syncs = || drive.platter().syncs;
+    let before = syncs();
+    put(&store, "a", "1").unwrap();
+    assert_eq!(syncs() - before, 1);
+
+    // The first job keeps the writer busy until all the others are queued.
+    let (release, held) = mpsc::channel::<()>();
+    let (replies, answers) = mpsc::channel();
+    let before = syncs();
+    submit(&store, "a", "2", replies.clone(), move || assert!(held.recv().is_err()));
+    for round in 0..20 {
+        submit(&store, &format!("b{round}"), "1", replies.clone(), || {});
+    }
+    drop((release, replies));
+    assert_eq!(answers.iter().filter(Result::is_ok).count(), 21);
+    assert!(syncs() - before <= 2, "{} syncs", syncs() - before);
+}

@@ -1,0 +1,150 @@
+//! What each built-in kind asks of its objects beyond their schema (kubernetes `pkg/registry/*/strategy.go` and
+//! `pkg/apis/core/validation`).
+
+use crate::names;
+use crate::object::Object;
+use crate::registry::{Definition, builtin, crd};
+use crate::status::{Cause, Status};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// Bytes of all values of a ConfigMap or Secret together (core `MaxSecretSize`).
+const DATA_LIMIT: usize = 1 << 20;
+
+/// Completes what a kind fills in before validation.
+///
+/// # Errors
+/// 422 for a CRD that cannot be served.
+pub(super) fn complete(definition: &Definition, object: &mut Object) -> Result<(), Status> {
+    match &*definition.id {
+        builtin::NAMESPACES => complete_namespace(object),
+        builtin::SECRETS => fold_string_data(object),
+        builtin::CRDS => {
+            let compiled = crd::compile(object).map_err(|causes| {
+                Status::invalid(&definition.group, &definition.kind, object.name(), &causes)
+            })?;
+            crd::complete(object, &compiled);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What is wrong with an object by itself.
+pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
+    match &*definition.id {
+        builtin::CRDS => crd::compile(object).err().unwrap_or_default(),
+        builtin::CONFIG_MAPS => check_data(object, false),
+        builtin::SECRETS => check_data(object, true),
+        builtin::EVENTS => check_event(object),
+        _ => Vec::new(),
+    }
+}
+
+/// What is wrong with the change of an object.
+pub(super) fn check_change(definition: &Definition, object: &Object, old: &Object) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let differs = |field: &str| object.body.get(field) != old.body.get(field);
+    if &*definition.id == builtin::SECRETS && differs("type") {
+        causes.push(Cause::invalid("type", &json!(object.body.get("type")), "field is immutable"));
+    }
+    if &*definition.id == builtin::CRDS {
+        causes.extend(check_crd_change(object, old));
+    }
+    if matches!(&*definition.id, builtin::CONFIG_MAPS | builtin::SECRETS)
+        && old.body.get("immutable") == Some(&Value::Bool(true))
+    {
+        let changed =
+            ["data", "binaryData", "immutable"].into_iter().filter(|field| differs(field));
+        causes
+            .extend(changed.map(|field| {
+                Cause::forbidden(field, "field is immutable when `immutable` is set")
+            }));
+    }
+    causes
+}
+
+/// Objects are stored under what these fields say (apiextensions `requireImmutableNames`).
+fn check_crd_change(object: &Object, old: &Object) -> Vec<Cause> {
+    let value = |object: &Object, path: [&str; 2]| {
+        let spec = object.body.get("spec")?;
+        path.iter().filter(|part| !part.is_empty()).try_fold(spec, |at, part| at.get(part)).cloned()
+    };
+    [["group", ""], ["scope", ""], ["names", "kind"], ["names", "plural"]]
+        .into_iter()
+        .filter(|path| value(object, *path) != value(old, *path))
+        .map(|path| {
+            let field = format!("spec.{}", path.join(".").trim_end_matches('.'));
+            Cause::invalid(field, &json!(value(object, path)), "field is immutable")
+        })
+        .collect()
+}
+
+/// A namespace carries its name as a label, a finalizer of its own and a phase.
+fn complete_namespace(object: &mut Object) {
+    let name = object.name().to_owned();
+    object
+        .meta
+        .labels
+        .get_or_insert_default()
+        .insert("kubernetes.io/metadata.name".to_owned(), name);
+    let phase = if object.is_deleting() { "Terminating" } else { "Active" };
+    if !object.is_deleting() {
+        object.body.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+    }
+    let status = object.body.entry("status").or_insert_with(|| json!({}));
+    if status.is_object() {
+        status["phase"] = json!(phase);
+    }
+}
+
+/// `stringData` is only a way to write `data`.
+fn fold_string_data(object: &mut Object) {
+    let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
+    if plain.is_empty() {
+        return;
+    }
+    let data = object.body.entry("data").or_insert_with(|| json!({}));
+    if let Value::Object(data) = data {
+        for (name, value) in plain {
+            let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
+            data.insert(name, json!(encoded));
+        }
+    }
+}
+
+fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut size = 0;
+    let members = |field: &str| object.body.get(field).and_then(Value::as_object);
+    for field in ["data", "binaryData"] {
+        for (key, value) in members(field).into_iter().flatten() {
+            let at = format!("{field}[{key}]");
+            if let Err(why) = names::data_key(key) {
+                causes.push(Cause::invalid(at.as_str(), &json!(key), why));
+            }
+            if field == "binaryData" && members("data").is_some_and(|data| data.contains_key(key)) {
+                let why = "duplicate of key present in data";
+                causes.push(Cause::invalid(at, &json!(key), why));
+            }
+            let length = value.as_str().map_or(0, str::len);
+            size += if secret || field == "binaryData" { length / 4 * 3 } else { length };
+        }
+    }
+    if size > DATA_LIMIT {
+        causes.push(Cause::too_long("", DATA_LIMIT));
+    }
+    causes
+}
+
+/// An event lies in the namespace of what it is about; that of a cluster-scoped object in `default`.
+fn check_event(object: &Object) -> Vec<Cause> {
+    let about = object.body.get("involvedObject").and_then(|about| about["namespace"].as_str());
+    let about = about.unwrap_or_default();
+    if object.namespace() == about || (about.is_empty() && object.namespace() == "default") {
+        return Vec::new();
+    }
+    let why = "does not match event.namespace";
+    vec![Cause::invalid("involvedObject.namespace", &json!(about), why)]
+}

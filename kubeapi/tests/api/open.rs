@@ -1,0 +1,26 @@
+//! Opening an API in the middle of other work.
+
+use crate::server::config;
+use futures::FutureExt;
+use kubeapi::Api;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Long enough for any machine to open a store.
+const HANGS: Duration = Duration::from_secs(120);
+
+#[test]
+fn a_task_that_has_used_up_its_turn_can_open_an_api() {
+    let (done, opened) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            // As a task that has received a lot without ever having to wait.
+            while tokio::task::coop::consume_budget().now_or_never().is_some() {}
+            let directory = tempfile::tempdir().unwrap();
+            Api::open(config(&directory, 10)).unwrap();
+        });
+        done.send(())
+    });
+    opened.recv_timeout(HANGS).expect("the API opens");
+}
