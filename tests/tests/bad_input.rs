@@ -83,9 +83,14 @@ fn error_of(fixture: &Fixture, kind: &str, name: &str, namespace: &str) -> anyho
     })
 }
 
+/// What is mounted beneath a node's mount root, and what lies there. Mounts elsewhere are the box's, and come and go.
 fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
     let root = fixture.run.cluster.mount_root();
-    fixture.run.cluster.run_on(node, 0, &format!("cat /proc/self/mountinfo; find {root}"))
+    fixture.run.cluster.run_on(
+        node,
+        0,
+        &format!("grep -F {root} /proc/self/mountinfo; find {root}"),
+    )
 }
 
 #[test]
