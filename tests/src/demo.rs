@@ -6,6 +6,7 @@ pub mod story;
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context, ensure};
+use nix::unistd::geteuid;
 use tokio::{
     sync::oneshot::{self, error::TryRecvError},
     time::sleep,
@@ -25,12 +26,16 @@ use screen::Screen;
 /// # Errors
 /// When a chapter fails; the programs' logs are kept and named.
 pub fn run(directory: &Path) -> anyhow::Result<()> {
+    ensure!(
+        geteuid().is_root(),
+        "root is needed: loop devices and block device mounts are the kernel's privilege (CAP_SYS_ADMIN); use sudo"
+    );
     let mut screen = Screen::new();
     clear(directory).context("clear away what an earlier run left")?;
     let chassis = Chassis::new(3);
     screen.chapter("start a coordinator, a rabbit and three computes");
     let cluster = Cluster::start(directory, chassis)?;
-    screen.told(&format!("logs are in {}", cluster.logs().display()));
+    screen.told(&format!("logs are in {} until all is done", cluster.logs().display()));
     let job = Job::new(1, "xfs", &cluster.mount_root());
     let mut run = Run { cluster, job, narrator: screen, patient: false };
     story::tell(&mut run)?;
@@ -47,6 +52,16 @@ fn nothing_left(directory: &Path) -> anyhow::Result<()> {
     clear(directory)?;
     ensure!(!directory.exists(), "left behind: {}", directory.display());
     Ok(())
+}
+
+/// How to call it, on stderr.
+#[must_use]
+pub fn usage(default: &Path) -> ExitCode {
+    screen::complain(&format!(
+        "usage: demo [DIRECTORY]\n  runs the main job beneath DIRECTORY, which is made and removed [default: {}]",
+        default.display()
+    ));
+    ExitCode::from(2)
 }
 
 /// What is said at the end, and the exit code.

@@ -12,7 +12,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::program::{command, until};
+use crate::program::{command, until_even_if_interrupted};
 
 const PROGRAMS: [&str; 4] = ["coordinator", "rabbit-agent", "clientmount-agent", "warren"];
 
@@ -35,7 +35,7 @@ pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
 /// # Errors
 /// When something of it stays.
 pub fn clear(directory: &Path) -> anyhow::Result<()> {
-    until("our programs to end", Duration::from_secs(10), || {
+    until_even_if_interrupted("our programs to end", Duration::from_secs(10), || {
         // A supervisor may start its program once more before its own turn comes.
         let running = programs(directory)?;
         for (pid, _) in &running {
@@ -66,7 +66,7 @@ pub fn release_drives(directory: &Path) -> anyhow::Result<()> {
         run("losetup", &device)?;
     }
     // The kernel detaches when the last user closes: a mount that is just going may hold it for a moment.
-    until("loop devices to be detached", Duration::from_secs(10), || {
+    until_even_if_interrupted("loop devices to be detached", Duration::from_secs(10), || {
         ensure!(loop_devices(directory)?.is_empty(), "some are in use");
         Ok(())
     })

@@ -269,7 +269,7 @@ pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Looks until `found` gives something.
+/// Looks until `found` gives something, or a person interrupts.
 ///
 /// # Errors
 /// When `deadline` passes; the last answer of `found` is in the message.
@@ -278,9 +278,24 @@ pub fn until<T>(
     deadline: Duration,
     mut found: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
+    // An interrupt is an answer: it ends the wait at once.
+    until_even_if_interrupted(what, deadline, || match go_on() {
+        Ok(()) => found().map(Ok),
+        Err(interrupted) => Ok(Err(interrupted)),
+    })?
+}
+
+/// Looks until `found` gives something: for clearing away, which an interrupt is answered with.
+///
+/// # Errors
+/// As for [`until`].
+pub fn until_even_if_interrupted<T>(
+    what: &str,
+    deadline: Duration,
+    mut found: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let end = Instant::now() + deadline;
     loop {
-        go_on()?;
         match found() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() > end => {

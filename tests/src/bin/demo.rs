@@ -1,6 +1,10 @@
 //! `make demo`: the main job on one box.
 
-use std::{path::Path, process::ExitCode, thread};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+};
 
 use tests::demo;
 use tokio::{
@@ -13,16 +17,23 @@ const DIRECTORY: &str = "/var/tmp/warren-demo";
 /// The story runs on a thread of its own, so that Ctrl-C is answered at any moment of it.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let (done, mut story) = oneshot::channel();
+    let arguments: Vec<_> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let directory = match &*arguments {
+        [] => PathBuf::from(DIRECTORY),
+        [directory] if directory.is_absolute() => directory.clone(),
+        _ => return demo::usage(Path::new(DIRECTORY)),
+    };
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return ExitCode::FAILURE;
     };
-    thread::spawn(move || done.send(demo::run(Path::new(DIRECTORY))));
+    let (done, mut story) = oneshot::channel();
+    let place = directory.clone();
+    thread::spawn(move || done.send(demo::run(&place)));
     tokio::select! {
-        outcome = &mut story => demo::farewell(outcome.ok(), Path::new(DIRECTORY)),
-        _ = interrupt.recv() => demo::interrupted(story, Path::new(DIRECTORY)).await,
-        _ = terminate.recv() => demo::interrupted(story, Path::new(DIRECTORY)).await,
+        outcome = &mut story => demo::farewell(outcome.ok(), &directory),
+        _ = interrupt.recv() => demo::interrupted(story, &directory).await,
+        _ = terminate.recv() => demo::interrupted(story, &directory).await,
     }
 }

@@ -1,0 +1,43 @@
+//! The demo is interrupted at moments all over its story, and leaves nothing.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use anyhow::{Context, ensure};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tests::{
+    gate,
+    leftovers::leftovers,
+    program::{binary, command, pause},
+};
+
+/// Milliseconds after its start: from before its first file to after its last mount.
+const MOMENTS: [u64; 10] = [1, 20, 60, 120, 200, 300, 450, 600, 750, 900];
+
+#[test]
+fn an_interrupt_at_any_moment_leaves_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    for (place, moment) in MOMENTS.into_iter().enumerate() {
+        let signal = if place % 2 == 0 { Signal::SIGINT } else { Signal::SIGTERM };
+        interrupted_after(moment, signal).with_context(|| format!("{signal} after {moment} ms"))?;
+    }
+    Ok(())
+}
+
+fn interrupted_after(moment: u64, signal: Signal) -> anyhow::Result<()> {
+    let directory = PathBuf::from(format!("/var/tmp/warren-interrupted-{}", std::process::id()));
+    let mut argv = command(binary("demo")?);
+    let mut demo = argv.arg(&directory).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    pause(Duration::from_millis(moment));
+    kill(Pid::from_raw(i32::try_from(demo.id())?), signal).context("interrupt it")?;
+    let _ = demo.wait()?;
+    let said = std::io::read_to_string(demo.stderr.take().context("its stderr")?)?;
+    let left = leftovers(&directory)?;
+    ensure!(left.is_empty(), "left behind: {left:?}; it said: {said}");
+    ensure!(!directory.exists(), "{} is left; it said: {said}", directory.display());
+    Ok(())
+}
