@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api::{NnfNodeBlockStorage, names::finalizer};
 use clientmount_agent::error::Failure;
 use storage::{
-    ConvergeError, Desired,
-    desired::{AllocationId, ObjectUid},
+    ConvergeError, Converged, Desired,
+    desired::{Allocation, AllocationId, ObjectUid},
     observed::NamespaceOwner,
 };
 
@@ -19,7 +19,7 @@ use crate::{
     failure::{combined, no_room},
     pass::{Context, Pass},
     world::Key,
-    write::{WriteError, has_finalizer},
+    write::{WriteError, describe, has_finalizer},
 };
 
 /// Allocates and grants access, or on deletion gives everything back.
@@ -55,17 +55,64 @@ async fn allocate(
         }
     };
     let outcomes = context.converge(wanted.iter().cloned().map(Desired::Allocated).collect()).await;
+    tell(context, object, &wanted, &outcomes, pass).await
+}
+
+/// Attaches what an object that is going away still has, and looks up its paths; what it has lost is not made again,
+/// for it would be empty and soon be given back.
+async fn keep(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    chassis: &Chassis,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let wanted = match desired(object, chassis) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
+        }
+    };
+    let owners = match owners(context).await {
+        Ok(owners) => owners,
+        Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
+    };
+    let exists = |it: &Allocation| owners.contains(&NamespaceOwner::Ours(it.id));
+    let units = wanted.iter().filter(|it| exists(it)).cloned().map(Desired::Allocated).collect();
+    let mut kept = context.converge(units).await.into_iter();
+    let outcomes: Vec<Outcome> = wanted
+        .iter()
+        .map(|it| if exists(it) { kept.next() } else { None })
+        .map(|outcome| outcome.unwrap_or_else(|| Ok(Converged::default())))
+        .collect();
+    for lost in wanted.iter().filter(|it| !exists(it)) {
+        log::warn!(
+            "{}: allocation {} has no namespaces, and gets none because the object is being deleted",
+            describe(object),
+            lost.id.index
+        );
+    }
+    tell(context, object, &wanted, &outcomes, pass).await
+}
+
+/// Reports what became of the allocations, after giving back what came of them in vain.
+async fn tell(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+    wanted: &[Allocation],
+    outcomes: &[Outcome],
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     if outcomes.iter().flatten().any(|converged| !converged.steps.is_empty()) {
         pass.wakes.push(Key::Node);
     }
-    let back = report::to_roll_back(object, &wanted, &outcomes);
+    let back = report::to_roll_back(object, wanted, outcomes);
     roll_back(context, object, &back, pass).await;
-    let failure = failure(&outcomes);
+    let failure = failure(outcomes);
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
     let error = failure.map(|it| context.resource_error(&it, ""));
-    let status = report::status(object, &wanted, &outcomes, &back, &context.started, error);
+    let status = report::status(object, wanted, outcomes, &back, &context.started, error);
     pass.report(context, object, status).await
 }
 
@@ -118,10 +165,11 @@ async fn leave(
     }
     if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         let status = object.status.as_ref();
-        let to_refresh = status
-            .is_some_and(|status| status.ready && !report::is_current(status, &context.started));
+        let to_refresh = status.is_some_and(|status| {
+            report::has_devices(status) && !report::is_of(status, &context.started)
+        });
         return match (in_use, to_refresh) {
-            (true, true) => allocate(context, object, chassis, pass).await,
+            (true, true) => keep(context, object, chassis, pass).await,
             (true, false) => Ok(()),
             // Its NnfNodeStorage was removed by force; the finalizer is this agent's, and nobody else takes it off.
             (false, _) => {
@@ -156,13 +204,18 @@ async fn release(context: &Context, object: &NnfNodeBlockStorage) -> Result<(), 
 }
 
 async fn owned(context: &Context, owner: ObjectUid) -> Result<BTreeSet<AllocationId>, Failure> {
-    let [inventory] = &context.converge(vec![Desired::Inventory]).await[..] else {
-        return Ok(BTreeSet::new());
-    };
-    let inventory = inventory.as_ref().map_err(Failure::of_convergence)?;
-    let owners = inventory.observed.namespaces.iter().filter_map(|it| match &it.owner {
+    let owners = owners(context).await?;
+    let ids = owners.iter().filter_map(|it| match it {
         NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) if id.owner == owner => Some(*id),
         NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Foreign(_) => None,
     });
-    Ok(owners.collect())
+    Ok(ids.collect())
+}
+
+/// Whose each namespace on the drives is.
+async fn owners(context: &Context) -> Result<Vec<NamespaceOwner>, Failure> {
+    let results = context.converge(vec![Desired::Inventory]).await;
+    let inventory = results.into_iter().next().expect("each unit that is converged has a result");
+    let inventory = inventory.map_err(|error| Failure::of_convergence(&error))?;
+    Ok(inventory.observed.namespaces.into_iter().map(|it| it.owner).collect())
 }

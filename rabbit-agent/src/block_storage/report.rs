@@ -136,11 +136,20 @@ fn device(namespace: &Namespace) -> NnfNodeBlockStorageDeviceStatus {
 /// Whether the paths in this status hold for the agent that started at `started`: Kubernetes keeps whole seconds.
 #[must_use]
 pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
-    status.ready
-        && status
-            .pod_start_time
-            .as_ref()
-            .is_some_and(|at| at.0.as_second() == started.0.as_second())
+    status.ready && is_of(status, started)
+}
+
+/// Whether everything in this status was seen by the agent that started at `started`, ready or not.
+#[must_use]
+pub fn is_of(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
+    let at = status.pod_start_time.as_ref();
+    at.is_some_and(|at| at.0.as_second() == started.0.as_second())
+}
+
+/// Whether any allocation was last known to have namespaces.
+#[must_use]
+pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
+    status.allocations.iter().any(|it| !it.devices.is_empty())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
 };
 use clientmount_agent::error::{Failure, Retry};
+use kube::ResourceExt;
 use storage::{ConvergeError, Converged, Desired, desired::FileSystem};
 
 use super::{
@@ -60,15 +61,12 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
 }
 
 fn no_block(object: &NnfNodeStorage) -> Failure {
-    let debug = format!(
-        "NnfNodeBlockStorage {} does not exist: create it in the same namespace",
+    let text = format!(
+        "could not find storage allocation: NnfNodeBlockStorage {}/{} does not exist",
+        object.namespace().unwrap_or_default(),
         block_name(object)
     );
-    Failure {
-        user: "could not find storage allocation".to_owned(),
-        severity: api::Severity::Major,
-        ..Failure::waiting(debug)
-    }
+    Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
 /// The object's file systems; with `to_make`, on devices that are there.

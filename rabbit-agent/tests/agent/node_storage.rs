@@ -91,8 +91,12 @@ async fn without_block_storage_or_profile_it_says_so_and_goes_on_when_they_come(
     bench.start();
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     let storage: NnfNodeStorage = bench.until(NAME, "failed", storage_failed).await;
-    let user = storage.status.unwrap().error.unwrap().user_message.unwrap();
-    assert!(user.contains("could not find storage allocation"), "{user}");
+    let error = storage.status.unwrap().error.unwrap();
+    let text = format!(
+        "could not find storage allocation: NnfNodeBlockStorage {RABBIT}/{NAME} does not exist"
+    );
+    assert_eq!(error.user_message.unwrap(), format!("{RABBIT}: {text}"));
+    assert_eq!(error.debug_message, text);
 
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let of_profile = |it: &NnfNodeStorage| {

@@ -1,7 +1,11 @@
 use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use storage::{Step, fake::Fault};
+use storage::{
+    Host, Step,
+    desired::{AllocationId, NamespaceId},
+    fake::Fault,
+};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
@@ -61,6 +65,79 @@ async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
             .any(|step| matches!(step, Step::MakeFileSystem { .. } | Step::CreateNamespace { .. })),
         "{since:#?}"
     );
+}
+
+/// Takes the namespaces of these allocations away while nobody looks, as a pool that was lost would.
+fn lose(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
+    let status = block.status.as_ref().unwrap();
+    for index in allocations {
+        let device = &status.allocations[*index as usize].devices[0];
+        let id = NamespaceId::parse(&device.nqn, &device.namespace_id).unwrap();
+        let owner = block.metadata.uid.as_deref().unwrap().parse().unwrap();
+        bench.host.apply(&Step::Detach { id: id.clone(), node: RABBIT.parse().unwrap() }).unwrap();
+        let allocation = AllocationId { owner, index: *index };
+        bench.host.apply(&Step::DeleteNamespace { id, allocation }).unwrap();
+    }
+}
+
+/// A block storage of two that is asked to go while its file systems hold it, lost `allocations`, and a new agent.
+async fn lost_while_held(allocations: &[u32]) -> (Bench, usize) {
+    let mut bench = Bench::new().await;
+    let (block, _) = bench.file_systems(2).await;
+    bench.stop().await;
+    bench.host.reboot();
+    lose(&bench, &block, allocations);
+    let old = Patch::Merge(json!({"status": {"podStartTime": OLD}}));
+    let blocks = bench.of::<NnfNodeBlockStorage>(RABBIT);
+    blocks.patch_status(NAME, &PatchParams::default(), &old).await.unwrap();
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+    let before = bench.host.applied().len();
+    bench.start();
+    (bench, before)
+}
+
+/// Before any agent of these tests started.
+const OLD: &str = "2020-01-01T00:00:00Z";
+
+fn looked_up(object: &NnfNodeBlockStorage) -> bool {
+    let started = object.status.as_ref().and_then(|status| status.pod_start_time.as_ref());
+    started.is_some_and(|at| at.0.to_string() != OLD)
+}
+
+fn created(bench: &Bench, before: usize) -> usize {
+    let applied = bench.host.applied().into_iter().skip(before);
+    applied.filter(|step| matches!(step, Step::CreateNamespace { .. })).count()
+}
+
+#[tokio::test]
+async fn what_is_going_away_and_lost_its_namespaces_gets_no_new_ones() {
+    let (bench, before) = lost_while_held(&[0, 1]).await;
+    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", looked_up).await;
+    let status = block.status.unwrap();
+    assert!(!status.ready && status.allocations.iter().all(|it| it.devices.is_empty()));
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    assert_eq!(created(&bench, before), 0);
+}
+
+#[tokio::test]
+async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
+    let (bench, before) = lost_while_held(&[0]).await;
+    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", looked_up).await;
+    let status = block.status.unwrap();
+    assert!(!status.ready && status.allocations[0].devices.is_empty());
+    assert_eq!(status.allocations[1].accesses[RABBIT].device_paths.len(), 1);
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    let torn_down = bench
+        .host
+        .applied()
+        .into_iter()
+        .skip(before)
+        .filter(|step| matches!(step, Step::RunHook { id, .. } if id.phase == "preTeardown"));
+    assert_eq!((torn_down.count(), created(&bench, before)), (1, 0));
 }
 
 /// A stopped agent's mount, whose object is gone.
