@@ -165,6 +165,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_object_that_is_not_in_the_api_yet_is_planned() {
+        let served = Served::start();
+        let mut object = served.chassis.object(0);
+        object.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+        object.metadata.resource_version = None;
+        let client_mount = serde_json::to_vec(&object).unwrap();
+        let request = PlanRequest { client_mount, ..served.request() };
+        let plan = served.client().await.plan(request).await.unwrap().into_inner();
+        assert_eq!(
+            (plan.steps[0].as_str(), plan.rejection.as_str()),
+            ("create mount point /mnt/nnf/job-0", "")
+        );
+    }
+
+    #[tokio::test]
     async fn what_is_no_object_is_an_invalid_argument() {
         let served = Served::start();
         let mut client = served.client().await;

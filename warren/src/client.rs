@@ -151,17 +151,14 @@ pub(crate) async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Chann
     endpoint
         .connect_with_connector(connector)
         .await
-        .map_err(|error| Failure::new(Exit::Unreachable, "open a gRPC channel").because(&error))
+        .map_err(|error| Failure::unreachable("open a gRPC channel", &error, remedy))
 }
 
 /// Finds out early and in plain words whether anybody listens.
 async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
-    match UnixStream::connect(path).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure::new(Exit::Unreachable, format!("connect {}", path.display()))
-            .because(&error)
-            .remedy(remedy)),
-    }
+    UnixStream::connect(path).await.map(drop).map_err(|error| {
+        Failure::unreachable(format!("connect {}", path.display()), &error, remedy)
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -7,6 +7,11 @@ use kube::Error as KubeError;
 
 use crate::exit::Exit;
 
+/// The remedy when a unix socket is not ours to open.
+const LOCKED: &str =
+    "the socket is for root and the daemon's own user: run it with sudo, or as that user";
+const CLOSED: &str = "the other side closed the connection: a unix socket lets in only root and the daemon's own user (run it with sudo); else its log tells why";
+
 /// A failed verb: one line of what, lines of why, one line of what to do.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -32,12 +37,26 @@ impl Failure {
     /// Why, by the chain of an error.
     #[must_use]
     pub(crate) fn because(mut self, error: &(dyn Error + 'static)) -> Self {
-        let mut next = Some(error);
-        while let Some(error) = next {
+        for error in chain(error) {
             self.add_cause(error.to_string());
-            next = error.source();
         }
         self
+    }
+
+    /// Nobody to talk to, or nobody who talks to us; `absent` is the remedy when the other side is not there.
+    pub(crate) fn unreachable(
+        what: impl Into<String>,
+        error: &(dyn Error + 'static),
+        absent: &str,
+    ) -> Self {
+        let remedy = if is_locked(error) {
+            LOCKED
+        } else if is_closed(error) {
+            CLOSED
+        } else {
+            absent
+        };
+        Self::new(Exit::Unreachable, what).because(error).remedy(remedy)
     }
 
     /// The API's answer to an attempt to do `what`.
@@ -48,7 +67,9 @@ impl Failure {
                 .remedy("the API's answer is not what this version of warren understands");
         }
         let KubeError::Api(status) = error else {
-            return Self::new(Exit::Unreachable, what).because(error).remedy(
+            return Self::unreachable(
+                what,
+                error,
                 "is the API up? Start it with `systemctl start warren-coordinator`, or name another with --server or --kubeconfig",
             );
         };
@@ -80,9 +101,7 @@ impl Failure {
     pub(crate) fn grpc(what: impl Into<String>, status: &tonic::Status) -> Self {
         let cut = status.source().is_some_and(|source| source.is::<tonic::transport::Error>());
         if cut || status.code() == tonic::Code::Unavailable {
-            return Self::new(Exit::Unreachable, what)
-                .because(status)
-                .remedy("the connection was cut: is the other side still running, and are you root or its user?");
+            return Self::unreachable(what, status, CLOSED);
         }
         let exit = match status.code() {
             tonic::Code::InvalidArgument => Exit::Usage,
@@ -119,6 +138,28 @@ impl Failure {
     }
 }
 
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+fn is_locked(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = chain(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Whether somebody took the connection and then closed it.
+fn is_closed(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    let by_http = |cause: &hyper::Error| {
+        cause.is_incomplete_message() || cause.is_closed() || cause.is_canceled()
+    };
+    let by_kernel =
+        |cause: &io::Error| matches!(cause.kind(), BrokenPipe | ConnectionReset | UnexpectedEof);
+    chain(error).any(|cause| {
+        cause.downcast_ref().is_some_and(by_http) || cause.downcast_ref().is_some_and(by_kernel)
+    })
+}
+
 impl From<io::Error> for Failure {
     /// Output that nobody reads (`| head`) is no failure.
     fn from(error: io::Error) -> Self {
@@ -147,6 +188,20 @@ mod tests {
             (404, Exit::Failed),
         ] {
             assert_eq!(Failure::api("x", &answer(code, "")).exit, exit, "{code}");
+        }
+    }
+
+    #[test]
+    fn the_remedy_is_for_what_went_wrong() {
+        for (kind, remedy) in [
+            (io::ErrorKind::PermissionDenied, "sudo"),
+            (io::ErrorKind::ConnectionReset, "closed the connection"),
+            (io::ErrorKind::NotFound, "systemctl start"),
+            (io::ErrorKind::ConnectionRefused, "systemctl start"),
+        ] {
+            let error = KubeError::Service(io::Error::from(kind).into());
+            let text = Failure::api("list nodes", &error).text();
+            assert!(text.contains(remedy), "{kind}: {text}");
         }
     }
 

@@ -122,12 +122,23 @@ fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     rows
 }
 
+/// The status tells the state that is on its way, too; people take it for one that is reached.
+fn state(mount: &Mount) -> &str {
+    if mount.ready {
+        &mount.state
+    } else if mount.error.is_empty() {
+        "pending"
+    } else {
+        "failed"
+    }
+}
+
 fn row(mount: &Mount) -> Vec<String> {
     let desired = if mount.deleting { "deleted".to_owned() } else { mount.desired.clone() };
     vec![
         mount.node.clone(),
         desired,
-        mount.state.clone(),
+        state(mount).to_owned(),
         if mount.ready { "yes" } else { "no" }.to_owned(),
         mount.kind.clone(),
         mount.path.clone(),
@@ -161,9 +172,11 @@ mod tests {
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[0].workflow, "w");
         assert_eq!(mounts[0].error, "", "it is mounted");
+        assert_eq!(row(&mounts[0])[1..4], ["mounted", "mounted", "yes"]);
+        assert_eq!(mounts[1].state, "mounted", "programs read the status as it is");
         assert_eq!(
             row(&mounts[1]),
-            ["compute-1", "mounted", "mounted", "no", "none", "/mnt/nnf/y", "a", "Major: u"]
+            ["compute-1", "mounted", "failed", "no", "none", "/mnt/nnf/y", "a", "Major: u"]
         );
     }
 
@@ -188,13 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn an_object_nobody_took_up_has_no_state() {
-        let object: ClientMount = serde_json::from_value(json!({
+    fn an_object_nobody_took_up_is_pending() {
+        let mut object: ClientMount = serde_json::from_value(json!({
             "metadata": {"name": "a", "namespace": "n"},
             "spec": {"node": "n", "desiredState": "unmounted", "mounts": [{"mountPath": "/m", "setPermissions": false,
                 "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}}]}
         }))
         .unwrap();
-        assert_eq!(row(&of(&object)[0])[1..4], ["unmounted", "", "no"]);
+        assert_eq!(row(&of(&object)[0])[1..4], ["unmounted", "pending", "no"]);
+        let status = json!({"allReady": false, "mounts": [{"state": "unmounted", "ready": false}]});
+        object.status = serde_json::from_value(status).unwrap();
+        assert_eq!(row(&of(&object)[0])[1..4], ["unmounted", "pending", "no"]);
     }
 }

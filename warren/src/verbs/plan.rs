@@ -1,5 +1,7 @@
 //! Asks this node's agent what it would do. The agent looks at the node and plans; nothing is changed.
 
+use std::time::Duration;
+
 use api::names::ProfileRef;
 use api::{ClientMount, NnfStorageProfile, RabbitLabels};
 use kube::api::{Api, DynamicObject};
@@ -7,6 +9,7 @@ use kube::{Resource, ResourceExt};
 use proto::v1::PlanRequest;
 use proto::v1::node_client::NodeClient;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::args::Plan;
 use crate::client::{ServerArgs, channel_over_unix};
@@ -16,6 +19,11 @@ use crate::manifest::{self, Document};
 use crate::output::Output;
 
 const REMEDY: &str = "is the agent of this node running? Start it with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
+
+/// The uid of an object that is not known to exist. It only keys what a node keeps for an object: mounts, trees, hooks.
+const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+/// A plan needs no API if the files hold its profile, so it does not wait long for one.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Result<Exit, Failure> {
     let documents = manifest::read(&args.files.files)
@@ -27,12 +35,14 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
             .remedy("only ClientMounts can be planned"));
     }
     let mut agent = NodeClient::new(channel_over_unix(&args.agent, REMEDY).await?);
+    let mut live = Live { server, output, away: false };
     let mut results = Vec::new();
     let mut exit = Exit::Done;
     for mount in mounts {
         let profile = profile(server, &documents, mount).await?;
         let mut object = mount.object.clone();
         object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
+        live.identify(&mut object).await;
         let request = PlanRequest { client_mount: bytes(&object), profile };
         let answer = agent.plan(request).await.map_err(|status| {
             Failure::grpc(format!("{}: ask the agent for a plan", mount.place), &status)
@@ -51,6 +61,49 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         output.json(&results)?;
     }
     Ok(exit)
+}
+
+/// The objects in the API, as long as it answers.
+struct Live<'a> {
+    server: &'a ServerArgs,
+    output: Output,
+    away: bool,
+}
+
+impl Live<'_> {
+    /// Gives an object without a uid the one it has in the API, else [`NO_UID`].
+    async fn identify(&mut self, object: &mut DynamicObject) {
+        if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
+            return;
+        }
+        let found = if self.away { None } else { self.find(object).await };
+        object.metadata.uid = Some(found.unwrap_or_else(|| NO_UID.to_owned()));
+    }
+
+    async fn find(&mut self, object: &DynamicObject) -> Option<String> {
+        let why = match timeout(PATIENCE, uid(self.server, object)).await {
+            Ok(Ok(uid)) => return uid,
+            Ok(Err(failure)) => failure.text(),
+            Err(_) => format!("the API gave no answer within {} s", PATIENCE.as_secs()),
+        };
+        self.away = true;
+        let why = why.lines().next().unwrap_or_default();
+        self.output.note(&format!("planned as if the objects did not exist yet: {why}"));
+        None
+    }
+}
+
+/// The uid of the object of that name; none if there is no such object.
+async fn uid(server: &ServerArgs, object: &DynamicObject) -> Result<Option<String>, Failure> {
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let resource = kube::api::ApiResource::erase::<ClientMount>(&());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(server.client().await?, &namespace, &resource);
+    let found = api
+        .get_metadata_opt(&name)
+        .await
+        .map_err(|error| Failure::api(format!("get the ClientMount {namespace}/{name}"), &error))?;
+    Ok(found.and_then(|found| found.metadata.uid))
 }
 
 fn show(output: Output, name: &str, steps: &[String], rejection: &str) -> Result<(), Failure> {

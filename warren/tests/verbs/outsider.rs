@@ -18,8 +18,8 @@ fn another_user_gets_nowhere_even_if_the_socket_lets_him() {
     set_permissions(here.path(""), Permissions::from_mode(0o755)).unwrap();
     let warren = here.path("warren");
     std::fs::copy(env!("CARGO_BIN_EXE_warren"), &warren).unwrap();
-    let as_nobody = |socket: &str, verb: &[&str]| {
-        set_permissions(here.path(socket), Permissions::from_mode(0o666)).unwrap();
+    let as_nobody = |socket: &str, mode: u32, verb: &[&str]| {
+        set_permissions(here.path(socket), Permissions::from_mode(mode)).unwrap();
         let address = format!("unix://{}", here.path(socket).display());
         let mut command = Command::new("setpriv");
         command
@@ -29,8 +29,16 @@ fn another_user_gets_nowhere_even_if_the_socket_lets_him() {
         command.env("WARREN_API", &address).env("WARREN_COORDINATOR", &address);
         command
     };
-    as_nobody("api.sock", &["get", "clientmounts", "-A"]).assert().code(7);
-    as_nobody("coordinator.sock", &["nodes"]).assert().code(7);
+    for (socket, verb) in
+        [("api.sock", &["get", "clientmounts", "-A"][..]), ("coordinator.sock", &["nodes"])]
+    {
+        // Closed by the server, and not even opened by the kernel.
+        for mode in [0o666, 0o600] {
+            let assert = as_nobody(socket, mode, verb).assert().code(7);
+            let told = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+            assert!(told.contains("sudo") && !told.contains("systemctl"), "{mode:o}: {told}");
+        }
+    }
     // The same for root, who is let in.
     here.warren(&["nodes"]).assert().success();
 }

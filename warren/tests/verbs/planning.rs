@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
 
-use crate::box_of_one::{BoxOfOne, mount};
+use crate::box_of_one::{BoxOfOne, configuration, mount};
 
 /// An agent that tells which objects it was asked about.
 struct Agent;
@@ -27,8 +27,8 @@ impl Node for Agent {
             return Ok(Response::new(PlanResponse { steps: Vec::new(), rejection }));
         }
         let profile: Value = serde_json::from_slice(&request.profile).unwrap();
-        let step =
-            format!("mount {} by {}", mount["metadata"]["name"], profile["metadata"]["name"]);
+        let (name, uid) = (&mount["metadata"]["name"], &mount["metadata"]["uid"]);
+        let step = format!("mount {name} {uid} by {}", profile["metadata"]["name"]);
         Ok(Response::new(PlanResponse { steps: vec![step], rejection: String::new() }))
     }
 
@@ -76,6 +76,50 @@ fn profile() -> Value {
     })
 }
 
+/// What the agent is told for an object that is not in the API.
+const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+fn steps(uid: &str) -> String {
+    format!("clientmount/job:\n  1. mount \"job\" \"{uid}\" by \"pinned\"\n")
+}
+
+#[test]
+fn an_object_without_a_uid_is_planned_as_the_live_one() {
+    let here = BoxOfOne::start();
+    let file = here.file("both.yaml", &[profile(), pinned_mount()]);
+    let node = here.file("node.yaml", &[configuration()]);
+    let mut other = pinned_mount();
+    other["metadata"]["uid"] = "0fabbc24-a452-45f6-9e12-033275fc6fa5".into();
+    let with_uid = here.file("uid.yaml", &[profile(), other]);
+    let socket = here.path("agent.sock");
+    with_agent(socket.clone(), || {
+        let agent = socket.display().to_string();
+        let plan = |file: &str| here.warren(&["plan", "-f", file, "--agent", &agent]);
+        plan(&file).assert().success().stdout(steps(NO_UID)).stderr("");
+        here.warren(&["apply", "-f", &node, "-f", &file]).assert().success();
+        let live = here.json(&["get", "clientmount", "job", "-n", "compute-1", "--json"]);
+        let uid = live["metadata"]["uid"].as_str().unwrap();
+        assert_ne!(uid, NO_UID);
+        plan(&file).assert().success().stdout(steps(uid));
+        plan(&with_uid).assert().success().stdout(steps("0fabbc24-a452-45f6-9e12-033275fc6fa5"));
+    });
+}
+
+#[test]
+fn a_plan_whose_files_hold_the_profile_needs_no_api() {
+    let here = BoxOfOne::start();
+    let file = here.file("both.yaml", &[profile(), pinned_mount(), pinned_mount()]);
+    let socket = here.path("agent.sock");
+    with_agent(socket.clone(), || {
+        let agent = socket.display().to_string();
+        let mut plan = here.warren(&["plan", "-f", &file, "--agent", &agent]);
+        plan.env("WARREN_API", format!("unix://{}", here.path("nobody.sock").display()));
+        let assert = plan.assert().success().stdout(steps(NO_UID).repeat(2));
+        let told = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        assert_eq!(told.matches("nobody.sock").count(), 1, "{told}");
+    });
+}
+
 #[test]
 fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
     let here = BoxOfOne::start();
@@ -89,8 +133,8 @@ fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
         let refused = plan(&alone).assert().code(2);
         let text = String::from_utf8(refused.get_output().stdout.clone()).unwrap();
         assert_eq!(text, "clientmount/job: refused: no profile: pin one\n");
-        let steps = "clientmount/job:\n  1. mount \"job\" by \"pinned\"\n";
-        plan(&both).assert().success().stdout(steps);
+        let steps = steps(NO_UID);
+        plan(&both).assert().success().stdout(steps.clone());
         here.warren(&["apply", "-f", &profile]).assert().success();
         plan(&alone).assert().success().stdout(steps);
     });
