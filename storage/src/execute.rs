@@ -12,13 +12,20 @@ mod tests;
 
 /// A step that failed; those before it stand.
 #[derive(Debug, Error)]
-#[error("{step}")]
+#[error("{}", told(.step, .source))]
 pub struct ExecuteError {
     /// The step.
     pub step: Box<Step>,
     /// Why it failed.
     #[source]
     pub source: StepError,
+}
+
+fn told(step: &Step, source: &StepError) -> String {
+    match source {
+        StepError::Command(_) => step.briefly(),
+        _ => step.to_string(),
+    }
 }
 
 /// Applies `steps` in order and adds those that were applied to `done`.

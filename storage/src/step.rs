@@ -173,6 +173,22 @@ impl Step {
         }
     }
 
+    /// Its text without the site's command line: the error of a command names its line itself.
+    #[must_use]
+    pub fn briefly(&self) -> String {
+        let whole = self.to_string();
+        match self {
+            Self::MakeFileSystem { line, .. }
+            | Self::Mount { line, .. }
+            | Self::Unmount { line, .. }
+            | Self::RunHook { line, .. } => match whole.strip_suffix(&format!(": {line}")) {
+                Some(brief) => brief.to_owned(),
+                None => whole,
+            },
+            _ => whole,
+        }
+    }
+
     /// The one thing it changes: a mount point, a namespace, a drive, a tree's root or a scope of hooks.
     #[must_use]
     pub fn on(&self) -> &dyn fmt::Display {

@@ -129,3 +129,26 @@ fn a_step_is_one_line_and_told_once() {
     assert_eq!(unmount.1.keys().collect::<Vec<_>>(), ["kind", "on", "seconds"]);
     assert_eq!((&*unmount.1["kind"], &*remove.1["kind"]), ("unmount", "remove-mount-point"));
 }
+
+#[test]
+fn a_failed_command_names_its_line_once() {
+    let step = Step::RunHook {
+        id: crate::desired::HookId {
+            scope: crate::desired::HookScope::mount(
+                "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap(),
+                0,
+            ),
+            phase: "postMount",
+            place: 0,
+        },
+        line: "touch /flag".to_owned(),
+    };
+    let failed = crate::host::CommandError::Failed {
+        command: "touch /flag".to_owned(),
+        status: "exit status: 1".to_owned(),
+        stderr: "no".to_owned(),
+    };
+    let error = ExecuteError { step: Box::new(step), source: StepError::Command(failed) };
+    let chain = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+    assert_eq!(chain, "run hook postMount[0]: touch /flag: exit status: 1: no");
+}
