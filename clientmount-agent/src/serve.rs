@@ -21,6 +21,8 @@ use crate::{
     site::Site,
 };
 
+const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
+
 /// Serves until the process ends.
 pub async fn serve(listener: UnixListener, service: NodeService) {
     let served = Server::builder()
@@ -61,7 +63,7 @@ impl Node for NodeService {
         } else {
             Some(decode("profile", &request.profile)?)
         };
-        let profile = profile.as_ref().ok_or("no NnfStorageProfile was given");
+        let profile = profile.as_ref().ok_or(NO_PROFILE);
         let units = desired(&client_mount, profile, &no_references, &self.site);
         let converger = Arc::clone(&self.converger);
         let planned = task::spawn_blocking(move || plan(&converger, units));
@@ -191,7 +193,7 @@ mod tests {
         }
         let without = PlanRequest { profile: Vec::new(), ..served.request() };
         let plan = client.plan(without).await.unwrap().into_inner();
-        assert_eq!(plan.rejection, "no NnfStorageProfile was given");
+        assert_eq!(plan.rejection, NO_PROFILE);
     }
 
     #[tokio::test]
