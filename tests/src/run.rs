@@ -225,6 +225,26 @@ impl<N: Narrator> Run<N> {
         self.delete("nnfstorageprofile", &profile, "default")
     }
 
+    /// The job from first to last, with its data read where it belongs.
+    ///
+    /// # Errors
+    /// When any of it fails.
+    pub fn whole_life(&mut self) -> anyhow::Result<()> {
+        self.carve()?;
+        self.wait_for_file_systems()?;
+        self.mount_on_computes()?;
+        self.wait_for_computes("mounted")?;
+        self.write()?;
+        self.unmount_from_computes()?;
+        self.wait_for_computes("unmounted")?;
+        self.withdraw_from_computes()?;
+        self.mount_on_rabbit()?;
+        for place in 0..self.cluster.chassis().computes.len() {
+            self.read_on_rabbit(place)?;
+        }
+        self.tear_down()
+    }
+
     fn delete(&mut self, kind: &str, name: &str, namespace: &str) -> anyhow::Result<()> {
         self.warren(&["delete", kind, name, "-n", namespace])
     }

@@ -9,20 +9,7 @@ fn xfs_is_carved_mounted_written_and_read_on_the_rabbit() -> anyhow::Result<()> 
         return Ok(());
     }
     let mut fixture = Fixture::new(3, "xfs")?;
-    let run = &mut fixture.run;
-    run.carve()?;
-    run.wait_for_file_systems()?;
-    run.mount_on_computes()?;
-    run.wait_for_computes("mounted")?;
-    run.write()?;
-    run.unmount_from_computes()?;
-    run.wait_for_computes("unmounted")?;
-    run.withdraw_from_computes()?;
-    run.mount_on_rabbit()?;
-    for place in 0..3 {
-        run.read_on_rabbit(place)?;
-    }
-    run.tear_down()?;
+    fixture.run.whole_life()?;
     let left = fixture.namespaces()?;
     ensure!(left.is_empty(), "namespaces are left: {left:?}");
     fixture.end()

@@ -84,39 +84,57 @@ impl Seen {
 
 /// All loop devices that are set up, by what is beneath them.
 pub(super) fn all() -> io::Result<HashMap<PathBuf, LoopDevice>> {
-    Ok(set_up()?.filter_map(|(file, block)| Some((file, device(&block)?))).collect())
+    set_up()?.into_iter().map(|(file, block)| Ok((file, device(&block)?))).collect()
 }
 
 fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
-    Ok(set_up()?.find(|(backing, _)| backing == file).and_then(|(_, block)| device(&block)))
+    let found = set_up()?.into_iter().find(|(backing, _)| backing == file);
+    found.map(|(_, block)| device(&block)).transpose()
 }
 
 /// Files and their devices' directories, as sysfs tells (Documentation/ABI/testing/sysfs-block-loop).
-fn set_up() -> io::Result<impl Iterator<Item = (PathBuf, PathBuf)>> {
-    let blocks = fs::read_dir("/sys/block")?.flatten().map(|entry| entry.path());
-    let loops = blocks
-        .filter(|block| block.file_name().is_some_and(|name| name.as_bytes().starts_with(b"loop")));
-    Ok(loops.filter_map(|block| Some((backing_file(&block.join("loop"))?, block))))
+///
+/// All or an error: a device that was overlooked would be given a second one over the same file.
+fn set_up() -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let mut found = Vec::new();
+    for block in fs::read_dir("/sys/block")? {
+        let block = block?;
+        if block.file_name().as_bytes().starts_with(b"loop")
+            && let Some(file) = backing_file(&block.path().join("loop"))?
+        {
+            found.push((file, block.path()));
+        }
+    }
+    Ok(found)
 }
 
-fn device(block: &Path) -> Option<LoopDevice> {
-    Some(LoopDevice { path: Path::new("/dev").join(block.file_name()?), number: number(block)? })
+fn device(block: &Path) -> io::Result<LoopDevice> {
+    let name = block.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(LoopDevice { path: Path::new("/dev").join(name), number: number(block)? })
 }
 
 /// The file beneath a device, when it is a loop device that is set up.
 pub(super) fn backing(device: DeviceNumber) -> Option<PathBuf> {
-    backing_file(&PathBuf::from(format!("/sys/dev/block/{device}/loop")))
+    backing_file(&PathBuf::from(format!("/sys/dev/block/{device}/loop"))).ok().flatten()
 }
 
-fn backing_file(attributes: &Path) -> Option<PathBuf> {
-    let text = fs::read(attributes.join("backing_file")).ok()?;
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.trim_ascii_end())))
+/// The attribute is there only while the device is set up, and may go while it is read.
+fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::read(attributes.join("backing_file")) {
+        Ok(text) => Ok(Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.trim_ascii_end())))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-fn number(block: &Path) -> Option<DeviceNumber> {
-    let text = fs::read_to_string(block.join("dev")).ok()?;
-    let (major, minor) = text.trim().split_once(':')?;
-    Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
+fn number(block: &Path) -> io::Result<DeviceNumber> {
+    let text = fs::read_to_string(block.join("dev"))?;
+    let parse = |text: &str| {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    };
+    parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sets up a loop device over `file`, with direct I/O where the file's file system has it.
@@ -141,10 +159,8 @@ pub(super) fn attach(file: &Path) -> io::Result<LoopDevice> {
             },
             other => other?,
         }
-        let number = number(Path::new(&format!("/sys/block/loop{free}")));
-        return number
-            .map(|number| LoopDevice { path, number })
-            .ok_or_else(|| io::Error::other(format!("loop{free} is not in /sys/block")));
+        let number = number(Path::new(&format!("/sys/block/loop{free}")))?;
+        return Ok(LoopDevice { path, number });
     }
     Err(Errno::EBUSY.into())
 }
@@ -204,5 +220,18 @@ fn clear(device: &File) -> io::Result<()> {
     match unsafe { loop_clr_fd(device.as_raw_fd()) } {
         Ok(_) | Err(Errno::ENXIO) => Ok(()),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_that_cannot_be_read_is_not_a_device_that_is_free() {
+        let sysfs = tempfile::tempdir().unwrap();
+        assert_eq!(backing_file(sysfs.path()).unwrap(), None);
+        fs::create_dir(sysfs.path().join("backing_file")).unwrap();
+        assert!(backing_file(sysfs.path()).is_err(), "EISDIR stands for EMFILE and EIO");
     }
 }
