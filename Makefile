@@ -1,7 +1,7 @@
 # `make` alone lists what there is. Everything installs what it lacks; root only where the kernel demands it.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo test lint bench
+.PHONY: help demo test kube lint bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -11,6 +11,9 @@ demo: ## the main job on this box: volumes carved, mounted on three computes, re
 
 test: ## every suite this machine can run, from a clean clone; says loudly what it skips and why
 	@tests/run
+
+kube: ## the suites on a real kube-apiserver, etcd and kube-controller-manager (built once with Go if not there)
+	@tests/kube
 
 lint: ## formatting, clippy, licences and advisories, shell scripts, units
 	@tests/lint

@@ -1,0 +1,46 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+/// The programs of a control plane.
+#[derive(Debug, Clone)]
+pub struct Assets(PathBuf);
+
+impl Assets {
+    /// Finds them where `KUBEBUILDER_ASSETS` says, as `envtest` does.
+    ///
+    /// # Errors
+    /// When one is missing; the remedy is in the message.
+    pub fn find() -> anyhow::Result<Self> {
+        let directory = std::env::var_os("KUBEBUILDER_ASSETS")
+            .context("KUBEBUILDER_ASSETS is not set: run `make kube`, which builds the programs")?;
+        Self::at(Path::new(&directory))
+    }
+
+    /// Takes them from a directory.
+    ///
+    /// # Errors
+    /// When one is missing.
+    pub fn at(directory: &Path) -> anyhow::Result<Self> {
+        for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
+            let path = directory.join(name);
+            ensure!(
+                path.is_file(),
+                "{} is missing: run `make kube`, or set KUBEBUILDER_ASSETS to a directory that has it",
+                path.display()
+            );
+        }
+        Ok(Self(directory.to_owned()))
+    }
+
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The kubectl that belongs to the server, or else the one on PATH.
+    #[must_use]
+    pub fn kubectl(&self) -> PathBuf {
+        let own = self.program("kubectl");
+        if own.is_file() { own } else { "kubectl".into() }
+    }
+}

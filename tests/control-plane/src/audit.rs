@@ -1,0 +1,71 @@
+use std::{fs, path::Path};
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// One request as the server's audit log tells it (audit.k8s.io/v1).
+#[derive(Debug, Clone)]
+pub struct AuditEvent {
+    /// The user's name.
+    pub user: String,
+    /// `get`, `watch`, `patch` and so on.
+    pub verb: String,
+    /// Plural name of the kind, with `/status` and the like.
+    pub resource: String,
+    /// Namespace, or nothing.
+    pub namespace: String,
+    /// Name, or nothing.
+    pub name: String,
+    /// The request's path with its query.
+    pub uri: String,
+    /// HTTP status code.
+    pub code: u64,
+    /// `ResponseStarted` of a watch that goes on, else `ResponseComplete`.
+    pub stage: String,
+    /// Program, as it names itself.
+    pub agent: String,
+    /// Bytes of the request's body, as JSON without white space.
+    pub request_bytes: usize,
+    /// Bytes of the answer's body, likewise; 0 of a watch.
+    pub response_bytes: usize,
+}
+
+impl AuditEvent {
+    fn read(event: &Value) -> Self {
+        let text = |pointer: &str| {
+            event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let bytes = |field: &str| event.get(field).map_or(0, |body| body.to_string().len());
+        let resource = match text("/objectRef/subresource") {
+            sub if sub.is_empty() => text("/objectRef/resource"),
+            sub => format!("{}/{sub}", text("/objectRef/resource")),
+        };
+        Self {
+            user: text("/user/username"),
+            verb: text("/verb"),
+            resource,
+            namespace: text("/objectRef/namespace"),
+            name: text("/objectRef/name"),
+            uri: text("/requestURI"),
+            code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
+            stage: text("/stage"),
+            agent: text("/userAgent"),
+            request_bytes: bytes("requestObject"),
+            response_bytes: bytes("responseObject"),
+        }
+    }
+}
+
+/// Every request of an audit log so far. A last line that is still being written is left out.
+///
+/// # Errors
+/// When the log cannot be read, or a whole line of it is not JSON.
+pub fn read_audit(path: &Path) -> anyhow::Result<Vec<AuditEvent>> {
+    let text = fs::read_to_string(path).context("read the audit log")?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let parsed = whole.lines().map(|line| {
+        let event: Value = serde_json::from_str(line).context("decode the audit log")?;
+        Ok(AuditEvent::read(&event))
+    });
+    parsed.collect()
+}

@@ -1,0 +1,27 @@
+//! Starts a real control plane, runs a command against it, and ends with the command's exit code.
+//!
+//! `control-plane COMMAND [ARGUMENT...]`; the command finds the administrator's kubeconfig in `WARREN_KUBE` and `KUBECONFIG`.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use control_plane::{ControlPlane, KUBECONFIG, Settings};
+
+fn main() -> anyhow::Result<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    let program = words.next().context("usage: control-plane COMMAND [ARGUMENT...]")?;
+    let directory = tempfile::Builder::new().prefix("warren-kube-").tempdir()?;
+    let plane = ControlPlane::start(directory.path(), Settings::default())?;
+    #[expect(clippy::disallowed_methods, reason = "running a command is what this program is for")]
+    let status = Command::new(&program)
+        .args(words)
+        .env(KUBECONFIG, plane.kubeconfig())
+        .env("KUBECONFIG", plane.kubeconfig())
+        .status()
+        .with_context(|| format!("run {}", program.display()))?;
+    drop(plane);
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
+}

@@ -1,0 +1,39 @@
+//! A real Kubernetes control plane for tests: etcd, kube-apiserver and kube-controller-manager on loopback.
+//!
+//! ```text
+//! KUBEBUILDER_ASSETS ─ Assets ─┐
+//! Authority (certificates) ────┼─► ControlPlane ─► kubeconfigs, clients, audit log; kill, pause, start again
+//! Settings (more flags) ───────┘
+//! ```
+//! Guarantees: everything it writes is beneath one directory; its processes die with the thread that started it, and when it is
+//! dropped. Assumptions: the programs are found as `envtest` finds them.
+
+mod apiserver;
+mod assets;
+mod audit;
+mod authority;
+mod kubeconfig;
+mod plane;
+mod process;
+
+pub use assets::Assets;
+pub use audit::{AuditEvent, read_audit};
+pub use authority::{Authority, Certified};
+pub use kubeconfig::{Login, write_kubeconfig};
+pub use plane::{ControlPlane, Settings, client};
+pub use process::Process;
+
+/// Environment variable that names the kubeconfig of the server that the suites run against.
+pub const KUBECONFIG: &str = "WARREN_KUBE";
+
+/// A client of the server that `make kube` started.
+///
+/// # Panics
+/// When there is none: a suite that was asked for and cannot run has failed.
+#[must_use]
+pub fn given() -> std::path::PathBuf {
+    std::env::var_os(KUBECONFIG).map_or_else(
+        || panic!("{KUBECONFIG} names no kubeconfig of a real API server: run `make kube`"),
+        Into::into,
+    )
+}

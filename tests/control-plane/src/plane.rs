@@ -1,0 +1,329 @@
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::{
+    Api,
+    api::PostParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::{
+    Assets, Authority, Certified, Login, Process,
+    apiserver::{Ports, apiserver, audit_policy, controller_manager, etcd},
+    audit::{AuditEvent, read_audit},
+    authority::Files,
+    write_kubeconfig,
+};
+
+/// A server on two busy cores needs a few seconds; one that needs this long never comes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a test wants of its servers beyond the usual.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// More flags of kube-apiserver; the last of a name wins.
+    pub apiserver: Vec<String>,
+    /// More flags of etcd.
+    pub etcd: Vec<String>,
+}
+
+/// etcd, kube-apiserver and kube-controller-manager, each of which can be killed, paused and started again.
+#[derive(Debug)]
+pub struct ControlPlane {
+    directory: PathBuf,
+    assets: Assets,
+    settings: Settings,
+    authority: Authority,
+    files: Files,
+    ports: Ports,
+    // Dropped in this order: who asks goes before who answers.
+    controllers: Option<Process>,
+    apiserver: Option<Process>,
+    etcd: Option<Process>,
+}
+
+impl ControlPlane {
+    /// Starts all three in `directory` and waits until the API is ready.
+    ///
+    /// # Errors
+    /// When a program is missing, or one is not ready in time, with the end of its log.
+    pub fn start(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
+        let assets = Assets::find()?;
+        fs::create_dir_all(directory.join("certificates")).context("make the directory")?;
+        let authority = Authority::new("control plane")?;
+        let files = Files::write(&directory.join("certificates"), &authority)?;
+        let policy = directory.join("audit-policy.json");
+        fs::write(policy, audit_policy().to_string()).context("write the audit policy")?;
+        let mut plane = Self {
+            directory: directory.to_owned(),
+            assets,
+            settings,
+            authority,
+            files,
+            ports: free_ports()?,
+            controllers: None,
+            apiserver: None,
+            etcd: None,
+        };
+        plane.write_kubeconfigs()?;
+        plane.start_etcd()?;
+        plane.start_apiserver()?;
+        plane.start_controllers()?;
+        Ok(plane)
+    }
+
+    fn write_kubeconfigs(&self) -> anyhow::Result<()> {
+        for (file, user, group) in [
+            ("kubeconfig", "admin", Some("system:masters")),
+            ("controllers.kubeconfig", "system:kube-controller-manager", Some("system:masters")),
+        ] {
+            let login = Login::Certificate(self.authority.client(user, group)?);
+            self.kubeconfig_for(&self.directory.join(file), &login)?;
+        }
+        Ok(())
+    }
+
+    /// Starts etcd. Its data stay from one start to the next.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_etcd(&mut self) -> anyhow::Result<()> {
+        let mut arguments = etcd(&self.directory, self.ports);
+        arguments.extend(self.settings.etcd.iter().cloned());
+        self.etcd = Some(self.run("etcd", &arguments)?);
+        Ok(())
+    }
+
+    /// Starts the API server at its address and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it is not ready in time, with the end of its log.
+    pub fn start_apiserver(&mut self) -> anyhow::Result<()> {
+        let mut arguments = apiserver(&self.directory, self.ports, &self.files);
+        arguments.extend(self.settings.apiserver.iter().cloned());
+        self.apiserver = Some(self.run("kube-apiserver", &arguments)?);
+        self.wait_until_ready()
+    }
+
+    /// Starts the controllers: namespaces, garbage collection, service accounts, jobs.
+    ///
+    /// # Errors
+    /// When they cannot be started.
+    pub fn start_controllers(&mut self) -> anyhow::Result<()> {
+        let arguments = controller_manager(&self.directory, &self.files);
+        self.controllers = Some(self.run("kube-controller-manager", &arguments)?);
+        Ok(())
+    }
+
+    fn run(&self, name: &str, arguments: &[String]) -> anyhow::Result<Process> {
+        let log = self.directory.join(format!("{name}.log"));
+        Process::start(&self.assets.program(name), arguments, &log)
+    }
+
+    /// `kill -9` of the API server; watches break, nothing is told to anybody.
+    pub fn kill_apiserver(&mut self) {
+        self.apiserver = None;
+    }
+
+    /// `kill -9` of etcd.
+    pub fn kill_etcd(&mut self) {
+        self.etcd = None;
+    }
+
+    /// `kill -9` of the controllers.
+    pub fn kill_controllers(&mut self) {
+        self.controllers = None;
+    }
+
+    /// The API server's process.
+    #[must_use]
+    pub fn apiserver(&self) -> Option<&Process> {
+        self.apiserver.as_ref()
+    }
+
+    /// etcd's process.
+    #[must_use]
+    pub fn etcd(&self) -> Option<&Process> {
+        self.etcd.as_ref()
+    }
+
+    /// Gives the server a new certificate of the same authority; a running server takes it up by itself within a minute.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn renew_certificate(&self) -> anyhow::Result<()> {
+        self.files.renew(&self.authority)
+    }
+
+    /// Replaces the authority, the server's certificate and the kubeconfigs; what was issued before is worth nothing once
+    /// the server has been started again.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn replace_authority(&mut self) -> anyhow::Result<()> {
+        self.authority = Authority::new("another control plane")?;
+        fs::write(&self.files.authority, self.authority.certificate()).context("write it")?;
+        self.files.renew(&self.authority)?;
+        self.write_kubeconfigs()
+    }
+
+    /// The programs.
+    #[must_use]
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports.api)
+    }
+
+    /// The API server's port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.ports.api
+    }
+
+    /// File with the certificate of the authority that the server's certificate is of.
+    #[must_use]
+    pub fn authority_file(&self) -> &Path {
+        &self.files.authority
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+
+    /// Writes a kubeconfig for somebody else.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn kubeconfig_for(&self, path: &Path, login: &Login) -> anyhow::Result<()> {
+        write_kubeconfig(path, &self.url(), self.authority.certificate(), login)
+    }
+
+    /// A certificate that the server takes for this user.
+    ///
+    /// # Errors
+    /// When none can be made.
+    pub fn client_certificate(&self, user: &str, group: Option<&str>) -> anyhow::Result<Certified> {
+        self.authority.client(user, group)
+    }
+
+    /// The administrator's client.
+    ///
+    /// # Errors
+    /// When the kubeconfig is not usable.
+    pub async fn client(&self) -> anyhow::Result<kube::Client> {
+        client(&self.kubeconfig()).await
+    }
+
+    /// A token for a service account, good for `lifetime` (the server gives at least ten minutes).
+    ///
+    /// # Errors
+    /// When there is no such account, or the server refuses.
+    pub async fn token(
+        &self,
+        namespace: &str,
+        account: &str,
+        lifetime: Duration,
+    ) -> anyhow::Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(i64::try_from(lifetime.as_secs())?),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let granted =
+            accounts.create_token_request(account, &PostParams::default(), &request).await?;
+        granted.status.and_then(|status| status.token).context("an answer without token")
+    }
+
+    /// Every request so far.
+    ///
+    /// # Errors
+    /// When the audit log is not readable.
+    pub fn audit(&self) -> anyhow::Result<Vec<AuditEvent>> {
+        read_audit(&self.directory.join("audit.log"))
+    }
+
+    /// Waits until the API server says that it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or is not in time, with the end of its log.
+    pub fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let log = self.directory.join("kube-apiserver.log");
+        let kubeconfig = self.kubeconfig();
+        let end = Instant::now() + PATIENCE;
+        while let Err(error) = ready(&kubeconfig) {
+            let ended = self.apiserver.as_mut().is_none_or(Process::ended);
+            ensure!(!ended, "kube-apiserver ended:\n{}", last_words(&log));
+            if Instant::now() > end {
+                return Err(error.context(format!("kube-apiserver:\n{}", last_words(&log))));
+            }
+            pause();
+        }
+        Ok(())
+    }
+}
+
+/// A client with the credentials of a kubeconfig.
+///
+/// # Errors
+/// When it is not usable.
+pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
+    let file = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// In a thread of its own: tests call from within runtimes and from without.
+fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
+    let kubeconfig = kubeconfig.to_owned();
+    let asked = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            client(&kubeconfig).await?.request_text(request).await?;
+            Ok(())
+        })
+    });
+    asked.join().map_err(|_| anyhow::anyhow!("asking whether it is ready panicked"))?
+}
+
+/// The end of a log: its directory may be gone when somebody reads the failure.
+fn last_words(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_else(|error| error.to_string());
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+#[expect(clippy::disallowed_methods, reason = "a starting server tells nobody when it is ready")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// Free now; that somebody else takes one before the server does shows in the server's log.
+fn free_ports() -> anyhow::Result<Ports> {
+    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
+    let port = |at: usize| -> anyhow::Result<u16> {
+        let listener =
+            held[at].as_ref().map_err(|error| anyhow::anyhow!("find a port: {error}"))?;
+        Ok(listener.local_addr().context("find a port")?.port())
+    };
+    Ok(Ports { etcd: port(0)?, peer: port(1)?, api: port(2)? })
+}

@@ -1,0 +1,78 @@
+//! The harness does what it says: otherwise every suite on it would prove less than it claims.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use control_plane::{ControlPlane, Login, Settings, client};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
+};
+
+fn map(name: &str) -> ConfigMap {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    ConfigMap { metadata, ..ConfigMap::default() }
+}
+
+#[tokio::test]
+async fn a_control_plane_keeps_its_data_through_kills_and_tells_who_did_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), "default");
+    maps.create(&PostParams::default(), &map("kept")).await.unwrap();
+
+    plane.kill_apiserver();
+    assert!(maps.get("kept").await.is_err());
+    plane.kill_etcd();
+    plane.start_etcd().unwrap();
+    plane.start_apiserver().unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), "default");
+    maps.get("kept").await.unwrap();
+    let told = plane.audit().unwrap();
+    let created = told.iter().find(|event| event.verb == "create" && event.name == "kept").unwrap();
+    assert_eq!((created.user.as_str(), created.code), ("admin", 201));
+}
+
+#[tokio::test]
+async fn identities_are_told_apart_and_an_old_authority_is_worth_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
+    let admin = plane.client().await.unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("nobody".to_owned());
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let token = plane.token("default", "nobody", Duration::from_secs(600)).await.unwrap();
+    let own = directory.path().join("nobody.kubeconfig");
+    plane.kubeconfig_for(&own, &Login::Token(token)).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client(&own).await.unwrap(), "default");
+    let refused = maps.list(&ListParams::default()).await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 403), "{refused}");
+
+    let old = directory.path().join("old.kubeconfig");
+    std::fs::copy(plane.kubeconfig(), &old).unwrap();
+    plane.replace_authority().unwrap();
+    plane.kill_apiserver();
+    plane.start_apiserver().unwrap();
+    assert!(client(&old).await.unwrap().apiserver_version().await.is_err());
+    plane.client().await.unwrap().apiserver_version().await.unwrap();
+}
+
+#[tokio::test]
+async fn controllers_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
+    let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some("short-lived".to_owned());
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    namespaces.delete("short-lived", &DeleteParams::default()).await.unwrap();
+    let gone = async {
+        while namespaces.get_opt("short-lived").await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.unwrap();
+}
