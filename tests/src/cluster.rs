@@ -17,6 +17,7 @@ use crate::{
     centre::Chassis,
     leftovers::{leftovers, release_drives},
     program::{Program, binary, command, until},
+    server::Server,
 };
 
 /// How long anything on one box may take before a test gives up on it.
@@ -33,6 +34,7 @@ pub struct Cluster {
     coordinator: Option<Program>,
     nodes: Vec<(String, Option<Program>)>,
     rabbit_arguments: Vec<String>,
+    server: Server,
 }
 
 impl Cluster {
@@ -66,7 +68,9 @@ impl Cluster {
             coordinator: None,
             nodes,
             rabbit_arguments,
+            server: Server::of_this_run(),
         };
+        cluster.server.prepare(&cluster.node_names())?;
         cluster.start_coordinator()?;
         for name in cluster.node_names() {
             cluster.start_node(&name)?;
@@ -104,10 +108,20 @@ impl Cluster {
         self.directory.join("run/coordinator.sock")
     }
 
-    /// The kubeconfig that the coordinator writes at its first start.
+    /// The administrator's kubeconfig: of the real server, or the one that the coordinator writes at its first start.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.directory.join("coordinator/kubeconfig")
+        self.server
+            .kubeconfig()
+            .map_or_else(|| self.directory.join("coordinator/kubeconfig"), Path::to_owned)
+    }
+
+    /// The API's address, as the programs take it.
+    fn api(&self) -> String {
+        match self.server.kubeconfig() {
+            None => format!("unix://{}", self.api_socket().display()),
+            Some(kubeconfig) => format!("kubeconfig:{}", kubeconfig.display()),
+        }
     }
 
     /// Where the programs' logs are.
@@ -128,13 +142,23 @@ impl Cluster {
     /// When it does not.
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
         let mut argv = command(binary("coordinator")?);
-        argv.arg("--data-dir").arg(self.directory.join("coordinator"));
-        argv.arg("--api-socket").arg(self.api_socket());
         argv.arg("--socket").arg(self.coordinator_socket());
-        argv.args(["--api-listen", "127.0.0.1:0"]);
+        match self.server.kubeconfig() {
+            Some(kubeconfig) => argv.arg("--kubeconfig").arg(kubeconfig),
+            None => argv
+                .arg("--data-dir")
+                .arg(self.directory.join("coordinator"))
+                .arg("--api-socket")
+                .arg(self.api_socket())
+                .args(["--api-listen", "127.0.0.1:0"]),
+        };
         self.coordinator = Some(Program::start("coordinator", &argv, &self.logs())?);
         self.wait_for_socket(&self.coordinator_socket())?;
-        self.wait_for_socket(&self.api_socket())
+        if self.server.kubeconfig().is_none() {
+            self.wait_for_socket(&self.api_socket())
+        } else {
+            Ok(())
+        }
     }
 
     /// Starts one node's agent.
@@ -170,7 +194,7 @@ impl Cluster {
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
         self.agent_arguments(&mut argv, name, own);
         if rabbit {
-            argv.arg("--api").arg(format!("unix://{}", self.api_socket().display()));
+            argv.args(["--api", &self.api()]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
             argv.args(&self.rabbit_arguments);
         } else {
@@ -261,7 +285,7 @@ impl Cluster {
     /// When it was not built.
     pub fn warren(&self) -> anyhow::Result<Command> {
         let mut argv = command(binary("warren")?);
-        argv.env("WARREN_API", format!("unix://{}", self.api_socket().display()));
+        argv.env("WARREN_API", self.api());
         argv.env("WARREN_COORDINATOR", format!("unix://{}", self.coordinator_socket().display()));
         Ok(argv)
     }

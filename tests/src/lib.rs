@@ -10,3 +10,4 @@ pub mod gate;
 pub mod leftovers;
 pub mod program;
 pub mod run;
+pub mod server;

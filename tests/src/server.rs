@@ -1,0 +1,145 @@
+//! Which Kubernetes API a cluster of ours works on, and what a site's administrators and central controllers do there
+//! before any node starts: the CRDs, and a namespace per node.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context;
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Crd,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams,
+        PostParams,
+    },
+    runtime::{conditions::is_crd_established, wait::await_condition},
+};
+use serde_json::json;
+
+/// A real server takes a definition in milliseconds; one that needs this long never does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Names of nodes are the same in every test, and a real server outlives a test.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Which Kubernetes API the programs work on.
+#[derive(Debug)]
+pub enum Server {
+    /// The one that the coordinator serves itself.
+    Embedded,
+    /// A real one, ours alone until this is dropped.
+    Real {
+        /// The administrator's kubeconfig.
+        kubeconfig: PathBuf,
+        /// Held for as long as this test uses the server.
+        turn: MutexGuard<'static, ()>,
+    },
+}
+
+impl Server {
+    /// The real one that `make kube` has started, if it has; otherwise the embedded one. Waits for its turn.
+    #[must_use]
+    pub fn of_this_run() -> Self {
+        env::var_os(control_plane::KUBECONFIG).map_or(Self::Embedded, |kubeconfig| Self::Real {
+            kubeconfig: kubeconfig.into(),
+            // A test that failed says nothing about the next one: it begins by clearing away.
+            turn: ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    /// Makes a real server what a site's is before any node starts: our CRDs, a namespace per node, and nothing else of ours.
+    ///
+    /// # Errors
+    /// When the server refuses something.
+    pub fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
+        let Self::Real { kubeconfig, .. } = self else { return Ok(()) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let client = control_plane::client(kubeconfig).await?;
+            install_crds(&client).await.context("install the CRDs")?;
+            clear(&client).await.context("clear away what a test before this one left")?;
+            make_namespaces(&client, nodes).await.context("make the nodes' namespaces")
+        })
+    }
+
+    /// The kubeconfig of a real server.
+    #[must_use]
+    pub fn kubeconfig(&self) -> Option<&Path> {
+        match self {
+            Self::Embedded => None,
+            Self::Real { kubeconfig, .. } => Some(kubeconfig),
+        }
+    }
+}
+
+/// Installs the CRDs as `kubectl apply` would, and waits until their kinds are served.
+///
+/// # Errors
+/// When one is refused or not served in time.
+pub async fn install_crds(client: &Client) -> anyhow::Result<()> {
+    let crds: Api<Crd> = Api::all(client.clone());
+    let apply = PatchParams::apply("site").force();
+    for crd in api::crd_values() {
+        let name = crd["metadata"]["name"].as_str().context("a CRD without name")?.to_owned();
+        crds.patch(&name, &apply, &Patch::Apply(&crd)).await.with_context(|| name.clone())?;
+        let served = await_condition(crds.clone(), &name, is_crd_established());
+        tokio::time::timeout(PATIENCE, served).await.with_context(|| name.clone())??;
+    }
+    Ok(())
+}
+
+async fn make_namespaces(client: &Client, names: &[String]) -> anyhow::Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    for name in names {
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        match namespaces.create(&PostParams::default(), &namespace).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            answer => drop(answer.with_context(|| name.clone())?),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes every object of our kinds, finalizers and all: whoever should have removed them is gone.
+async fn clear(client: &Client) -> anyhow::Result<()> {
+    for crd in api::crd_values() {
+        let crd: Crd = serde_json::from_value(crd).context("decode a CRD")?;
+        let kind = served_kind(&crd).context("a CRD that serves nothing")?;
+        let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+        for object in all.list(&ListParams::default()).await?.items {
+            let namespace = object.namespace().unwrap_or_default();
+            let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
+            let name = object.name_any();
+            let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            gone_or(own.patch(&name, &PatchParams::default(), &release).await.map(drop))?;
+            gone_or(own.delete(&name, &DeleteParams::default()).await.map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+fn served_kind(crd: &Crd) -> Option<ApiResource> {
+    let version = crd.spec.versions.iter().find(|version| version.storage)?;
+    Some(ApiResource {
+        group: crd.spec.group.clone(),
+        version: version.name.clone(),
+        api_version: format!("{}/{}", crd.spec.group, version.name),
+        kind: crd.spec.names.kind.clone(),
+        plural: crd.spec.names.plural.clone(),
+    })
+}
+
+fn gone_or(answer: kube::Result<()>) -> kube::Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        answer => answer,
+    }
+}
