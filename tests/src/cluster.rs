@@ -17,7 +17,7 @@ use crate::{
     centre::Chassis,
     leftovers::{leftovers, release_drives},
     program::{Program, binary, command, until},
-    server::Server,
+    server::{RealServer, Server},
 };
 
 /// How long anything on one box may take before a test gives up on it.
@@ -25,6 +25,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Four drives that a laptop has room for.
 pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2GiB"];
+
+/// Environment variables of a program, beyond those of the test.
+pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
 /// The programs of one chassis and the directory that holds everything of theirs.
 #[derive(Debug)]
@@ -55,6 +58,19 @@ impl Cluster {
         chassis: Chassis,
         rabbit_arguments: &[&str],
     ) -> anyhow::Result<Self> {
+        Self::start_on(directory, chassis, rabbit_arguments, Server::of_this_run())
+    }
+
+    /// The same, on a server of the caller's.
+    ///
+    /// # Errors
+    /// As for `start`.
+    pub fn start_on(
+        directory: &Path,
+        chassis: Chassis,
+        rabbit_arguments: &[&str],
+        server: Server,
+    ) -> anyhow::Result<Self> {
         for name in ["run", "logs", "mnt", "pool", "coordinator"] {
             fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
         }
@@ -68,7 +84,7 @@ impl Cluster {
             coordinator: None,
             nodes,
             rabbit_arguments,
-            server: Server::of_this_run(),
+            server,
         };
         cluster.server.prepare(&cluster.node_names())?;
         cluster.start_coordinator()?;
@@ -111,16 +127,17 @@ impl Cluster {
     /// The administrator's kubeconfig: of the real server, or the one that the coordinator writes at its first start.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.server
-            .kubeconfig()
-            .map_or_else(|| self.directory.join("coordinator/kubeconfig"), Path::to_owned)
+        self.server.real().map_or_else(
+            || self.directory.join("coordinator/kubeconfig"),
+            |real| real.administrator.clone(),
+        )
     }
 
-    /// The API's address, as the programs take it.
-    fn api(&self) -> String {
-        match self.server.kubeconfig() {
+    /// The API's address for somebody with this kubeconfig of the real server.
+    fn api(&self, kubeconfig: impl Fn(&RealServer) -> &PathBuf) -> String {
+        match self.server.real() {
             None => format!("unix://{}", self.api_socket().display()),
-            Some(kubeconfig) => format!("kubeconfig:{}", kubeconfig.display()),
+            Some(real) => format!("kubeconfig:{}", kubeconfig(real).display()),
         }
     }
 
@@ -141,10 +158,19 @@ impl Cluster {
     /// # Errors
     /// When it does not.
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
+        self.start_coordinator_with(&[])
+    }
+
+    /// The same, with these environment variables.
+    ///
+    /// # Errors
+    /// As for `start_coordinator`.
+    pub fn start_coordinator_with(&mut self, environment: Environment<'_>) -> anyhow::Result<()> {
         let mut argv = command(binary("coordinator")?);
+        argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
-        match self.server.kubeconfig() {
-            Some(kubeconfig) => argv.arg("--kubeconfig").arg(kubeconfig),
+        match self.server.real() {
+            Some(real) => argv.arg("--kubeconfig").arg(&real.daemons),
             None => argv
                 .arg("--data-dir")
                 .arg(self.directory.join("coordinator"))
@@ -154,11 +180,7 @@ impl Cluster {
         };
         self.coordinator = Some(Program::start("coordinator", &argv, &self.logs())?);
         self.wait_for_socket(&self.coordinator_socket())?;
-        if self.server.kubeconfig().is_none() {
-            self.wait_for_socket(&self.api_socket())
-        } else {
-            Ok(())
-        }
+        if self.server.real().is_none() { self.wait_for_socket(&self.api_socket()) } else { Ok(()) }
     }
 
     /// Starts one node's agent.
@@ -166,12 +188,22 @@ impl Cluster {
     /// # Errors
     /// When it cannot be started.
     pub fn start_node(&mut self, name: &str) -> anyhow::Result<()> {
-        let program = Program::start_on_node(
-            name,
-            &self.agent(name)?,
-            &self.directory.join("mnt"),
-            &self.logs(),
-        )?;
+        self.start_node_with(name, &[])
+    }
+
+    /// The same, with these environment variables.
+    ///
+    /// # Errors
+    /// As for `start_node`.
+    pub fn start_node_with(
+        &mut self,
+        name: &str,
+        environment: Environment<'_>,
+    ) -> anyhow::Result<()> {
+        let mut argv = self.agent(name)?;
+        argv.envs(environment.iter().copied());
+        let program =
+            Program::start_on_node(name, &argv, &self.directory.join("mnt"), &self.logs())?;
         let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
         slot.1 = Some(program);
         Ok(())
@@ -194,7 +226,7 @@ impl Cluster {
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
         self.agent_arguments(&mut argv, name, own);
         if rabbit {
-            argv.args(["--api", &self.api()]);
+            argv.args(["--api", &self.api(|real| &real.daemons)]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
             argv.args(&self.rabbit_arguments);
         } else {
@@ -285,7 +317,7 @@ impl Cluster {
     /// When it was not built.
     pub fn warren(&self) -> anyhow::Result<Command> {
         let mut argv = command(binary("warren")?);
-        argv.env("WARREN_API", self.api());
+        argv.env("WARREN_API", self.api(|real| &real.administrator));
         argv.env("WARREN_COORDINATOR", format!("unix://{}", self.coordinator_socket().display()));
         Ok(argv)
     }
@@ -298,6 +330,18 @@ impl Cluster {
         let mut argv = self.warren()?;
         argv.args(words);
         output(argv).with_context(|| format!("warren {}", words.join(" ")))
+    }
+
+    /// Stops a node's agent, or the coordinator, as systemd would.
+    ///
+    /// # Errors
+    /// When it does not stop, or not with exit code 0.
+    pub fn stop_one(&mut self, name: &str) -> anyhow::Result<()> {
+        if name == "coordinator" {
+            return stop(&mut self.coordinator);
+        }
+        let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
+        stop(&mut slot.1)
     }
 
     /// Stops every program as systemd would.

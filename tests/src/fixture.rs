@@ -5,8 +5,9 @@ use tempfile::TempDir;
 
 use crate::{
     centre::{Chassis, Job},
-    cluster::Cluster,
+    cluster::{Cluster, DRIVES},
     run::{Run, Silent},
+    server::Server,
 };
 
 /// Everything of one test; the programs go first when it is dropped, then their files.
@@ -23,13 +24,34 @@ impl Fixture {
     /// # Errors
     /// When a program does not start or connect.
     pub fn new(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
+        Self::on(Server::of_this_run(), computes, file_system)
+    }
+
+    /// The same, on a server of the caller's.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn on(server: Server, computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
+        let mut fixture = Self::started_on(server, computes, file_system)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
+    /// The same, but nobody has described the chassis yet and nobody has waited for anything.
+    ///
+    /// # Errors
+    /// When a program does not start.
+    pub fn started_on(
+        server: Server,
+        computes: u8,
+        file_system: &'static str,
+    ) -> anyhow::Result<Self> {
         // On a disk: loop devices over a tmpfs would test another path of the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
-        let cluster = Cluster::start(directory.path(), Chassis::new(computes))?;
+        let cluster = Cluster::start_on(directory.path(), Chassis::new(computes), &DRIVES, server)?;
         let job = Job::new(1, file_system, &cluster.mount_root());
-        let mut run = Run { cluster, job, narrator: Silent, patient: false };
-        run.describe_system()?;
+        let run = Run { cluster, job, narrator: Silent, patient: false };
         Ok(Self { run, directory })
     }
 

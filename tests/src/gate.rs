@@ -25,6 +25,15 @@ pub fn kubectl() -> bool {
     )
 }
 
+/// Whether a program can be given a clock of its own here.
+///
+/// # Panics
+/// When `WARREN_TEST_REQUIRE` names `clock` and it cannot.
+#[must_use]
+pub fn clock() -> bool {
+    open("clock", (!on_path("faketime")).then_some("faketime is missing: install faketime"))
+}
+
 fn missing_for_loop() -> Option<&'static str> {
     if !geteuid().is_root() {
         Some("root is needed to mount block devices")

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod centre;
 pub mod cluster;
 pub mod demo;
+pub mod disturbed;
 pub mod fixture;
 pub mod gate;
 pub mod leftovers;

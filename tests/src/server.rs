@@ -3,7 +3,7 @@
 
 use std::{
     env,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use kube::{
     },
     runtime::{conditions::is_crd_established, wait::await_condition},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A real server takes a definition in milliseconds; one that needs this long never does.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,61 +34,82 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 pub enum Server {
     /// The one that the coordinator serves itself.
     Embedded,
-    /// A real one, ours alone until this is dropped.
-    Real {
-        /// The administrator's kubeconfig.
-        kubeconfig: PathBuf,
-        /// Held for as long as this test uses the server.
-        turn: MutexGuard<'static, ()>,
-    },
+    /// A real one.
+    Real(RealServer),
+}
+
+/// A real Kubernetes API, ours alone until this is dropped.
+#[derive(Debug)]
+pub struct RealServer {
+    /// The administrator's kubeconfig: `warren` and the central controllers use it.
+    pub administrator: PathBuf,
+    /// The kubeconfig of the daemons.
+    pub daemons: PathBuf,
+    turn: Option<MutexGuard<'static, ()>>,
+}
+
+impl RealServer {
+    /// One that nobody else uses.
+    #[must_use]
+    pub fn own(administrator: PathBuf, daemons: PathBuf) -> Self {
+        Self { administrator, daemons, turn: None }
+    }
+
+    /// The one that `make kube` has started, in turn.
+    fn shared(kubeconfig: PathBuf) -> Self {
+        // A test that failed says nothing about the next one: it begins by clearing away.
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { administrator: kubeconfig.clone(), daemons: kubeconfig, turn: Some(turn) }
+    }
+
+    async fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
+        let client = control_plane::client(&self.administrator).await?;
+        if self.turn.is_some() {
+            install_crds(&client, &api::crd_values()).await.context("install the CRDs")?;
+            clear(&client).await.context("clear away what a test before this one left")?;
+        }
+        make_namespaces(&client, nodes).await.context("make the nodes' namespaces")
+    }
 }
 
 impl Server {
-    /// The real one that `make kube` has started, if it has; otherwise the embedded one. Waits for its turn.
+    /// The real one that `make kube` has started, if it has; otherwise the embedded one.
     #[must_use]
     pub fn of_this_run() -> Self {
-        env::var_os(control_plane::KUBECONFIG).map_or(Self::Embedded, |kubeconfig| Self::Real {
-            kubeconfig: kubeconfig.into(),
-            // A test that failed says nothing about the next one: it begins by clearing away.
-            turn: ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner),
-        })
+        env::var_os(control_plane::KUBECONFIG)
+            .map_or(Self::Embedded, |kubeconfig| Self::Real(RealServer::shared(kubeconfig.into())))
     }
 
-    /// Makes a real server what a site's is before any node starts: our CRDs, a namespace per node, and nothing else of ours.
+    /// Makes a real server what a site's is before any node starts. Who has one of his own installs the CRDs himself.
     ///
     /// # Errors
     /// When the server refuses something.
     pub fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
-        let Self::Real { kubeconfig, .. } = self else { return Ok(()) };
+        let Self::Real(real) = self else { return Ok(()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let client = control_plane::client(kubeconfig).await?;
-            install_crds(&client).await.context("install the CRDs")?;
-            clear(&client).await.context("clear away what a test before this one left")?;
-            make_namespaces(&client, nodes).await.context("make the nodes' namespaces")
-        })
+        runtime.block_on(real.prepare(nodes))
     }
 
-    /// The kubeconfig of a real server.
+    /// The real one.
     #[must_use]
-    pub fn kubeconfig(&self) -> Option<&Path> {
+    pub fn real(&self) -> Option<&RealServer> {
         match self {
             Self::Embedded => None,
-            Self::Real { kubeconfig, .. } => Some(kubeconfig),
+            Self::Real(real) => Some(real),
         }
     }
 }
 
-/// Installs the CRDs as `kubectl apply` would, and waits until their kinds are served.
+/// Installs CRDs as `kubectl apply` would, and waits until their kinds are served.
 ///
 /// # Errors
 /// When one is refused or not served in time.
-pub async fn install_crds(client: &Client) -> anyhow::Result<()> {
+pub async fn install_crds(client: &Client, definitions: &[Value]) -> anyhow::Result<()> {
     let crds: Api<Crd> = Api::all(client.clone());
     let apply = PatchParams::apply("site").force();
-    for crd in api::crd_values() {
+    for crd in definitions {
         let name = crd["metadata"]["name"].as_str().context("a CRD without name")?.to_owned();
-        crds.patch(&name, &apply, &Patch::Apply(&crd)).await.with_context(|| name.clone())?;
+        crds.patch(&name, &apply, &Patch::Apply(crd)).await.with_context(|| name.clone())?;
         let served = await_condition(crds.clone(), &name, is_crd_established());
         tokio::time::timeout(PATIENCE, served).await.with_context(|| name.clone())??;
     }

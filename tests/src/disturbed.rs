@@ -1,0 +1,105 @@
+//! A job on a control plane of its own, which a test may disturb.
+
+use std::future::Future;
+
+use anyhow::Context;
+use control_plane::{ControlPlane, Login, Settings};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleRef, Subject};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::{
+    fixture::Fixture,
+    server::{RealServer, Server, install_crds},
+};
+
+/// The user that the daemons are: no member of `system:masters`, whom no server ever puts off.
+pub const DAEMONS: &str = "warren-daemons";
+
+/// A control plane and, beside it, what a test starts on it.
+#[derive(Debug)]
+pub struct Disturbed {
+    /// The servers.
+    pub plane: ControlPlane,
+    /// For what the test itself asks the server.
+    runtime: Runtime,
+    directory: TempDir,
+}
+
+impl Disturbed {
+    /// Starts a control plane with these CRDs.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn new(crds: &[Value]) -> anyhow::Result<Self> {
+        let directory =
+            TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
+        let plane = ControlPlane::start(directory.path(), Settings::default())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let disturbed = Self { plane, runtime, directory };
+        disturbed.write_daemons_kubeconfig()?;
+        let client = disturbed.client()?;
+        disturbed.runtime.block_on(async {
+            let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+            bindings.create(&PostParams::default(), &everything_for_daemons()).await?;
+            install_crds(&client, crds).await
+        })?;
+        Ok(disturbed)
+    }
+
+    /// Writes a kubeconfig for the daemons, with a new certificate of today's authority.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_daemons_kubeconfig(&self) -> anyhow::Result<()> {
+        let login = Login::Certificate(self.plane.client_certificate(DAEMONS, None)?);
+        self.plane.kubeconfig_for(&self.directory.path().join("daemons.kubeconfig"), &login)
+    }
+
+    /// The server, for a fixture.
+    #[must_use]
+    pub fn server(&self) -> Server {
+        let daemons = self.directory.path().join("daemons.kubeconfig");
+        Server::Real(RealServer::own(self.plane.kubeconfig(), daemons))
+    }
+
+    /// A job on it.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn fixture(&self, computes: u8, file_system: &'static str) -> anyhow::Result<Fixture> {
+        Fixture::on(self.server(), computes, file_system)
+    }
+
+    /// The administrator's client.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    pub fn client(&self) -> anyhow::Result<Client> {
+        self.runtime.block_on(self.plane.client())
+    }
+
+    /// Waits for what a test asks the server.
+    pub fn wait<T>(&self, asked: impl Future<Output = T>) -> T {
+        self.runtime.block_on(asked)
+    }
+}
+
+fn everything_for_daemons() -> ClusterRoleBinding {
+    let subject =
+        Subject { kind: "User".to_owned(), name: DAEMONS.to_owned(), ..Subject::default() };
+    ClusterRoleBinding {
+        metadata: ObjectMeta { name: Some(DAEMONS.to_owned()), ..ObjectMeta::default() },
+        role_ref: RoleRef {
+            api_group: Some("rbac.authorization.k8s.io".to_owned()),
+            kind: "ClusterRole".to_owned(),
+            name: "cluster-admin".to_owned(),
+        },
+        subjects: Some(vec![subject]),
+    }
+}

@@ -1,0 +1,73 @@
+//! The API server dies, or its database hangs.
+
+use std::time::Duration;
+
+use tests::{disturbed::Disturbed, program::pause};
+
+use crate::{computes, flip, nobody_died, pids_of};
+
+const ETCD_AWAY: Duration = Duration::from_secs(60);
+
+/// Every round flips all ClientMounts while the server dies under the statuses that come back.
+#[test]
+fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result<()> {
+    let mut disturbed = Disturbed::new(&api::crd_values())?;
+    let mut fixture = disturbed.fixture(6, "raw")?;
+    fixture.run.job.capacity = 4 << 20;
+    fixture.run.carve()?;
+    fixture.run.wait_for_file_systems()?;
+    fixture.run.mount_on_computes()?;
+    fixture.run.wait_for_computes("mounted")?;
+    let (pids, computes) = (pids_of(&fixture)?, computes(&fixture));
+    for round in 0..6 {
+        let state = if round % 2 == 0 { "unmounted" } else { "mounted" };
+        let (before, after) = computes.split_at(round + 1);
+        flip(&mut fixture, before, state)?;
+        disturbed.plane.kill_apiserver();
+        disturbed.plane.start_apiserver()?;
+        flip(&mut fixture, after, state)?;
+        fixture.run.wait_for_computes(state)?;
+    }
+    nobody_died(&fixture, &pids)?;
+    fixture.run.unmount_from_computes()?;
+    fixture.run.wait_for_computes("unmounted")?;
+    fixture.run.withdraw_from_computes()?;
+    fixture.run.tear_down_storage()?;
+    fixture.end()
+}
+
+/// A job runs on while the cluster's database hangs; agents that start meanwhile unmount nothing.
+#[test]
+fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
+    let disturbed = Disturbed::new(&api::crd_values())?;
+    let mut fixture = disturbed.fixture(2, "xfs")?;
+    let run = &mut fixture.run;
+    run.carve()?;
+    run.wait_for_file_systems()?;
+    run.mount_on_computes()?;
+    run.wait_for_computes("mounted")?;
+    run.write()?;
+    let etcd = disturbed.plane.etcd().expect("etcd runs");
+    etcd.pause()?;
+    pause(ETCD_AWAY / 2);
+    for name in run.cluster.node_names() {
+        run.cluster.node(&name)?.kill()?;
+    }
+    run.cluster.coordinator()?.kill()?;
+    pause(ETCD_AWAY / 2);
+    let (path, user) = (run.job.mount_path(), run.job.user);
+    for (compute, _) in run.cluster.chassis().computes.clone() {
+        run.cluster.run_on(
+            &compute,
+            user,
+            &format!("cat {path}/hello && echo on >> {path}/hello"),
+        )?;
+    }
+    etcd.resume()?;
+    run.unmount_from_computes()?;
+    run.wait_for_computes("unmounted")?;
+    run.withdraw_from_computes()?;
+    run.mount_on_rabbit()?;
+    run.tear_down()?;
+    fixture.end()
+}

@@ -1,0 +1,77 @@
+//! Clocks that do not agree: every program has its own idea of today.
+
+use anyhow::{Context, ensure};
+use tests::{
+    cluster::{Cluster, PATIENCE, output},
+    disturbed::Disturbed,
+    gate,
+    program::{command, until},
+};
+
+use crate::log;
+
+/// As `faketime` says what it would do: its library, for LD_PRELOAD.
+fn library() -> anyhow::Result<String> {
+    let mut argv = command("faketime");
+    argv.args(["-f", "+0s", "printenv", "LD_PRELOAD"]);
+    Ok(output(argv).context("ask faketime for its library")?.trim().to_owned())
+}
+
+/// Starts a program again with a clock that is off by this much. The clock that only counts stays right, as on a machine
+/// whose calendar is wrong.
+fn skew(cluster: &mut Cluster, name: &str, by: &str) -> anyhow::Result<()> {
+    let library = library()?;
+    let clock =
+        [("LD_PRELOAD", library.as_str()), ("FAKETIME", by), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
+    if name == "coordinator" {
+        // Its nodes find it again.
+        cluster.stop_one(name)?;
+        return cluster.start_coordinator_with(&clock);
+    }
+    cluster.stop_one(name)?;
+    cluster.start_node_with(name, &clock)
+}
+
+#[test]
+fn a_job_lives_where_no_two_clocks_agree() -> anyhow::Result<()> {
+    if !gate::clock() {
+        return Ok(());
+    }
+    let disturbed = Disturbed::new(&api::crd_values())?;
+    let mut fixture = disturbed.fixture(2, "xfs")?;
+    let cluster = &mut fixture.run.cluster;
+    for (name, by) in [
+        ("coordinator", "+26h"),
+        ("rabbit-1", "-3d"),
+        ("compute-1", "+400d"),
+        ("compute-2", "-26h"),
+    ] {
+        skew(cluster, name, by)?;
+    }
+    fixture.run.describe_system()?;
+    fixture.run.whole_life()?;
+    fixture.end()
+}
+
+/// For a rabbit that believes it is 1970, every certificate is from the future. It says so, and works once its clock is
+/// right.
+#[test]
+fn a_certificate_from_the_future_is_named() -> anyhow::Result<()> {
+    if !gate::clock() {
+        return Ok(());
+    }
+    let disturbed = Disturbed::new(&api::crd_values())?;
+    let mut fixture = disturbed.fixture(1, "raw")?;
+    skew(&mut fixture.run.cluster, "rabbit-1", "@1970-06-01 00:00:00")?;
+    until("the rabbit to doubt the certificate", PATIENCE, || {
+        let told = log(fixture.run.cluster.node("rabbit-1")?)?;
+        ensure!(told.contains("not valid yet"), "it says nothing of it:\n{told}");
+        Ok(())
+    })?;
+    fixture.run.cluster.stop_one("rabbit-1")?;
+    fixture.run.cluster.start_node("rabbit-1")?;
+    fixture.run.carve()?;
+    fixture.run.wait_for_file_systems()?;
+    fixture.run.tear_down_storage()?;
+    fixture.end()
+}

@@ -1,0 +1,90 @@
+//! A server that puts everybody off: real 429 answers, by priority and fairness.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+use tests::{
+    cluster::PATIENCE,
+    disturbed::{DAEMONS, Disturbed},
+    program::{pause, until},
+};
+
+use crate::{computes, flip, nobody_died, pids_of};
+
+const STORM: Duration = Duration::from_secs(20);
+/// What each daemon may ask in that time without making the storm worse: a back-off that grows, not a loop.
+const PER_DAEMON: usize = 60;
+
+#[test]
+fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
+    let disturbed = Disturbed::new(&api::crd_values())?;
+    let mut fixture = disturbed.fixture(4, "raw")?;
+    fixture.run.job.capacity = 4 << 20;
+    fixture.run.carve()?;
+    fixture.run.wait_for_file_systems()?;
+    fixture.run.mount_on_computes()?;
+    fixture.run.wait_for_computes("mounted")?;
+    let (pids, computes) = (pids_of(&fixture)?, computes(&fixture));
+
+    let client = disturbed.client()?;
+    let levels: Api<PriorityLevelConfiguration> = Api::all(client.clone());
+    let schemas: Api<FlowSchema> = Api::all(client);
+    disturbed.wait(async {
+        levels.create(&PostParams::default(), &nobody_gets_in()?).await?;
+        schemas.create(&PostParams::default(), &the_daemons()?).await?;
+        anyhow::Ok(())
+    })?;
+    let refused = || -> anyhow::Result<usize> {
+        let audit = disturbed.plane.audit()?;
+        Ok(audit.iter().filter(|event| event.user == DAEMONS && event.code == 429).count())
+    };
+    flip(&mut fixture, &computes, "unmounted")?;
+    until("the storm", PATIENCE, || {
+        ensure!(refused()? > 0, "nobody was refused yet");
+        Ok(())
+    })?;
+    pause(STORM);
+    let told = refused()?;
+    ensure!(told < 2 * PER_DAEMON, "two daemons asked {told} times in {STORM:?}");
+    disturbed.wait(schemas.delete("storm", &DeleteParams::default()))?;
+
+    fixture.run.wait_for_computes("unmounted")?;
+    fixture.run.withdraw_from_computes()?;
+    fixture.run.tear_down_storage()?;
+    nobody_died(&fixture, &pids)?;
+    fixture.end()
+}
+
+/// A level without any share of the server, that rejects who does not fit in.
+fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
+    serde_json::from_value(json!({
+        "metadata": {"name": "storm"},
+        "spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        }},
+    }))
+}
+
+fn the_daemons() -> serde_json::Result<FlowSchema> {
+    let everything = [
+        json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true}),
+    ];
+    serde_json::from_value(json!({
+        "metadata": {"name": "storm"},
+        "spec": {
+            "matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "storm"},
+            "rules": [{
+                "subjects": [{"kind": "User", "user": {"name": DAEMONS}}],
+                "resourceRules": everything,
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            }],
+        },
+    }))
+}
