@@ -4,6 +4,10 @@ use std::{
     str::FromStr,
 };
 
+use hyper::{
+    Uri,
+    http::uri::{Authority, Scheme},
+};
 use thiserror::Error;
 
 /// Where the API is.
@@ -15,12 +19,14 @@ pub enum Address {
     Kubeconfig(Option<PathBuf>),
     /// `in-cluster`: the pod's service account.
     InCluster,
+    /// `https://<host>:<port>`, with a token and a CA from files.
+    Server(Authority),
 }
 
 /// A text that names no way to an API.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is not an API address: use unix:///path/to/api.sock, kubeconfig:/path, or in-cluster"
+    "{0:?} is not an API address: use unix:///path/to/api.sock, https://HOST:PORT, kubeconfig:/path, or in-cluster"
 )]
 pub struct AddressError(String);
 
@@ -38,7 +44,7 @@ impl FromStr for Address {
         } else if let Some(path) = text.strip_prefix("kubeconfig:") {
             absolute(path).map(|path| Self::Kubeconfig(Some(path)))
         } else {
-            None
+            server(text).map(Self::Server)
         };
         address.ok_or_else(|| AddressError(text.to_owned()))
     }
@@ -51,8 +57,17 @@ impl fmt::Display for Address {
             Self::Kubeconfig(None) => f.write_str("kubeconfig"),
             Self::Kubeconfig(Some(path)) => write!(f, "kubeconfig:{}", path.display()),
             Self::InCluster => f.write_str("in-cluster"),
+            Self::Server(authority) => write!(f, "https://{authority}"),
         }
     }
+}
+
+fn server(text: &str) -> Option<Authority> {
+    let uri: Uri = text.parse().ok()?;
+    let bare = uri.scheme() == Some(&Scheme::HTTPS) && uri.path() == "/" && uri.query().is_none();
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
+    authority.port_u16().filter(|port| bare && *port != 0)?;
+    Some(authority.clone())
 }
 
 #[cfg(test)]
@@ -66,6 +81,9 @@ mod tests {
             "kubeconfig",
             "kubeconfig:/etc/kube/config",
             "in-cluster",
+            "https://api.example.org:6443",
+            "https://10.0.0.1:6443",
+            "https://[2001:db8::1]:6443",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
@@ -73,7 +91,16 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_the_remedy() {
-        for text in ["", "unix://run/api.sock", "http://localhost", "kubeconfig:config"] {
+        for text in [
+            "",
+            "unix://run/api.sock",
+            "http://localhost:6443",
+            "https://localhost",
+            "https://localhost:0",
+            "https://me@localhost:6443",
+            "https://localhost:6443/prefix",
+            "kubeconfig:config",
+        ] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains("unix:///path") && error.contains(text), "{error}");
         }

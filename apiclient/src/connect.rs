@@ -1,13 +1,17 @@
 use std::path::{Path, PathBuf};
 
-use hyper::Uri;
+use hyper::{Uri, http::uri::Authority};
 use kube::{
     Client, Config,
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use thiserror::Error;
 
-use crate::{address::Address, unix};
+use crate::{
+    address::Address,
+    server::{self, Credentials, CredentialsError},
+    unix,
+};
 
 /// There is no client.
 #[derive(Debug, Error)]
@@ -27,22 +31,72 @@ pub enum ConnectError {
     /// There is no service account here.
     #[error("find the cluster of this pod: it works only in a pod with a service account")]
     InCluster(#[source] InClusterError),
+    /// A server was named, and not what proves us to it.
+    #[error("https://{0} wants a token file and a CA file, and none were named")]
+    NoCredentials(Authority),
+    /// The server's credentials are not there.
+    #[error("set up the way to https://{server}")]
+    Credentials {
+        /// Which.
+        server: Authority,
+        /// Why.
+        #[source]
+        source: CredentialsError,
+    },
     /// The configuration names certificates that cannot be used, or the like.
     #[error("make a client of the cluster's API")]
     MakeClient(#[source] kube::Error),
 }
+
+/// Where a pod finds its token and its cluster's CA.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A client; nothing is connected before it is used.
 ///
 /// # Errors
 /// When the configuration it should come from is not there or not usable.
 pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
+    connect_with(address, None).await
+}
+
+/// The same, with the credentials that `https://HOST:PORT` wants; the other addresses bring their own.
+///
+/// # Errors
+/// As [`connect`], and when those files are not usable.
+pub async fn connect_with(
+    address: &Address,
+    credentials: Option<&Credentials>,
+) -> Result<Client, ConnectError> {
     let config = match address {
         Address::Unix(path) => return Ok(unix::client(path)),
+        Address::Server(server) => {
+            let none = || ConnectError::NoCredentials(server.clone());
+            return at(server.clone(), credentials.ok_or_else(none)?);
+        }
+        Address::InCluster => return in_cluster(),
         Address::Kubeconfig(path) => read(path.as_deref()).await?,
-        Address::InCluster => Config::incluster().map_err(ConnectError::InCluster)?,
     };
     Client::try_from(config).map_err(ConnectError::MakeClient)
+}
+
+fn at(server: Authority, credentials: &Credentials) -> Result<Client, ConnectError> {
+    server::client(server.clone(), credentials)
+        .map_err(|source| ConnectError::Credentials { server, source })
+}
+
+/// A pod's token is replaced every hour, and its CA now and then.
+fn in_cluster() -> Result<Client, ConnectError> {
+    let url = Config::incluster().map_err(ConnectError::InCluster)?.cluster_url;
+    let authority = url.authority().filter(|server| server.port_u16().is_some()).cloned();
+    let server = match authority {
+        Some(server) => server,
+        // https without a port is 443.
+        None => format!("{}:443", url.host().unwrap_or("kubernetes.default.svc"))
+            .parse()
+            .unwrap_or(Authority::from_static("kubernetes.default.svc:443")),
+    };
+    let file = |name: &str| Path::new(SERVICE_ACCOUNT).join(name);
+    at(server, &Credentials { token: file("token"), ca: file("ca.crt") })
 }
 
 /// A client of `server`, with the credentials of the kubeconfig at `path`, or of the one found as kubectl finds it.
@@ -93,6 +147,12 @@ mod tests {
     #[test]
     fn outside_a_pod_there_is_no_service_account() {
         assert!(refused(&Address::InCluster).contains("only in a pod"));
+    }
+
+    #[test]
+    fn a_server_wants_its_credentials() {
+        let address = "https://localhost:6443".parse().unwrap();
+        assert!(refused(&address).contains("a token file and a CA file"));
     }
 
     #[test]

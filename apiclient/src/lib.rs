@@ -5,13 +5,21 @@
 //! ```
 //! Guarantees: an address is refused with the forms that exist; nothing is sent before the client is used.
 //!
+//! Tokens and CAs that are files are read when they are needed, so that they may be replaced at any time.
+//!
 //! Assumptions: who may use a unix socket is decided at its other end, by the peer's credentials.
 
 mod address;
 mod connect;
 mod plain;
+mod problem;
+mod secured;
+mod server;
 mod unix;
 
 pub use address::{Address, AddressError};
-pub use connect::{ConnectError, connect, connect_to_server};
+pub use connect::{ConnectError, connect, connect_to_server, connect_with};
 pub use plain::{plain, plain_watch};
+pub use problem::watch_problem;
+pub use secured::TrustError;
+pub use server::{Credentials, CredentialsError};

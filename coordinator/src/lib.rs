@@ -1,8 +1,8 @@
 //! The one place that talks for thousands of computes.
 //!
 //! ```text
-//! API ─ watch ─► fanout ─ link ─► node's agent          one watch per kind, one stream per node
-//! API ◄─ write_back ◄─ status ◄─ link ◄─ node's agent   one writer per object, newest status wins
+//! API ─ watch ─► fanout ─ link ─► node's agent   one watch per kind, one stream per node
+//! API ◄─ writes ◄─ fanout ◄─ link ◄─ node's agent   one writer per object, newest status wins
 //! ```
 //!
 //! It keeps no state of its own that matters: what is wanted is in API objects, what is there is asked from the nodes,
@@ -23,19 +23,15 @@
 
 mod cluster;
 pub mod config;
-mod fanout;
 mod hub;
+mod layout;
 mod link;
 mod namespaces;
-mod object;
 mod peer;
 mod roster;
 mod run;
 mod serve;
 mod standalone;
-mod status;
-mod watch;
-mod write_back;
 
 pub use run::{Coordinator, RunError, StartError, run};
 pub use serve::ServeError;

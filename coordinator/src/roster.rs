@@ -142,6 +142,13 @@ impl Roster {
         self.places.as_ref().map(|places| places.get(name))
     }
 
+    /// Every rabbit, of the layout or by its agent's word; None while the machine's layout is unknown.
+    pub(crate) fn rabbits(&self) -> Option<BTreeSet<String>> {
+        let places = self.places.as_ref()?;
+        let names = places.keys().chain(self.sessions.keys());
+        Some(names.filter(|name| self.is_rabbit(name)).cloned().collect())
+    }
+
     /// Whether an agent in the role of a rabbit speaks for `name`, or the layout calls it a rabbit.
     pub(crate) fn is_rabbit(&self, name: &str) -> bool {
         matches!(self.place(name), Some(Some(Place::Rabbit)))

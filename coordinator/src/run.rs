@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiclient::{ConnectError, connect};
 use daemon::{End, ListenError, StopError, listen, stopped, tell_ready, tell_stopping};
 use kube::Client;
+use kube::runtime::watcher;
 use thiserror::Error;
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use crate::hub::Hub;
 use crate::link::Link;
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
-use crate::{namespaces, watch, write_back};
+use crate::{layout, namespaces};
 
 /// Streams that do not end when asked are cut after this.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -100,7 +101,7 @@ impl Coordinator {
             Backend::Cluster(address) => (connect(address).await?, None),
         };
         let mut coordinator = Self {
-            hub: Arc::new(Hub::default()),
+            hub: Arc::new(Hub::new()),
             stop: signal::Sender::new(false),
             servers: JoinSet::new(),
             work: JoinSet::new(),
@@ -158,12 +159,12 @@ impl Coordinator {
     }
 
     fn begin(&mut self, client: &Client, standalone: bool) {
-        let hub = &self.hub;
+        let (exchange, everything) = (self.hub.exchange(), watcher::Config::default());
         let (nodes, heard) = signal::channel(BTreeSet::new());
-        self.work.spawn(watch::client_mounts(client.clone(), hub.clone()));
-        self.work.spawn(watch::profiles(client.clone(), hub.clone()));
-        self.work.spawn(watch::system_configuration(client.clone(), hub.clone(), nodes));
-        self.work.spawn(write_back::write_back(client.clone(), hub.clone()));
+        self.work.spawn(fanout::client_mounts(client.clone(), None, everything, exchange.clone()));
+        self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
+        self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
+        self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
         if standalone {
             self.work.spawn(namespaces::create(client.clone(), heard));
         }

@@ -26,6 +26,8 @@ pub(crate) enum Next {
     Synced,
     /// The object must carry the node's finalizer before the node is told.
     Hold(Key),
+    /// The profile that the object names must be read before the node is told.
+    Ask(Key),
     /// Nothing, until the queue's bell rings.
     Idle,
     /// A newer session took over, or the node left.
@@ -34,8 +36,10 @@ pub(crate) enum Next {
 
 /// Who a session is with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub enum Audience {
+    /// A compute: it is told what to mount.
     Compute,
+    /// A rabbit: it watches the API itself, and is told nothing.
     Rabbit,
 }
 
@@ -45,7 +49,12 @@ struct Entry {
     object: Arc<MountObject>,
     /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one answers another question.
     since: String,
+    /// Where profiles are read one by one: what the API answered for this [`Version`].
+    answer: Option<ProfileAnswer>,
 }
+
+/// A profile, or in words for the user why it cannot be had.
+pub(crate) type ProfileAnswer = Result<ProfileObject, String>;
 
 /// All ClientMounts, the profiles they name, and the queues of the connected computes.
 #[derive(Debug, Default)]
@@ -57,9 +66,16 @@ pub(crate) struct Fanout {
     queues: HashMap<String, NodeQueue>,
     mounts_listed: bool,
     profiles_listed: bool,
+    /// Profiles are read one by one, not watched.
+    asks: bool,
 }
 
 impl Fanout {
+    /// One that asks for each profile when an object that names it comes or changes.
+    pub(crate) fn asking() -> Self {
+        Self { asks: true, profiles_listed: true, ..Self::default() }
+    }
+
     /// Starts the queue of a session; the bell rings whenever [`Fanout::next`] may have something to say. A rabbit watches
     /// the API itself and is told nothing.
     pub(crate) fn open(&mut self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
@@ -122,8 +138,9 @@ impl Fanout {
         let since =
             same.map_or_else(|| object.resource_version.clone(), |known| known.since.clone());
         let changed = same.is_none_or(|known| known.object.held() != object.held());
+        let answer = same.and_then(|known| known.answer.clone());
         self.index_profile(&key, Some(&object));
-        let entry = Entry { object: Arc::new(object), since };
+        let entry = Entry { object: Arc::new(object), since, answer };
         self.mounts.entry(key.namespace.clone()).or_default().insert(key.name.clone(), entry);
         if changed {
             self.touch(&key);
@@ -160,6 +177,34 @@ impl Fanout {
         let first = !self.listed();
         self.mounts_listed = true;
         self.seed_if_listed(first);
+    }
+
+    /// The profile to read for an object, with the version of the object that names it; None when nothing is to be read,
+    /// or when what was read is there and the object did not change since.
+    pub(crate) fn unanswered(&self, key: &Key) -> Option<(Version, Key)> {
+        let entry = self.entry(key).filter(|_| self.asks)?;
+        // A profile that went before its object does not come back: a teardown does without.
+        let settled = match &entry.answer {
+            Some(answer) => answer.is_ok() || entry.object.version.deleting,
+            None => false,
+        };
+        if settled {
+            return None;
+        }
+        Some((entry.object.version.clone(), entry.object.profile().ok()?))
+    }
+
+    /// Takes in the profile that was read for a version of an object; of an earlier version it is not taken.
+    pub(crate) fn answer(&mut self, key: &Key, version: &Version, answer: ProfileAnswer) {
+        let Some(entry) =
+            self.mounts.get_mut(&key.namespace).and_then(|names| names.get_mut(&key.name))
+        else {
+            return;
+        };
+        if entry.object.version == *version && entry.answer.as_ref() != Some(&answer) {
+            entry.answer = Some(answer);
+            self.touch(key);
+        }
     }
 
     /// Takes in a profile; the mounts that name it are told again.
@@ -237,8 +282,8 @@ impl Fanout {
 
     /// What the node must hear about one of its objects; None when it knows all there is to know.
     fn judge(&self, node: &str, name: &str, queue: &mut NodeQueue) -> Option<Next> {
-        let object =
-            self.mounts.get(node).and_then(|names| names.get(name)).map(|entry| &entry.object);
+        let entry = self.mounts.get(node).and_then(|names| names.get(name));
+        let object = entry.map(|entry| &entry.object);
         let wanted = object.filter(|object| object.held() || !object.version.deleting);
         let uid = wanted.map(|object| object.version.uid.as_str());
         if queue.told.get(name).is_some_and(|told| Some(told.version.uid.as_str()) != uid) {
@@ -255,7 +300,10 @@ impl Fanout {
             }
             return Some(Next::Hold(object.key.clone()));
         }
-        let (desired, told) = self.desired(object);
+        if self.asks && entry?.answer.is_none() && object.profile().is_ok() {
+            return Some(Next::Ask(object.key.clone()));
+        }
+        let (desired, told) = self.desired(entry?);
         if queue.told.get(name) == Some(&told) {
             return None;
         }
@@ -264,11 +312,11 @@ impl Fanout {
         Some(Next::Desired(desired))
     }
 
-    fn desired(&self, object: &MountObject) -> (DesiredMount, Told) {
-        let profile = object.profile().and_then(|key| {
-            self.profiles.get(&key).ok_or_else(|| {
-                format!("NnfStorageProfile {key} does not exist: create it, with data.pinned true")
-            })
+    fn desired(&self, entry: &Entry) -> (DesiredMount, Told) {
+        let object = &entry.object;
+        let profile = object.profile().and_then(|key| match &entry.answer {
+            Some(answer) => answer.as_ref().map_err(Clone::clone),
+            None => self.profiles.get(&key).ok_or_else(|| missing_profile(&key)),
         });
         let told = Told {
             version: object.version.clone(),
@@ -347,6 +395,11 @@ impl Fanout {
             self.users.entry(after).or_default().insert(key.clone());
         }
     }
+}
+
+/// Why an object cannot be mounted whose profile is not there, in words for the user.
+pub(crate) fn missing_profile(key: &Key) -> String {
+    format!("NnfStorageProfile {key} does not exist: create it, with data.pinned true")
 }
 
 /// Why no node is told of this object, in words for the user: the namespace says which node acts on it, and the spec

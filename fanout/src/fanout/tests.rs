@@ -35,6 +35,7 @@ fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
             Next::Gone(gone) => format!("gone {} {}", gone.name, gone.uid),
             Next::Synced => "synced".to_owned(),
             Next::Hold(key) => format!("hold {key}"),
+            Next::Ask(key) => format!("ask {key}"),
             Next::Ended => "ended".to_owned(),
             Next::Idle => return all,
         });
@@ -255,4 +256,53 @@ fn an_object_that_takes_no_finalizer_does_not_hold_up_the_node() {
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
     fanout.apply_mount(unheld(mount("n1", "a", 2, 7)));
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"], "a change is news");
+}
+
+#[test]
+fn one_by_one_the_finalizer_comes_before_the_profile_is_asked_for() {
+    let mut fanout = Fanout::asking();
+    fanout.open("n1", EPOCH, Audience::Compute);
+    fanout.replace_mounts(vec![unheld(mount("n1", "a", 1, 5))]);
+    assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
+    let held = mount("n1", "a", 1, 6);
+    let (key, version) = (held.key.clone(), held.version.clone());
+    fanout.apply_mount(held);
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    fanout.answer(&key, &version, Err("missing".to_owned()));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
+    fanout.answer(&key, &version, Err("missing".to_owned()));
+    assert!(drain(&mut fanout, "n1").is_empty(), "the same answer is no news");
+    fanout.answer(&key, &version, Ok(profile("3")));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 3"]);
+}
+
+#[test]
+fn one_by_one_an_answer_for_an_earlier_version_is_not_taken() {
+    let mut fanout = Fanout::asking();
+    fanout.open("n1", EPOCH, Audience::Compute);
+    let first = mount("n1", "a", 1, 5);
+    let (key, version) = (first.key.clone(), first.version.clone());
+    fanout.replace_mounts(vec![first]);
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    fanout.apply_mount(mount("n1", "a", 2, 6));
+    fanout.answer(&key, &version, Ok(profile("3")));
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    let (newer, _) = fanout.unanswered(&key).unwrap();
+    fanout.answer(&key, &newer, Ok(profile("4")));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 4", "synced"]);
+}
+
+#[test]
+fn one_by_one_what_names_no_profile_is_told_at_once_and_a_teardown_waits_for_none() {
+    let mut fanout = Fanout::asking();
+    fanout.open("n1", EPOCH, Audience::Compute);
+    let mut nonsense = mount("n1", "a", 1, 5);
+    nonsense.version.labels.clear();
+    let going = deleting(mount("n1", "b", 2, 6));
+    let (key, version) = (going.key.clone(), going.version.clone());
+    fanout.replace_mounts(vec![nonsense, going]);
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "ask n1/b"]);
+    fanout.answer(&key, &version, Err("missing".to_owned()));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired b without profile", "synced"]);
+    assert_eq!(fanout.unanswered(&key), None);
 }

@@ -1,7 +1,7 @@
 //! Carries wishes to the API: a few writers side by side, each with one object at a time.
 
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::ClientMount;
 use apiclient::plain;
@@ -10,9 +10,11 @@ use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
-use crate::hub::Hub;
+use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
+use crate::pace::{PATIENCE, Pace};
 use crate::status::Write;
 use crate::watch::resource;
 
@@ -20,99 +22,117 @@ use crate::watch::resource;
 const WRITERS: usize = 64;
 /// Lost races on one object that are taken up again at once.
 const CONFLICTS_AT_ONCE: u32 = 5;
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LAST_DELAY: Duration = Duration::from_secs(60);
 
 /// Fulfils wishes until dropped.
-pub(crate) async fn write_back(client: Client, hub: Arc<Hub>) {
+pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let writers = Arc::new(Semaphore::new(WRITERS));
     let mut tasks = JoinSet::new();
     loop {
-        let key = hub.take_write().await;
+        let key = exchange.take_write().await;
         while tasks.try_join_next().is_some() {}
         let Ok(permit) = writers.clone().acquire_owned().await else { return };
-        let (client, hub) = (client.clone(), hub.clone());
+        let (client, exchange) = (client.clone(), exchange.clone());
         tasks.spawn(async move {
-            write(client, &hub, &key).await;
+            write(client, &exchange, &key).await;
             drop(permit);
         });
     }
 }
 
-async fn write(client: Client, hub: &Hub, key: &Key) {
+async fn write(client: Client, exchange: &Exchange, key: &Key) {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-    let mut delay = FIRST_DELAY;
+    let mut pace = Pace::new();
     let mut conflicts = 0;
-    while let Some(write) = hub.next_write(key) {
-        let Err(error) = send(&api, hub, key, &write).await else {
-            (delay, conflicts) = (FIRST_DELAY, 0);
+    while let Some(write) = exchange.next_write(key) {
+        let Err(error) = send(&api, exchange, key, &write).await else {
+            (pace, conflicts) = (Pace::new(), 0);
             continue;
         };
         match Verdict::of(&error) {
             Verdict::Vanished => {
-                hub.abandon_write(key);
+                exchange.abandon_write(key);
                 return;
             }
             Verdict::Refused => {
                 log::warn!(client_mount:% = key, error = plain(&error); "write ClientMount, given up until there is news");
-                hub.refused_write(key, &write);
+                exchange.refused_write(key, &write);
                 return;
             }
             Verdict::MovedOn => {
                 conflicts += 1;
-                let read = reread(&api, hub, key).await;
+                let read = reread(&api, exchange, key).await;
                 if let Err(error) = &read {
                     log::warn!(client_mount:% = key, error = plain(error); "read ClientMount again");
                 }
                 // Somebody who writes all the time is not raced without end.
                 if read.is_err() || conflicts > CONFLICTS_AT_ONCE {
-                    tokio::time::sleep(jittered(delay)).await;
-                    delay = (delay * 2).min(LAST_DELAY);
+                    sleep(pace.next()).await;
                 }
             }
             Verdict::Retry => {
-                log::warn!(client_mount:% = key, error = plain(&error); "write ClientMount, will be retried");
-                tokio::time::sleep(jittered(delay)).await;
-                delay = (delay * 2).min(LAST_DELAY);
+                let why = plain(&error);
+                if exchange.complain(&why) {
+                    log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again until it works");
+                }
+                sleep(pace.next()).await;
             }
         }
     }
 }
 
-async fn send(api: &Api<DynamicObject>, hub: &Hub, key: &Key, write: &Write) -> kube::Result<()> {
+async fn send(
+    api: &Api<DynamicObject>,
+    exchange: &Exchange,
+    key: &Key,
+    write: &Write,
+) -> kube::Result<()> {
     let operations = serde_json::from_value(serde_json::Value::Array(write.operations.clone()))
         .map_err(kube::Error::SerdeError)?;
     let patch = Patch::Json::<()>(operations);
     let parameters = PatchParams::default();
-    let stored = if write.is_status() {
-        api.patch_status(&key.name, &parameters, &patch).await?
-    } else {
-        api.patch(&key.name, &parameters, &patch).await?
-    };
-    hub.written(key, write);
-    take_in(hub, key, stored);
+    let stored = answered(async {
+        if write.is_status() {
+            api.patch_status(&key.name, &parameters, &patch).await
+        } else {
+            api.patch(&key.name, &parameters, &patch).await
+        }
+    })
+    .await?;
+    exchange.content();
+    exchange.written(key, write);
+    take_in(exchange, key, stored);
     Ok(())
 }
 
-async fn reread(api: &Api<DynamicObject>, hub: &Hub, key: &Key) -> kube::Result<()> {
-    let known = api.get_opt(&key.name).await?.is_some_and(|object| take_in(hub, key, object));
+/// An API server that took a request and died without a word is not waited for without end.
+async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    timeout(PATIENCE, request).await.unwrap_or_else(|_| {
+        let text = format!("no answer within {} s", PATIENCE.as_secs());
+        Err(kube::Error::Service(io::Error::new(io::ErrorKind::TimedOut, text).into()))
+    })
+}
+
+async fn reread(api: &Api<DynamicObject>, exchange: &Exchange, key: &Key) -> kube::Result<()> {
+    let known = answered(api.get_opt(&key.name))
+        .await?
+        .is_some_and(|object| take_in(exchange, key, object));
     if !known {
         // The wish was for an object that is gone; its namesake has not asked for anything yet.
-        hub.abandon_write(key);
+        exchange.abandon_write(key);
     }
     Ok(())
 }
 
 /// The answer to a write comes before its watch event, or after the event of the object's end.
-fn take_in(hub: &Hub, key: &Key, object: DynamicObject) -> bool {
+fn take_in(exchange: &Exchange, key: &Key, object: DynamicObject) -> bool {
     let ended = object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
     match MountObject::read(object) {
         Ok(object) if ended => {
-            hub.remove_mount(key, &object.version.uid);
+            exchange.remove_mount(key, &object.version.uid);
             false
         }
-        Ok(object) => hub.refresh_mount(object),
+        Ok(object) => exchange.refresh_mount(object),
         Err(error) => {
             log::warn!(error:% = error; "skip the answer to a write");
             false
@@ -147,14 +167,6 @@ impl Verdict {
     }
 }
 
-/// Between half the delay and the whole, so that writers which failed together do not return together.
-fn jittered(delay: Duration) -> Duration {
-    let nanos = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.subsec_nanos());
-    delay.mul_f64(0.5 + f64::from(nanos % 1000) / 2000.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,11 +184,5 @@ mod tests {
             let status = Status { code, ..Status::default() };
             assert_eq!(Verdict::of(&kube::Error::Api(Box::new(status))), verdict, "{code}");
         }
-    }
-
-    #[test]
-    fn jitter_stays_within_the_delay() {
-        let delay = jittered(Duration::from_secs(2));
-        assert!(delay >= Duration::from_secs(1) && delay <= Duration::from_secs(2));
     }
 }

@@ -1,4 +1,4 @@
-//! API objects as the coordinator keeps them: the few fields it decides by, and the JSON it passes on.
+//! API objects as they are kept here: the few fields it decides by, and the JSON it passes on.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,17 @@ use thiserror::Error;
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+pub struct Key {
+    /// The namespace.
     pub namespace: String,
+    /// The name.
     pub name: String,
 }
 
 impl Key {
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+    /// The key of `namespace/name`.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 }
@@ -29,19 +33,27 @@ impl std::fmt::Display for Key {
 /// What of a ClientMount a node acts on. Two objects of one version ask the same of the node, whatever their status or
 /// their annotations say: `generation` moves with every change of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Version {
+pub struct Version {
+    /// `metadata.uid`.
     pub uid: String,
+    /// `metadata.generation`.
     pub generation: i64,
+    /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
 }
 
 /// One ClientMount.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct MountObject {
+pub struct MountObject {
+    /// Its name.
     pub key: Key,
+    /// What it asks.
     pub version: Version,
+    /// `metadata.resourceVersion`.
     pub resource_version: String,
+    /// `metadata.finalizers`.
     pub finalizers: Vec<String>,
     /// `spec.node`; who it is meant for.
     pub node: String,
@@ -49,6 +61,7 @@ pub(crate) struct MountObject {
     pub desired_state: String,
     /// How many mounts the spec has; the status must have as many.
     pub mounts: usize,
+    /// `status`.
     pub status: Option<Value>,
     /// The whole object as the API gave it, without `managedFields`.
     pub json: Vec<u8>,
@@ -56,16 +69,19 @@ pub(crate) struct MountObject {
 
 /// One NnfStorageProfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProfileObject {
+pub struct ProfileObject {
+    /// Its name.
     pub key: Key,
+    /// `metadata.resourceVersion`.
     pub resource_version: String,
+    /// The whole object as the API gave it, without `managedFields`.
     pub json: Vec<u8>,
 }
 
 /// An object lacks what every object of an API server has.
 #[derive(Debug, Error)]
 #[error("read {kind} {namespace}/{name}: no {field}")]
-pub(crate) struct IncompleteObject {
+pub struct IncompleteObject {
     kind: &'static str,
     namespace: String,
     name: String,
@@ -77,7 +93,7 @@ impl MountObject {
     ///
     /// # Errors
     /// When it lacks name, namespace, uid, resourceVersion, or cannot be encoded.
-    pub(crate) fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
+    pub fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let missing = |field| incomplete("ClientMount", &key, field);
         let json = serde_json::to_vec(&object).map_err(|_| missing("encodable content"))?;
@@ -148,7 +164,7 @@ impl ProfileObject {
     ///
     /// # Errors
     /// When it lacks name, namespace, resourceVersion, or cannot be encoded.
-    pub(crate) fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
+    pub fn read(mut object: DynamicObject) -> Result<Self, IncompleteObject> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         let json = serde_json::to_vec(&object)
             .map_err(|_| incomplete("NnfStorageProfile", &key, "encodable content"))?;

@@ -1,43 +1,52 @@
-//! One watch per kind on the API, for all nodes together.
+//! One watch per kind on the API, with its lists made whole.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
-use api::{ClientMount, NnfStorageProfile, SystemConfiguration};
-use apiclient::plain_watch;
+use api::{ClientMount, NnfStorageProfile};
+use apiclient::watch_problem;
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
-use tokio::sync::watch::Sender;
 
-use crate::hub::Hub;
+use crate::exchange::Exchange;
 use crate::object::{Key, MountObject, ProfileObject};
 
 /// What a watch tells, with lists made whole.
 #[derive(Debug)]
-enum Change {
+pub enum Change {
+    /// An object is new or changed.
     Applied(DynamicObject),
+    /// An object is no more.
     Deleted(DynamicObject),
+    /// These are all there are.
     Listed(Vec<DynamicObject>),
 }
 
-/// Watches ClientMounts of all namespaces, until dropped.
-pub(crate) async fn client_mounts(client: Client, hub: Arc<Hub>) {
-    let api = Api::all_with(client, &resource::<ClientMount>());
-    follow(api, watcher::Config::default(), "ClientMount", &hub, |change| match change {
+/// Watches the ClientMounts of one namespace, or of all, until dropped.
+pub async fn client_mounts(
+    client: Client,
+    namespace: Option<&str>,
+    config: watcher::Config,
+    exchange: Arc<Exchange>,
+) {
+    let resource = resource::<ClientMount>();
+    let api = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    follow(api, &resource, config, &exchange, |change| match change {
         Change::Applied(object) => {
             if let Some(object) = read(MountObject::read(object)) {
-                hub.apply_mount(object);
+                exchange.apply_mount(object);
             }
         }
         Change::Deleted(object) => {
-            hub.remove_mount(&key(&object), &object.uid().unwrap_or_default());
+            exchange.remove_mount(&key(&object), &object.uid().unwrap_or_default());
         }
         Change::Listed(objects) => {
-            hub.replace_mounts(
+            exchange.replace_mounts(
                 objects.into_iter().filter_map(|object| read(MountObject::read(object))).collect(),
             );
         }
@@ -46,17 +55,18 @@ pub(crate) async fn client_mounts(client: Client, hub: Arc<Hub>) {
 }
 
 /// Watches NnfStorageProfiles of all namespaces, until dropped.
-pub(crate) async fn profiles(client: Client, hub: Arc<Hub>) {
-    let api = Api::all_with(client, &resource::<NnfStorageProfile>());
-    follow(api, watcher::Config::default(), "NnfStorageProfile", &hub, |change| match change {
+pub async fn profiles(client: Client, exchange: Arc<Exchange>) {
+    let resource = resource::<NnfStorageProfile>();
+    let api = Api::all_with(client, &resource);
+    follow(api, &resource, watcher::Config::default(), &exchange, |change| match change {
         Change::Applied(object) => {
             if let Some(profile) = read(ProfileObject::read(object)) {
-                hub.apply_profile(profile);
+                exchange.apply_profile(profile);
             }
         }
-        Change::Deleted(object) => hub.remove_profile(&key(&object)),
+        Change::Deleted(object) => exchange.remove_profile(&key(&object)),
         Change::Listed(objects) => {
-            hub.replace_profiles(
+            exchange.replace_profiles(
                 objects
                     .into_iter()
                     .filter_map(|object| read(ProfileObject::read(object)))
@@ -67,60 +77,37 @@ pub(crate) async fn profiles(client: Client, hub: Arc<Hub>) {
     .await;
 }
 
-/// Watches the SystemConfiguration, until dropped; `nodes` hears the names of all nodes.
-pub(crate) async fn system_configuration(
-    client: Client,
-    hub: Arc<Hub>,
-    nodes: Sender<BTreeSet<String>>,
-) {
-    let api = Api::namespaced_with(client, STORAGE_NAMESPACE, &resource::<SystemConfiguration>());
-    let only = watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    follow(api, only, "SystemConfiguration", &hub, |change| {
-        let object = match change {
-            Change::Applied(object) => Some(object),
-            Change::Deleted(_) => None,
-            Change::Listed(mut objects) => objects.pop(),
-        };
-        let configuration =
-            object.and_then(|object| match object.try_parse::<SystemConfiguration>() {
-                Ok(configuration) => Some(configuration),
-                Err(error) => {
-                    log::warn!(error:% = error; "read SystemConfiguration default/default");
-                    None
-                }
-            });
-        let names = hub.configure(configuration.as_ref());
-        nodes.send_replace(names);
-    })
-    .await;
-}
-
 /// The API resource of one of our kinds.
-pub(crate) fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+#[must_use]
+pub fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-async fn follow(
+/// Passes on what a watch tells, until dropped; a failure is said when it begins and when its reason changes.
+pub async fn follow(
     api: Api<DynamicObject>,
+    resource: &ApiResource,
     config: watcher::Config,
-    kind: &'static str,
-    hub: &Hub,
+    exchange: &Exchange,
     mut take: impl FnMut(Change),
 ) {
+    let kind = resource.kind.as_str();
     let events = watch(api, config).default_backoff();
     let mut events = std::pin::pin!(whole(events));
     while let Some(change) = events.next().await {
         match change {
             Ok(change) => {
-                if hub.watch_state(kind, None) {
+                if exchange.watch_state(kind, None) {
                     log::info!(kind; "watch again");
                 }
                 take(change);
             }
+            // The watch went on from too long ago; the list that follows tells what was missed.
+            Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
             Err(error) => {
-                let text = plain_watch(&error);
-                if hub.watch_state(kind, Some(text.clone())) {
-                    log::warn!(kind, error = text.as_str(); "watch, retried until it works");
+                let text = watch_problem(resource, &error);
+                if exchange.watch_state(kind, Some(text.clone())) {
+                    log::warn!(kind; "{text}; everything stays as it is, and it is tried again until it works");
                 }
             }
         }

@@ -45,13 +45,21 @@ pub(crate) struct Write {
 
 /// A report's status that cannot stand in the object.
 #[derive(Debug, Error)]
-pub(crate) enum UnfitStatus {
+pub enum UnfitStatus {
+    /// Not JSON.
     #[error("status of the report is not JSON")]
     NotJson(#[source] serde_json::Error),
+    /// JSON, but no object.
     #[error("status of the report is no JSON object")]
     NotAnObject,
+    /// Not an entry for each mount.
     #[error("status.mounts of the report has {reported} entries, spec.mounts has {specified}")]
-    MountCount { reported: usize, specified: usize },
+    MountCount {
+        /// Entries of the status.
+        reported: usize,
+        /// Entries of the spec.
+        specified: usize,
+    },
 }
 
 impl Write {

@@ -1,0 +1,38 @@
+//! The machine's layout: one watch on the SystemConfiguration.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::SystemConfiguration;
+use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
+use fanout::{Change, follow, resource};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use tokio::sync::watch::Sender;
+
+use crate::hub::Hub;
+
+/// Watches the SystemConfiguration, until dropped; `nodes` hears the names of all nodes.
+pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<String>>) {
+    let resource = resource::<SystemConfiguration>();
+    let api = Api::namespaced_with(client, STORAGE_NAMESPACE, &resource);
+    let only = watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
+    follow(api, &resource, only, hub.exchange(), |change| {
+        let object = match change {
+            Change::Applied(object) => Some(object),
+            Change::Deleted(_) => None,
+            Change::Listed(mut objects) => objects.pop(),
+        };
+        let configuration =
+            object.and_then(|object| match object.try_parse::<SystemConfiguration>() {
+                Ok(configuration) => Some(configuration),
+                Err(error) => {
+                    log::warn!(error:% = error; "read SystemConfiguration default/default");
+                    None
+                }
+            });
+        let names = hub.configure(configuration.as_ref());
+        nodes.send_replace(names);
+    })
+    .await;
+}

@@ -1,0 +1,434 @@
+//! Where what is known meets: objects from the watches, what nodes are told and report, writes to the API.
+//!
+//! Every method takes one lock, decides by the pure parts, and returns; nothing waits inside.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use proto::v1::{self, MountReport};
+use tokio::sync::Notify;
+
+use crate::fanout::{Audience, Fanout, Next, ProfileAnswer, refusal};
+use crate::object::{Key, MountObject, ProfileObject, Version};
+use crate::status::{UnfitStatus, Write, Writes, fit, refused};
+
+/// For whom an exchange is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All nodes of a machine: profiles are watched.
+    Machine,
+    /// One compute, by itself: profiles are read one by one.
+    OneCompute,
+}
+
+/// Shared by all tasks that carry something.
+#[derive(Debug)]
+pub struct Exchange {
+    state: Mutex<State>,
+    /// Rings when an object waits for a writer.
+    wished: Notify,
+    /// Rings when an object waits for its profile.
+    asked: Notify,
+    /// Rings when a profile is asked for that somebody looks for already.
+    asked_again: Notify,
+    /// Rings when a watch begins to fail, or works again.
+    health: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    fanout: Fanout,
+    writes: Writes,
+    asks: Asks,
+    /// Namespaces whose own agent writes the status of its objects; None while that is unknown.
+    speaking: Option<BTreeSet<String>>,
+    /// Watches that do not work now, and why.
+    failing: BTreeMap<String, String>,
+    /// What went wrong with reads and writes of single objects since one worked last.
+    complaints: BTreeSet<String>,
+    closed: bool,
+}
+
+/// Objects whose profile is to be read.
+#[derive(Debug, Default)]
+struct Asks {
+    waiting: VecDeque<Key>,
+    /// Including those that somebody reads now.
+    open: BTreeSet<Key>,
+}
+
+/// The node is to be told nothing more: another session took over, or everything ends.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended;
+
+impl Exchange {
+    /// An exchange that knows nothing yet.
+    #[must_use]
+    pub fn new(scope: Scope) -> Self {
+        let (fanout, speaking) = match scope {
+            Scope::Machine => (Fanout::default(), None),
+            Scope::OneCompute => (Fanout::asking(), Some(BTreeSet::new())),
+        };
+        Self {
+            state: Mutex::new(State {
+                fanout,
+                writes: Writes::default(),
+                asks: Asks::default(),
+                speaking,
+                failing: BTreeMap::new(),
+                complaints: BTreeSet::new(),
+                closed: false,
+            }),
+            wished: Notify::new(),
+            asked: Notify::new(),
+            asked_again: Notify::new(),
+            health: Notify::new(),
+        }
+    }
+
+    /// Starts to tell a node; the bell rings whenever [`Exchange::next`] may have something to say.
+    pub fn open(&self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
+        let mut state = self.lock();
+        let bell = state.fanout.open(node, epoch, audience);
+        if state.closed {
+            state.fanout.close_all();
+        }
+        bell
+    }
+
+    /// Ends it, unless a later one took over.
+    pub fn close(&self, node: &str, epoch: u64) {
+        self.lock().fanout.close(node, epoch);
+    }
+
+    /// Ends all, now and from now on.
+    pub fn close_all(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.fanout.close_all();
+    }
+
+    /// Whether `epoch` is what `node` is told by.
+    pub fn serves(&self, node: &str, epoch: u64) -> bool {
+        self.lock().fanout.serves(node, epoch)
+    }
+
+    /// What there is to tell the node; None until the bell rings.
+    ///
+    /// # Errors
+    /// When it is to be told nothing more.
+    pub fn next(&self, node: &str, epoch: u64) -> Result<Option<v1::to_node::Message>, Ended> {
+        use v1::to_node::Message;
+        let mut state = self.lock();
+        loop {
+            match state.fanout.next(node, epoch) {
+                Next::Desired(desired) => return Ok(Some(Message::Desired(desired))),
+                Next::Gone(gone) => return Ok(Some(Message::Gone(gone))),
+                Next::Synced => return Ok(Some(Message::Synced(v1::Synced {}))),
+                Next::Idle => return Ok(None),
+                Next::Ended => return Err(Ended),
+                Next::Hold(key) => {
+                    if state.writes.hold(&key) {
+                        self.wished.notify_one();
+                    }
+                }
+                Next::Ask(key) => {
+                    if state.asks.open.insert(key.clone()) {
+                        state.asks.waiting.push_back(key);
+                        self.asked.notify_one();
+                    } else {
+                        // Somebody waits for a profile that this object named before, or for this one to appear.
+                        self.asked_again.notify_waiters();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a node's report; one on an earlier version of the object is dropped, as a newer answer is on its way.
+    ///
+    /// # Errors
+    /// When its status cannot stand in the object.
+    pub fn report(&self, report: &MountReport) -> Result<(), UnfitStatus> {
+        let key = Key::new(&report.namespace, &report.name);
+        let mut state = self.lock();
+        if !state.fanout.answers(&key, &report.uid, &report.observed_resource_version) {
+            log::debug!(client_mount:% = key; "drop a report on an earlier version");
+            return Ok(());
+        }
+        let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
+        let status = fit(&report.status, &object)?;
+        if state.writes.report(&key, status, report.released) {
+            self.wished.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Namespaces whose own agent refuses what it cannot take; None while that is unknown. In all others, objects that
+    /// no node is told of are refused here.
+    pub fn set_speaking(&self, namespaces: Option<BTreeSet<String>>) {
+        let mut state = self.lock();
+        if state.speaking != namespaces {
+            state.speaking = namespaces;
+            self.refuse_all(&mut state);
+        }
+    }
+
+    /// A ClientMount was made or changed.
+    pub fn apply_mount(&self, object: MountObject) {
+        let mut state = self.lock();
+        let key = object.key.clone();
+        if state.fanout.apply_mount(object) {
+            self.refuse(&mut state, &key);
+        }
+    }
+
+    /// The answer to a read or a write of a ClientMount that a watch told of; false when no watch knows it (any more).
+    pub(crate) fn refresh_mount(&self, object: MountObject) -> bool {
+        let known = self.lock().fanout.mount(&object.key);
+        if known.is_none_or(|known| known.version.uid != object.version.uid) {
+            return false;
+        }
+        self.apply_mount(object);
+        true
+    }
+
+    /// A ClientMount is no more.
+    pub fn remove_mount(&self, key: &Key, uid: &str) {
+        self.lock().fanout.remove_mount(key, uid);
+    }
+
+    /// All ClientMounts, as a list answered.
+    pub fn replace_mounts(&self, objects: Vec<MountObject>) {
+        let mut state = self.lock();
+        state.fanout.replace_mounts(objects);
+        self.refuse_all(&mut state);
+    }
+
+    /// A profile was made or changed.
+    pub fn apply_profile(&self, profile: ProfileObject) {
+        self.lock().fanout.apply_profile(profile);
+    }
+
+    /// A profile is no more.
+    pub fn remove_profile(&self, key: &Key) {
+        self.lock().fanout.remove_profile(key);
+    }
+
+    /// All profiles, as a list answered.
+    pub fn replace_profiles(&self, profiles: Vec<ProfileObject>) {
+        self.lock().fanout.replace_profiles(profiles);
+    }
+
+    /// The next object whose profile is to be read; waits for one.
+    pub(crate) async fn take_ask(&self) -> Key {
+        loop {
+            if let Some(key) = self.lock().asks.waiting.pop_front() {
+                return key;
+            }
+            self.asked.notified().await;
+        }
+    }
+
+    /// The profile to read for a taken object; None ends the reader's work.
+    pub(crate) fn unanswered(&self, key: &Key) -> Option<(Version, Key)> {
+        let mut state = self.lock();
+        let wanted = state.fanout.unanswered(key);
+        if wanted.is_none() {
+            state.asks.open.remove(key);
+        }
+        wanted
+    }
+
+    /// Takes the profile read for a version of an object, or why there is none.
+    pub(crate) fn answer(&self, key: &Key, version: &Version, answer: ProfileAnswer) {
+        self.lock().fanout.answer(key, version, answer);
+    }
+
+    /// Returns when a profile is asked for that somebody reads already.
+    pub(crate) fn asked_again(&self) -> impl Future<Output = ()> + '_ {
+        self.asked_again.notified()
+    }
+
+    /// The next object to write; waits for one.
+    pub(crate) async fn take_write(&self) -> Key {
+        loop {
+            if let Some(key) = self.lock().writes.take() {
+                return key;
+            }
+            self.wished.notified().await;
+        }
+    }
+
+    /// The next write of a taken object; None ends the writer's work.
+    pub(crate) fn next_write(&self, key: &Key) -> Option<Write> {
+        let mut state = self.lock();
+        let object = state.fanout.mount(key);
+        state.writes.next(key, object.as_deref())
+    }
+
+    /// A write was accepted.
+    pub(crate) fn written(&self, key: &Key, write: &Write) {
+        self.lock().writes.written(key, write);
+    }
+
+    /// A write was refused, and would be again: nothing is written before there is news of the object.
+    pub(crate) fn refused_write(&self, key: &Key, write: &Write) {
+        let mut state = self.lock();
+        state.writes.abandon(key);
+        if write.is_hold() {
+            state.fanout.cannot_hold(key);
+        }
+    }
+
+    /// A taken object is not to be written any more.
+    pub(crate) fn abandon_write(&self, key: &Key) {
+        self.lock().writes.abandon(key);
+    }
+
+    /// A watch works (`None`) or does not; whether that is to be said: a failure when it begins and when its reason changes.
+    pub fn watch_state(&self, kind: &str, failure: Option<String>) -> bool {
+        let mut state = self.lock();
+        let said = match failure {
+            Some(failure) => {
+                state.failing.insert(kind.to_owned(), failure.clone()) != Some(failure)
+            }
+            None => state.failing.remove(kind).is_some(),
+        };
+        if said {
+            self.health.notify_one();
+        }
+        said
+    }
+
+    /// Watches that do not work now, and why.
+    pub fn failing(&self) -> Vec<(String, String)> {
+        self.lock().failing.clone().into_iter().collect()
+    }
+
+    /// Returns when what [`Exchange::failing`] gives has changed.
+    pub fn health_changed(&self) -> impl Future<Output = ()> + '_ {
+        self.health.notified()
+    }
+
+    /// A read or write of a single object failed; whether that is to be said. An API that is away for a night must not
+    /// fill the journal.
+    pub(crate) fn complain(&self, complaint: &str) -> bool {
+        self.lock().complaints.insert(complaint.to_owned())
+    }
+
+    /// One worked.
+    pub(crate) fn content(&self) {
+        self.lock().complaints.clear();
+    }
+
+    fn refuse_all(&self, state: &mut State) {
+        let keys: Vec<Key> = state.fanout.mounts().map(|object| object.key.clone()).collect();
+        for key in keys {
+            self.refuse(state, &key);
+        }
+    }
+
+    /// Writes the refusal into an object that no node is told of.
+    fn refuse(&self, state: &mut State, key: &Key) {
+        let Some(object) = state.fanout.mount(key) else { return };
+        let Some(why) = refusal(&object) else { return };
+        let ours =
+            state.speaking.as_ref().is_some_and(|speaking| !speaking.contains(&key.namespace));
+        if object.version.deleting || !ours {
+            return;
+        }
+        if state.writes.report(key, refused(&object, &why), false) {
+            self.wished.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::tests::mount;
+
+    fn told(exchange: &Exchange) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Ok(Some(message)) = exchange.next("n1", 1) {
+            all.push(match message {
+                v1::to_node::Message::Desired(desired) if desired.profile_missing.is_empty() => {
+                    format!("desired {}", desired.name)
+                }
+                v1::to_node::Message::Desired(desired) => desired.profile_missing,
+                other => format!("{other:?}"),
+            });
+        }
+        all
+    }
+
+    #[test]
+    fn one_compute_is_told_once_its_profile_was_read() {
+        let exchange = Exchange::new(Scope::OneCompute);
+        exchange.open("n1", 1, Audience::Compute);
+        assert!(told(&exchange).is_empty(), "nothing before the list");
+        exchange.replace_mounts(vec![mount("n1", "a", 1, 5)]);
+        assert!(told(&exchange).is_empty(), "nothing before the profile");
+        let key = Key::new("n1", "a");
+        let (version, profile) = exchange.unanswered(&key).unwrap();
+        assert_eq!(profile, Key::new("default", "pinned"));
+        exchange.answer(&key, &version, Err("not there".to_owned()));
+        assert_eq!(told(&exchange), ["not there", "Synced(Synced)"]);
+        assert!(exchange.unanswered(&key).is_some(), "it may appear");
+        let pinned =
+            ProfileObject { key: profile, resource_version: "9".to_owned(), json: Vec::new() };
+        exchange.answer(&key, &version, Ok(pinned));
+        assert_eq!(told(&exchange), ["desired a"]);
+        assert_eq!(exchange.unanswered(&key), None);
+        exchange.apply_mount(mount("n1", "a", 2, 6));
+        assert!(told(&exchange).is_empty(), "the profile may have changed with the object");
+        assert!(exchange.unanswered(&key).is_some());
+    }
+
+    #[test]
+    fn what_is_meant_for_another_node_is_refused_and_never_told() {
+        let exchange = Exchange::new(Scope::OneCompute);
+        exchange.open("n1", 1, Audience::Compute);
+        let mut foreign = mount("n1", "a", 1, 5);
+        foreign.node = "n2".to_owned();
+        foreign.finalizers.clear();
+        exchange.replace_mounts(vec![foreign]);
+        assert_eq!(told(&exchange), ["Synced(Synced)"]);
+        let write = exchange.next_write(&Key::new("n1", "a")).unwrap();
+        assert!(write.is_status());
+        assert_eq!(write.operations[1]["value"]["error"]["severity"], "Fatal");
+    }
+
+    #[test]
+    fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
+        let exchange = Exchange::new(Scope::Machine);
+        let mut foreign = mount("r1", "a", 1, 5);
+        foreign.node = "n2".to_owned();
+        foreign.finalizers.clear();
+        let key = foreign.key.clone();
+        exchange.replace_mounts(vec![foreign]);
+        assert_eq!(exchange.next_write(&key), None);
+        exchange.set_speaking(Some(BTreeSet::from(["r1".to_owned()])));
+        assert_eq!(exchange.next_write(&key), None);
+        exchange.set_speaking(Some(BTreeSet::new()));
+        assert!(exchange.next_write(&key).is_some());
+    }
+
+    #[test]
+    fn a_failure_is_said_once_per_reason() {
+        let exchange = Exchange::new(Scope::Machine);
+        assert!(exchange.watch_state("ClientMount", Some("away".to_owned())));
+        assert!(!exchange.watch_state("ClientMount", Some("away".to_owned())));
+        assert!(exchange.watch_state("ClientMount", Some("forbidden".to_owned())));
+        assert!(exchange.watch_state("ClientMount", None));
+        assert!(!exchange.watch_state("ClientMount", None));
+        assert!(exchange.complain("away") && !exchange.complain("away"));
+        exchange.content();
+        assert!(exchange.complain("away"));
+    }
+}

@@ -1,0 +1,33 @@
+//! ClientMounts from the API to the nodes that mount them, and their status back.
+//!
+//! ```text
+//! API ─ watch ─► exchange ─ next ───► node          the coordinator: all namespaces, any number of nodes
+//! API ◄─ write_back ◄─ report ◄────── node          an agent on its own: its namespace, one node
+//! ```
+//! A [`Scope`] says which of the two it is. Over all nodes, profiles are watched; for one node, each is read when an
+//! object that names it comes or changes: a watch on the profiles of all jobs would wake every compute for each of them.
+//!
+//! Guarantees:
+//! * A node is told of a ClientMount only after the object carries the node's finalizer, whatever else is wrong with it.
+//! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
+//! * Writes are patches of what is ours, made only when they change something; own writes are told to nobody.
+//! * While the API cannot be reached nothing is told, and nothing that was told is taken back.
+//!
+//! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
+
+mod asked;
+mod exchange;
+mod fanout;
+mod object;
+mod pace;
+mod status;
+mod watch;
+mod write_back;
+
+pub use asked::ask_profiles;
+pub use exchange::{Ended, Exchange, Scope};
+pub use fanout::Audience;
+pub use object::{Key, MountObject, ProfileObject};
+pub use status::UnfitStatus;
+pub use watch::{Change, client_mounts, follow, profiles, resource};
+pub use write_back::write_back;
