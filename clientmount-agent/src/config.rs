@@ -1,8 +1,12 @@
 //! The command line and environment, turned once into a configuration that is known to be good.
 
-use std::path::PathBuf;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
-use clap::Parser;
+use apiclient::{Address, Credentials};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use daemon::LogArgs;
 use storage::{
     desired::{AllowedRoots, MountPointError},
@@ -13,14 +17,17 @@ use tonic::transport::Endpoint;
 
 use crate::{
     coordinator::{CertificateArgs, CoordinatorError},
+    kubernetes::{Choice, Given, KubernetesArgs, WayError, choose, spelled_as_here},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
 };
 
-/// Mounts on this compute node what the coordinator's ClientMounts ask for, and unmounts it again.
+/// Mounts on this compute node what its ClientMounts ask for, and unmounts it again.
 ///
-/// Stopping the agent leaves everything mounted. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the
-/// coordinator wants another agent for this node.
+/// It is told of them by a coordinator, or watches the Kubernetes API itself when that is named, as by the flags and the
+/// environment of clientmountd; started under the name clientmountd it does so by itself. The words install, remove, start,
+/// stop, status and version in place of flags do what they did there. Stopping the agent leaves everything mounted. Exit
+/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the coordinator wants another agent for this node.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
@@ -57,6 +64,11 @@ pub struct Args {
     #[command(flatten)]
     pub certificates: CertificateArgs,
 
+    #[command(flatten)]
+    pub kubernetes: KubernetesArgs,
+    #[arg(skip)]
+    given: Given,
+
     /// Use drives made of files in this directory, shared by all nodes of one box, instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
@@ -79,6 +91,36 @@ pub enum ConfigError {
     /// Not a way to a coordinator.
     #[error(transparent)]
     Coordinator(#[from] CoordinatorError),
+    /// Not one way to the objects.
+    #[error(transparent)]
+    Way(#[from] WayError),
+    /// Two names.
+    #[error("--node {node:?} and --node-name {node_name:?} name two nodes: give one of them")]
+    TwoNames {
+        /// The one.
+        node: String,
+        /// The other.
+        node_name: String,
+    },
+    /// Somebody hopes that nothing happens.
+    #[error(
+        "--mock: this agent mounts for real, as clientmountd did with that flag: leave it out, and look at what would be done with `warren plan`"
+    )]
+    Mock,
+}
+
+/// How the node hears of its objects.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// From a coordinator, with what it takes to be let in.
+    Coordinator(Box<Endpoint>),
+    /// From the Kubernetes API.
+    Api {
+        /// Where.
+        address: Address,
+        /// For an address that brings none of its own.
+        credentials: Option<Credentials>,
+    },
 }
 
 /// A configuration that can.
@@ -86,8 +128,10 @@ pub enum ConfigError {
 pub struct Config {
     /// The node.
     pub site: Site,
-    /// Where the coordinator is, with what it takes to be let in.
-    pub coordinator: Endpoint,
+    /// Where its objects are.
+    pub way: Way,
+    /// What the administrator should know of flags that have no effect.
+    pub notes: Vec<String>,
     /// The node's own socket.
     pub listen: PathBuf,
     /// The node's storage.
@@ -95,12 +139,45 @@ pub struct Config {
 }
 
 impl Args {
+    /// Reads a command line, whose first word is the name under which the program was started, and the environment.
+    ///
+    /// # Errors
+    /// When it is no command line of this program; or the help or version that was asked for.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let arguments = spelled_as_here(arguments);
+        let as_clientmountd = called_clientmountd(arguments.first());
+        let mut command = Self::command().args_override_self(true);
+        if as_clientmountd {
+            command = command.name(CLIENTMOUNTD);
+        }
+        let matches = command.try_get_matches_from(arguments)?;
+        let mut args = Self::from_arg_matches(&matches)?;
+        args.given = Given::of(&matches, as_clientmountd);
+        Ok(args)
+    }
+
+    /// What is logged, by whichever flag says so.
+    #[must_use]
+    pub fn logs(&self) -> LogArgs {
+        let log_level = self.kubernetes.zap_log_level.unwrap_or(self.logs.log_level);
+        LogArgs { log_level }
+    }
+
     /// Checks everything that can be checked without changing the node.
     ///
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
-    pub fn check(self) -> Result<Config, ConfigError> {
-        let coordinator = self.certificates.endpoint(&self.coordinator)?;
+    pub fn check(mut self) -> Result<Config, ConfigError> {
+        if self.kubernetes.mock == Some(true) {
+            return Err(ConfigError::Mock);
+        }
+        let (way, note) = self.way()?;
+        let notes = note.into_iter().chain(self.kubernetes.without_effect()).collect();
+        self.take_node_name()?;
+        let command_deadline = match self.kubernetes.command_timeout {
+            Some(timeout) if !timeout.is_zero() => timeout,
+            Some(_) | None => self.deadlines.command(),
+        };
         let node = self.node.name()?;
         let roots = AllowedRoots::new(self.node.mount_roots).map_err(ConfigError::MountRoot)?;
         let drives = match self.file_pool {
@@ -110,31 +187,107 @@ impl Args {
             None => DriveConfig::None,
         };
         Ok(Config {
-            coordinator,
+            way,
+            notes,
             listen: self.listen,
             storage: LinuxConfig {
                 drives,
                 roots: roots.clone(),
                 state: self.state_dir,
-                command_deadline: self.deadlines.command(),
+                command_deadline,
                 mount_deadline: self.deadlines.mount(),
             },
             site: Site { node, side: Side::Compute, roots, index_root: None },
         })
     }
+
+    fn way(&self) -> Result<(Way, Option<String>), ConfigError> {
+        if self.given.choice()? == Choice::Coordinator {
+            let endpoint = self.certificates.endpoint(&self.coordinator)?;
+            return Ok((Way::Coordinator(Box::new(endpoint)), None));
+        }
+        let api = choose(&self.kubernetes)?;
+        Ok((Way::Api { address: api.address, credentials: api.credentials }, api.note))
+    }
+
+    fn take_node_name(&mut self) -> Result<(), ConfigError> {
+        let named = self.kubernetes.node_name.take().filter(|name| !name.is_empty());
+        match (&self.node.node, named) {
+            (Some(node), Some(node_name)) if *node != node_name => {
+                Err(ConfigError::TwoNames { node: node.clone(), node_name })
+            }
+            (None, Some(node_name)) => {
+                self.node.node = Some(node_name);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+const CLIENTMOUNTD: &str = "clientmountd";
+
+/// Whether the program was started under the name of the Go daemon.
+fn called_clientmountd(program: Option<&OsString>) -> bool {
+    program.and_then(|program| Path::new(program).file_name()).is_some_and(|it| it == CLIENTMOUNTD)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use daemon::chain;
 
     use super::*;
 
     fn check(args: &[&str]) -> Result<Config, String> {
-        let args = Args::try_parse_from([&["clientmount-agent"], args].concat())
-            .map_err(|error| error.to_string())?;
+        check_as("/usr/bin/clientmount-agent", args)
+    }
+
+    fn check_as(program: &str, args: &[&str]) -> Result<Config, String> {
+        let words = std::iter::once(&program).chain(args).map(OsString::from);
+        let args = Args::read(words).map_err(|error| error.to_string())?;
         args.check().map_err(|error| chain(&error))
+    }
+
+    const SERVER: [&str; 4] = [
+        "-kubernetes-service-host=10.0.0.1",
+        "--kubernetes-service-port",
+        "6443",
+        "-service-token-file=/etc/client-mount/service.token",
+    ];
+
+    #[test]
+    fn the_flags_of_the_go_daemon_lead_to_the_api() {
+        let more = [
+            "--service-cert-file=/etc/client-mount/service.cert",
+            "-node-name",
+            "wrong",
+            "-node-name=compute-01",
+            "--mock=false",
+            "-command-timeout=2m",
+            "--zap-log-level",
+            "debug",
+            "-zap-devel",
+        ];
+        let config = check(&[&SERVER[..], &more].concat()).unwrap();
+        assert_eq!(config.site.node.as_str(), "compute-01", "the last of a name wins");
+        assert_eq!(config.storage.command_deadline.as_secs(), 120);
+        assert!(config.notes[0].contains("--zap-devel"), "{:?}", config.notes);
+        let Way::Api { address, credentials } = config.way else { panic!("the API is named") };
+        assert_eq!(address.to_string(), "https://10.0.0.1:6443");
+        assert_eq!(credentials.unwrap().ca, Path::new("/etc/client-mount/service.cert"));
+    }
+
+    #[test]
+    fn the_name_decides_only_when_nothing_else_does() {
+        let api = |config: Config| matches!(config.way, Way::Api { .. });
+        assert!(api(check_as("/usr/bin/clientmountd", &["--node", "c"]).unwrap()));
+        assert!(!api(check_as("clientmount-agent", &["--node", "c"]).unwrap()));
+        let coordinator = ["--node", "c", "--coordinator", "unix:///run/x"];
+        assert!(!api(check_as("clientmountd", &coordinator).unwrap()));
+        assert!(api(check(&["--node", "c", "--api", "kubeconfig:/etc/kube"]).unwrap()));
+        let version = check_as("clientmountd", &["--version"]).unwrap_err();
+        assert!(version.starts_with("clientmountd "), "{version}");
+        assert!(check_as("clientmountd", &["-help"]).unwrap_err().contains("Usage: clientmountd"));
     }
 
     #[test]
@@ -173,6 +326,19 @@ mod tests {
             ),
             (&["--node", "c", "--command-deadline", "0"], "0 is not in 1..=86400"),
             (&["--node", "c", "--certificate", "/x"], "--key"),
+            (&["--node", "c", "--mock"], "--mock: this agent mounts for real"),
+            (&["--node", "c", "--node-name", "d"], "\"c\" and --node-name \"d\""),
+            (&["--node", "c", "--api", "http://x"], "https://HOST:PORT"),
+            (
+                &["--node", "c", "--kubernetes-service-host", "h"],
+                "without --kubernetes-service-port",
+            ),
+            (
+                &["--coordinator", "unix:///x", "--api", "in-cluster"],
+                "--coordinator and --api name two ways",
+            ),
+            (&["--command-timeout", "x"], "1m30s"),
+            (&["--command-timeout", "9", "--command-deadline", "9"], "cannot be used with"),
         ] {
             let error = check(args).unwrap_err();
             assert!(error.contains(told), "{args:?}: {error}");

@@ -115,7 +115,7 @@ async fn converse(
     }
     loop {
         let event = match stream.message().await {
-            Ok(Some(message)) => match event(message) {
+            Ok(Some(message)) => match message.message.and_then(event_of) {
                 Some(event) => event,
                 None => continue,
             },
@@ -182,8 +182,9 @@ fn messages(
     stream::once(async { first }).chain(rest)
 }
 
-fn event(message: ToNode) -> Option<LinkEvent> {
-    Some(match message.message? {
+/// What a message means to the agent; nothing when it is for the link itself.
+pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
+    Some(match message {
         Message::Desired(desired) => LinkEvent::Desired(Box::new(desired)),
         Message::Gone(gone) => LinkEvent::Gone(gone),
         Message::Synced(_) => LinkEvent::Synced,

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clientmount_agent::{config::Args, run::run};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    daemon::run(&args.logs.clone(), args.check(), run)
+    match Args::read(std::env::args_os()) {
+        Ok(args) => daemon::run(&args.logs(), args.check(), run),
+        Err(error) => error.exit(),
+    }
 }

@@ -1,18 +1,20 @@
-//! Wiring: the node, the link, the agent and the node's socket.
+//! Wiring: the node, the link to the coordinator or to the API, the agent and the node's socket.
 
 use std::sync::Arc;
 
+use apiclient::{ConnectError, connect_with};
 use daemon::{End, ListenError, listen, stopped, tell_ready, tell_stopping};
 use proto::v1::Role;
-use storage::{Converger, LinuxHost, linux::LinuxHostError};
+use storage::{Converger, LinuxHost, desired::NodeName, linux::LinuxHostError};
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     agent::Agent,
-    config::Config,
+    api_link::{self, watch_config},
+    config::{Config, Way},
     hello::{HelloError, hello},
-    link,
+    link::{self, LinkEvent},
     outbox::Outbox,
     serve::{NodeService, serve},
 };
@@ -26,6 +28,9 @@ pub enum RunError {
     /// The kernel did not tell when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
+    /// There is no way to the API.
+    #[error("set up the way to the API")]
+    Api(#[source] ConnectError),
     /// The node's socket is not usable.
     #[error("serve the node's socket")]
     Serve(#[source] ListenError),
@@ -45,7 +50,9 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let host = LinuxHost::new(config.storage).map_err(RunError::Storage)?;
     let converger = Arc::new(Converger::new(Arc::new(host)));
     let outbox = Arc::new(Outbox::default());
-    let hello = hello(&config.site.node, Role::Compute).map_err(RunError::Hello)?;
+    for note in &config.notes {
+        log::info!("{note}");
+    }
     let listener = listen(&config.listen).map_err(RunError::Serve)?;
 
     let (events, from_link) = mpsc::channel(EVENTS);
@@ -55,7 +62,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         outbox: Arc::clone(&outbox),
     };
     let serving = tokio::spawn(serve(listener, service));
-    let linking = tokio::spawn(link::run(config.coordinator, hello, Arc::clone(&outbox), events));
+    let linking = link(config.way, &config.site.node, Arc::clone(&outbox), events).await?;
     let (stop, stopping) = tokio::sync::oneshot::channel();
     let signals = tokio::spawn(async move {
         let signal = stopped().await;
@@ -78,4 +85,25 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         return Err(RunError::Stop(error));
     }
     Ok(end)
+}
+
+async fn link(
+    way: Way,
+    node: &NodeName,
+    outbox: Arc<Outbox>,
+    events: mpsc::Sender<LinkEvent>,
+) -> Result<JoinHandle<()>, RunError> {
+    match way {
+        Way::Coordinator(endpoint) => {
+            let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
+            Ok(tokio::spawn(link::run(*endpoint, hello, outbox, events)))
+        }
+        Way::Api { address, credentials } => {
+            let client =
+                connect_with(&address, credentials.as_ref()).await.map_err(RunError::Api)?;
+            log::info!("the API is watched directly at {address}");
+            let config = watch_config(&address);
+            Ok(tokio::spawn(api_link::run(client, config, node.clone(), outbox, events)))
+        }
+    }
 }

@@ -1,0 +1,309 @@
+//! Through a coordinator or straight to the API: what was given decides. Pure.
+
+use std::path::PathBuf;
+
+use apiclient::{Address, Credentials};
+use clap::{ArgMatches, parser::ValueSource};
+use thiserror::Error;
+
+use super::KubernetesArgs;
+
+/// How a value was given, the weakest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    #[default]
+    None,
+    Environment,
+    CommandLine,
+}
+
+/// What was given of the two ways.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given {
+    coordinator: Source,
+    api: Source,
+    /// Of the service's flags the one given most plainly.
+    service: Source,
+    service_flag: &'static str,
+    /// Started under the name of the Go daemon.
+    as_clientmountd: bool,
+}
+
+/// The way to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Through the coordinator.
+    Coordinator,
+    /// Straight to the API.
+    Api,
+}
+
+/// The API, what is needed to be let in, and what an administrator should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiWay {
+    /// Where.
+    pub address: Address,
+    /// For an address that brings none of its own.
+    pub credentials: Option<Credentials>,
+    /// Said once.
+    pub note: Option<String>,
+}
+
+/// No way can be told from what was given.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum WayError {
+    /// Two ways.
+    #[error(
+        "{coordinator} and {api} name two ways for this node's mounts: give one of them, the coordinator's or the API's"
+    )]
+    Both {
+        /// How the coordinator was named.
+        coordinator: &'static str,
+        /// How the API was.
+        api: &'static str,
+    },
+    /// Two addresses of one API.
+    #[error("--api and {0} name the API twice: give one of them")]
+    TwoAddresses(&'static str),
+    /// Half an address.
+    #[error("{given} ({value:?}) without {missing}: give both, or neither to use a kubeconfig")]
+    Half {
+        /// The flag that was given.
+        given: &'static str,
+        /// Its value.
+        value: String,
+        /// The one that was not.
+        missing: &'static str,
+    },
+    /// Not an address.
+    #[error(
+        "--kubernetes-service-host {host:?} and --kubernetes-service-port {port:?} make no address: give a host name or an IP address, and a port from 1 to 65535"
+    )]
+    Address {
+        /// The host.
+        host: String,
+        /// The port.
+        port: String,
+    },
+    /// A server without what it wants.
+    #[error("{flag} is missing: name the {what} (or set {variable})")]
+    Credentials {
+        /// The flag.
+        flag: &'static str,
+        /// What it names.
+        what: &'static str,
+        /// Its environment variable.
+        variable: &'static str,
+    },
+}
+
+const HOST: &str = "--kubernetes-service-host";
+const PORT: &str = "--kubernetes-service-port";
+const TOKEN: &str = "--service-token-file";
+const CERTIFICATE: &str = "--service-cert-file";
+
+impl Given {
+    /// What a command line and its environment give.
+    #[must_use]
+    pub fn of(matches: &ArgMatches, as_clientmountd: bool) -> Self {
+        let source = |id| match matches.value_source(id) {
+            Some(ValueSource::CommandLine) => Source::CommandLine,
+            // A variable that is set and empty says nothing.
+            Some(ValueSource::EnvVariable) if !is_empty(matches, id) => Source::Environment,
+            _ => Source::None,
+        };
+        let flags = [
+            ("kubernetes_service_host", HOST),
+            ("kubernetes_service_port", PORT),
+            ("service_token_file", TOKEN),
+            ("service_cert_file", CERTIFICATE),
+        ];
+        let plainest =
+            flags.map(|(id, flag)| (source(id), flag)).into_iter().max_by_key(|given| given.0);
+        let (service, service_flag) = plainest.unwrap_or_default();
+        Self {
+            coordinator: source("coordinator"),
+            api: source("api"),
+            service,
+            service_flag,
+            as_clientmountd,
+        }
+    }
+
+    /// Which way was meant. The command line outweighs the environment, which every pod has.
+    ///
+    /// # Errors
+    /// When two ways were named as plainly.
+    pub fn choice(&self) -> Result<Choice, WayError> {
+        use Source::{CommandLine, Environment, None};
+        let both = |coordinator, api| Err(WayError::Both { coordinator, api });
+        let api_flag = if self.api == CommandLine { "--api" } else { self.service_flag };
+        match (self.coordinator, self.api.max(self.service)) {
+            (CommandLine, CommandLine) => both("--coordinator", api_flag),
+            (Environment, Environment) if self.api == Environment => {
+                both("WARREN_COORDINATOR", "WARREN_API")
+            }
+            (CommandLine | Environment, None | Environment) => Ok(Choice::Coordinator),
+            (_, CommandLine) | (None, Environment) => Ok(Choice::Api),
+            (None, None) if self.as_clientmountd => Ok(Choice::Api),
+            (None, None) => Ok(Choice::Coordinator),
+        }
+    }
+}
+
+fn is_empty(matches: &ArgMatches, id: &str) -> bool {
+    matches.get_raw(id).is_some_and(|mut values| values.all(std::ffi::OsStr::is_empty))
+}
+
+/// The API that the flags name, with what it wants.
+///
+/// # Errors
+/// At the first thing that is missing or wrong, naming it and the remedy.
+pub fn choose(given: &KubernetesArgs) -> Result<ApiWay, WayError> {
+    let host = text(given.kubernetes_service_host.as_ref());
+    let port = text(given.kubernetes_service_port.as_ref());
+    let address = match (&given.api, host, port) {
+        (Some(api), None, None) => api.clone(),
+        // In a pod both are set, and say nothing that was not said more plainly.
+        (Some(api), Some(_), Some(_)) => api.clone(),
+        (Some(_), Some(_), None) => return Err(WayError::TwoAddresses(HOST)),
+        (Some(_), None, Some(_)) => return Err(WayError::TwoAddresses(PORT)),
+        (None, Some(host), Some(port)) => server(host, port)?,
+        (None, Some(host), None) => return Err(half(HOST, host, PORT)),
+        (None, None, Some(port)) => return Err(half(PORT, port, HOST)),
+        (None, None, None) => Address::Kubeconfig(None),
+    };
+    let (token, ca) =
+        (text(given.service_token_file.as_ref()), text(given.service_cert_file.as_ref()));
+    if !matches!(address, Address::Server(_)) {
+        let unused = token.or(ca).map(|_| {
+            format!("{TOKEN} and {CERTIFICATE} are not used: {address} brings its own credentials")
+        });
+        return Ok(ApiWay { address, credentials: None, note: unused });
+    }
+    let file = |value: Option<&str>, flag, what, variable| {
+        value.map(PathBuf::from).ok_or(WayError::Credentials { flag, what, variable })
+    };
+    let credentials = Credentials {
+        token: file(
+            token,
+            TOKEN,
+            "file with the bearer token",
+            "DWS_CLIENT_MOUNT_SERVICE_TOKEN_FILE",
+        )?,
+        ca: file(
+            ca,
+            CERTIFICATE,
+            "file with the CA certificates",
+            "DWS_CLIENT_MOUNT_SERVICE_CERT_FILE",
+        )?,
+    };
+    Ok(ApiWay { address, credentials: Some(credentials), note: None })
+}
+
+fn text(value: Option<&String>) -> Option<&str> {
+    value.map(String::as_str).filter(|value| !value.is_empty())
+}
+
+fn half(given: &'static str, value: &str, missing: &'static str) -> WayError {
+    WayError::Half { given, value: value.to_owned(), missing }
+}
+
+fn server(host: &str, port: &str) -> Result<Address, WayError> {
+    let bracketed = host.contains(':') && !host.starts_with('[');
+    let url = if bracketed {
+        format!("https://[{host}]:{port}")
+    } else {
+        format!("https://{host}:{port}")
+    };
+    url.parse().map_err(|_| WayError::Address { host: host.to_owned(), port: port.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(coordinator: Source, api: Source, service: Source, as_clientmountd: bool) -> Given {
+        Given { coordinator, api, service, service_flag: HOST, as_clientmountd }
+    }
+
+    #[test]
+    fn the_plainer_word_decides_and_two_as_plain_are_refused() {
+        use Source::{CommandLine as Line, Environment as Env, None as No};
+        let (coordinator, api) = (Some(Choice::Coordinator), Some(Choice::Api));
+        for (wanted, parts) in [
+            (coordinator, given(No, No, No, false)),
+            (api, given(No, No, No, true)),
+            (api, given(No, No, Env, false)),
+            (api, given(No, Env, No, false)),
+            (api, given(No, Line, No, false)),
+            (api, given(Env, No, Line, false)),
+            (coordinator, given(Env, No, No, true)),
+            (coordinator, given(Env, No, Env, false)),
+            (coordinator, given(Line, Env, Env, true)),
+            (None, given(Line, No, Line, false)),
+            (None, given(Line, Line, No, false)),
+            (None, given(Env, Env, No, false)),
+        ] {
+            assert_eq!(parts.choice().ok(), wanted, "{parts:?}");
+        }
+        let error = given(Line, No, Line, false).choice().unwrap_err().to_string();
+        assert!(error.contains("--coordinator and --kubernetes-service-host"), "{error}");
+    }
+
+    fn flags(host: &str, port: &str) -> KubernetesArgs {
+        KubernetesArgs {
+            kubernetes_service_host: Some(host.to_owned()),
+            kubernetes_service_port: Some(port.to_owned()),
+            service_token_file: Some("/t".to_owned()),
+            service_cert_file: Some("/c".to_owned()),
+            ..KubernetesArgs::default()
+        }
+    }
+
+    #[test]
+    fn host_and_port_make_an_address() {
+        for (host, port, address) in [
+            ("api.example.org", "6443", "https://api.example.org:6443"),
+            ("10.0.0.1", "443", "https://10.0.0.1:443"),
+            ("2001:db8::1", "6443", "https://[2001:db8::1]:6443"),
+            ("[2001:db8::1]", "6443", "https://[2001:db8::1]:6443"),
+            ("", "", "kubeconfig"),
+        ] {
+            assert_eq!(choose(&flags(host, port)).unwrap().address.to_string(), address);
+        }
+        assert!(choose(&flags("", "")).unwrap().note.is_some(), "the files are not used");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let told = |flags: KubernetesArgs| choose(&flags).unwrap_err().to_string();
+        let missing = |change: fn(&mut KubernetesArgs)| {
+            let mut flags = flags("h", "1");
+            change(&mut flags);
+            told(flags)
+        };
+        for (error, part) in [
+            (
+                told(flags("h", "")),
+                "--kubernetes-service-host (\"h\") without --kubernetes-service-port",
+            ),
+            (
+                told(flags("", "1")),
+                "--kubernetes-service-port (\"1\") without --kubernetes-service-host",
+            ),
+            (told(flags("h", "x")), "--kubernetes-service-port \"x\""),
+            (told(flags("h/x", "1")), "--kubernetes-service-host \"h/x\""),
+            (missing(|it| it.service_token_file = None), "--service-token-file is missing"),
+            (
+                missing(|it| it.service_cert_file = Some(String::new())),
+                "--service-cert-file is missing",
+            ),
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+        let mut both = flags("h", "");
+        both.api = Some(Address::InCluster);
+        assert!(told(both).contains("--api and --kubernetes-service-host"));
+    }
+}
