@@ -1,12 +1,14 @@
 //! What Warren's daemons do alike: log, run to an exit code, listen, stop on signals, tell systemd.
 
 mod chain;
+mod go_flags;
 mod listen;
 mod logging;
 mod run;
 mod stop;
 
 pub use chain::chain;
+pub use go_flags::{GoFlag, translate};
 pub use listen::{ListenError, listen};
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, run};
