@@ -6,6 +6,7 @@ mod listen;
 mod logging;
 mod run;
 mod stop;
+mod zap;
 
 pub use chain::chain;
 pub use go_flags::{GoFlag, translate};
@@ -13,3 +14,4 @@ pub use listen::{ListenError, listen};
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, run};
 pub use stop::{StopError, stopped, tell_ready, tell_stopping};
+pub use zap::ZapArgs;

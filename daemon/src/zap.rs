@@ -1,0 +1,122 @@
+//! The logging flags of Go daemons that log with zap.
+
+use clap::Args;
+use log::LevelFilter;
+
+use crate::GoFlag;
+
+/// zap's flags, beside [`crate::LogArgs`].
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Logs")]
+pub struct ZapArgs {
+    /// --log-level in zap's words: debug, info, error, panic, or a number, where 1 is debug and more is trace
+    #[arg(long, value_name = "LEVEL", value_parser = level, conflicts_with = "log_level")]
+    zap_log_level: Option<LevelFilter>,
+    #[arg(long, hide = true)]
+    zap_devel: Option<bool>,
+    #[arg(long, hide = true)]
+    zap_encoder: Option<String>,
+    #[arg(long, hide = true)]
+    zap_stacktrace_level: Option<String>,
+    #[arg(long, hide = true)]
+    zap_time_encoding: Option<String>,
+}
+
+impl ZapArgs {
+    /// The flags, for [`crate::translate`].
+    pub const FLAGS: [GoFlag; 5] = [
+        GoFlag::Value("zap-log-level"),
+        GoFlag::Switch("zap-devel"),
+        GoFlag::Value("zap-encoder"),
+        GoFlag::Value("zap-stacktrace-level"),
+        GoFlag::Value("zap-time-encoding"),
+    ];
+
+    /// The level that was asked for, if any was.
+    #[must_use]
+    pub fn level(&self) -> Option<LevelFilter> {
+        self.zap_log_level
+    }
+
+    /// Flags that were given and have no meaning here.
+    #[must_use]
+    pub fn without_meaning(&self) -> Vec<&'static str> {
+        let given = [
+            ("--zap-devel", self.zap_devel.is_some()),
+            ("--zap-encoder", self.zap_encoder.is_some()),
+            ("--zap-stacktrace-level", self.zap_stacktrace_level.is_some()),
+            ("--zap-time-encoding", self.zap_time_encoding.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+    }
+}
+
+fn level(text: &str) -> Result<LevelFilter, String> {
+    match text {
+        "debug" | "1" => Ok(LevelFilter::Debug),
+        "info" => Ok(LevelFilter::Info),
+        "error" | "panic" => Ok(LevelFilter::Error),
+        number if number.parse::<u8>().is_ok_and(|number| number > 1) => Ok(LevelFilter::Trace),
+        _ => Err("use debug, info, error, panic, or a number from 1 on".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::{LogArgs, translate};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        logs: LogArgs,
+        #[command(flatten)]
+        zap: ZapArgs,
+    }
+
+    fn parsed(args: &[&str]) -> Result<Line, String> {
+        let args = ["agent"].iter().chain(args).map(Into::into);
+        Line::try_parse_from(translate(args, &ZapArgs::FLAGS)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn levels_are_those_of_zap() {
+        for (text, level) in [
+            ("debug", LevelFilter::Debug),
+            ("info", LevelFilter::Info),
+            ("error", LevelFilter::Error),
+            ("panic", LevelFilter::Error),
+            ("1", LevelFilter::Debug),
+            ("5", LevelFilter::Trace),
+        ] {
+            let line = parsed(&["-zap-log-level", text]).unwrap();
+            assert_eq!(line.zap.level(), Some(level), "{text}");
+        }
+        for wrong in ["0", "-1", "loud", ""] {
+            assert!(
+                parsed(&["--zap-log-level", wrong]).unwrap_err().contains("use debug"),
+                "{wrong}"
+            );
+        }
+        assert_eq!(parsed(&[]).unwrap().zap.level(), None);
+    }
+
+    #[test]
+    fn two_levels_are_one_too_many() {
+        let error = parsed(&["--log-level", "warn", "--zap-log-level=debug"]).unwrap_err();
+        assert!(error.contains("--log-level") && error.contains("--zap-log-level"), "{error}");
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_named() {
+        let line = parsed(&["-zap-devel", "--zap-encoder=json", "-zap-time-encoding", "iso8601"]);
+        let line = line.unwrap();
+        assert_eq!(
+            line.zap.without_meaning(),
+            ["--zap-devel", "--zap-encoder", "--zap-time-encoding"]
+        );
+        assert_eq!(line.logs.log_level, LevelFilter::Info);
+    }
+}
