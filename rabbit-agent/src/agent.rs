@@ -1,32 +1,29 @@
 //! The agent's one loop: events in, passes out, each object by one pass at a time.
 
+mod passes;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{
-    claims::Claims,
-    desired::Goal,
-    error::{Retry, jitter},
-    sweep::Sweep,
-};
+use clientmount_agent::{claims::Claims, error::jitter, sweep::Sweep};
 use futures::{Stream, StreamExt};
-use kube::ResourceExt;
+use k8s_openapi::jiff::Timestamp;
 use storage::Desired;
 use tokio::task::JoinSet;
 
 use crate::{
-    block_storage, client_mount,
-    client_mount::reconcile::{prepare, prepare_for},
-    health::Board,
-    node, node_storage,
+    block_storage::report::started_after,
+    client_mount,
+    client_mount::reconcile::prepare,
     pass::{Context, Pass},
     queue::Queue,
     shelf::Fingerprint,
+    signs::Signs,
     watch::Told,
-    world::{Key, Wake, World, block_name},
+    world::{Key, Wake, World},
 };
 
 /// Passes side by side. Each may hold up to 16 threads that block in the kernel while it works on the node.
@@ -39,7 +36,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Agent {
     context: Arc<Context>,
-    board: Board,
+    signs: Signs,
     world: World,
     claims: Claims,
     queue: Queue<Key>,
@@ -62,11 +59,11 @@ pub struct Agent {
 impl Agent {
     /// An agent that knows nothing yet.
     #[must_use]
-    pub fn new(context: Arc<Context>, board: Board) -> Self {
+    pub fn new(context: Arc<Context>, signs: Signs) -> Self {
         let world = World::new(context.node.clone());
         Self {
             context,
-            board,
+            signs,
             world,
             claims: Claims::default(),
             queue: Queue::new(SIDE_BY_SIDE),
@@ -96,8 +93,10 @@ impl Agent {
             }
             let first = !self.sweep.started();
             if first {
+                self.begin();
                 self.claim();
                 self.sweep.synced();
+                self.signs.set_ready();
             }
             // Between passes: what one is about to mount could be taken for unwanted.
             if self.passes.is_empty() && self.sweep.due(Instant::now()) {
@@ -147,6 +146,13 @@ impl Agent {
         let sweep = self.sweep.next_due().filter(|_| self.passes.is_empty());
         let next = [self.queue.deadline(), sweep].into_iter().flatten().min();
         next.map(tokio::time::Instant::from_std)
+    }
+
+    /// From now on device paths that this agent looked up can be told from those of any earlier one.
+    fn begin(&mut self) {
+        let started = started_after(Timestamp::now(), self.world.block_storages.iter());
+        let context = Arc::get_mut(&mut self.context);
+        context.expect("nobody but a pass shares it, and none has begun").started = started;
     }
 
     /// Before anything else is done every object's mount points are claimed.
@@ -209,210 +215,6 @@ impl Agent {
             self.after_blocks.remove(&mount);
             self.related(Key::ClientMount(mount));
         }
-    }
-
-    fn start_passes(&mut self) {
-        for key in self.queue.start(Instant::now()) {
-            if self.waits_for_blocks(&key) {
-                // Whatever else woke it: it is woken again when what is under it was looked at.
-                self.queue.finished(&key, Retry::OnChange, Instant::now());
-                continue;
-            }
-            self.again.remove(&key);
-            let settled = self.settled.get(&key);
-            if settled.is_some() && settled == self.world.fingerprint(&key).as_ref() {
-                // The echo of our own write.
-                self.queue.finished(&key, Retry::OnChange, Instant::now());
-                continue;
-            }
-            self.start(&key);
-        }
-    }
-
-    fn waits_for_blocks(&self, key: &Key) -> bool {
-        matches!(key, Key::ClientMount(name) if self.after_blocks.contains_key(name))
-    }
-
-    fn start(&mut self, key: &Key) {
-        if let Some(print) = self.world.fingerprint(key) {
-            self.handled.insert(key.clone(), print);
-        }
-        let started = match key {
-            Key::Node => self.start_node(),
-            Key::BlockStorage(name) => self.start_block_storage(name),
-            Key::NodeStorage(name) => self.start_node_storage(name),
-            Key::ClientMount(name) => self.start_client_mount(name),
-            Key::Vanished(uid) => self.start_vanished(uid),
-        };
-        if started.is_none() {
-            self.failing.remove(key);
-            self.settled.remove(key);
-            self.handled.remove(key);
-            self.queue.finished(key, Retry::OnChange, Instant::now());
-            if let Key::BlockStorage(name) = key {
-                self.looked_at_block(name);
-            }
-        }
-    }
-
-    fn spawn(&mut self, key: Key, work: impl Future<Output = Pass> + Send + 'static) {
-        self.passes.spawn(async move { (key, work.await) });
-    }
-
-    fn start_node(&mut self) -> Option<()> {
-        let claimants = self
-            .world
-            .block_storages
-            .iter()
-            .filter_map(|it| block_storage::desired::uid(it).ok())
-            .collect();
-        let view = node::reconcile::View {
-            object: self.world.nnf_node().cloned(),
-            chassis: self.world.chassis(),
-            claimants,
-        };
-        let (context, board) = (Arc::clone(&self.context), self.board.clone());
-        self.spawn(Key::Node, async move {
-            let mut pass = Pass::default();
-            let result = node::reconcile::reconcile(&context, &view, &board, &mut pass).await;
-            pass.ended(result)
-        });
-        Some(())
-    }
-
-    fn start_block_storage(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.block_storage(name)?);
-        let chassis = self.world.chassis();
-        let in_use = self.world.node_storages.iter().any(|it| block_name(it) == name);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::BlockStorage(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result =
-                block_storage::reconcile::reconcile(&context, &object, &chassis, in_use, &mut pass)
-                    .await;
-            pass.ended(result)
-        });
-        Some(())
-    }
-
-    fn start_node_storage(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.node_storage(name)?);
-        let block = self.world.block_storage(&block_name(&object)).cloned();
-        let profile = self.world.profile(&*object);
-        let view = node_storage::reconcile::View { object, block, profile };
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::NodeStorage(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = node_storage::reconcile::reconcile(&context, &view, &mut pass).await;
-            pass.ended(result)
-        });
-        Some(())
-    }
-
-    fn start_client_mount(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.client_mount(name)?);
-        let (work, moved) = prepare(&object, &self.world, &self.context.site, &mut self.claims);
-        self.wake_claimants(&moved);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::ClientMount(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result =
-                client_mount::reconcile::reconcile(&context, &object, work, &mut pass).await;
-            pass.ended(result)
-        });
-        Some(())
-    }
-
-    fn start_vanished(&mut self, uid: &str) -> Option<()> {
-        let object = Arc::clone(self.world.vanished(uid)?);
-        if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
-            // The pass that runs may be the one that let it go; its end brings us back if anything is left.
-            return None;
-        }
-        let (work, moved) = prepare_for(
-            &object,
-            Goal::Unmounted,
-            &self.world,
-            &self.context.site,
-            &mut self.claims,
-        );
-        self.wake_claimants(&moved);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::Vanished(uid.to_owned()), async move {
-            let mut pass = Pass::default();
-            client_mount::reconcile::clean_up(&context, &object, work, &mut pass).await;
-            pass
-        });
-        Some(())
-    }
-
-    fn wake_claimants(&mut self, uids: &[String]) {
-        let named = |uid: &String| {
-            self.world
-                .client_mounts
-                .iter()
-                .find(|it| it.uid().as_ref() == Some(uid))
-                .map(|it| it.name_any())
-        };
-        let names: Vec<String> = uids.iter().filter_map(named).collect();
-        for name in names {
-            self.related(Key::ClientMount(name));
-        }
-    }
-
-    fn tell_failures(&mut self, key: &Key, failures: Vec<String>) {
-        if failures.is_empty() {
-            self.failing.remove(key);
-        } else if self.failing.get(key) != Some(&failures) {
-            for failure in &failures {
-                log::warn!("{failure}");
-            }
-            self.failing.insert(key.clone(), failures);
-        }
-    }
-
-    fn ended(&mut self, ended: Result<(Key, Pass), tokio::task::JoinError>) {
-        let (key, pass) = match ended {
-            Ok(ended) => ended,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
-        self.tell_failures(&key, pass.failures);
-        // Writes are refused when the object has moved on, so what was written is what was handled and nothing more.
-        let mut handled = self.handled.remove(&key);
-        for wrote in pass.wrote {
-            if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| *of == key) {
-                handled = Some(print);
-            }
-            let wakes = wrote.tell(&mut self.world);
-            self.wake(wakes);
-        }
-        if let Some(uid) = pass.mounted {
-            self.claims.settle(&uid);
-        }
-        if pass.doubtful && pass.unmounted.is_some() {
-            self.sweep.again();
-        }
-        if let Some(uid) = pass.unmounted {
-            self.world.forget_vanished(&uid);
-            let moved = self.claims.release(&uid);
-            self.wake_claimants(&moved);
-        }
-        for woken in pass.wakes {
-            self.related(woken);
-        }
-        if let Key::BlockStorage(name) = &key {
-            self.looked_at_block(name);
-        }
-        if let Key::ClientMount(name) = &key {
-            for uid in self.world.vanished_under(name) {
-                self.related(Key::Vanished(uid));
-            }
-        }
-        match handled.filter(|_| pass.done && !self.again.contains(&key)) {
-            Some(print) => drop(self.settled.insert(key.clone(), print)),
-            None => drop(self.settled.remove(&key)),
-        }
-        self.queue.finished(&key, pass.retry, Instant::now());
     }
 }
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use apiclient::Address;
 use bytesize::ByteSize;
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use clientmount_agent::{
     coordinator::{CertificateArgs, CoordinatorError},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{IndexRoot, Side, Site},
 };
-use daemon::LogArgs;
+use daemon::{LogArgs, ZapArgs};
 use storage::{
     desired::{AllowedRoots, MountPointError, NodeName},
     linux::{DriveConfig, LinuxConfig},
@@ -18,7 +18,11 @@ use storage::{
 use thiserror::Error;
 use tonic::transport::Endpoint;
 
-use crate::node_storage::desired::TemporaryRoot;
+use crate::{
+    bind::BindAddress,
+    node_manager::{NodeManagerArgs, NodeManagerError, flags, in_its_environment},
+    node_storage::desired::TemporaryRoot,
+};
 
 /// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
 /// ask.
@@ -52,7 +56,7 @@ pub struct Args {
     )]
     pub state_dir: PathBuf,
 
-    /// The Kubernetes API: unix:///PATH, kubeconfig, kubeconfig:/PATH, or in-cluster
+    /// The Kubernetes API: unix:///PATH, kubeconfig, kubeconfig:/PATH, or in-cluster, which is the default in a pod
     #[arg(
         long,
         env = "WARREN_API",
@@ -97,7 +101,12 @@ pub struct Args {
     pub deadlines: DeadlineArgs,
 
     #[command(flatten)]
-    pub logs: LogArgs,
+    pub node_manager: NodeManagerArgs,
+
+    #[command(flatten)]
+    logs: LogArgs,
+    #[command(flatten)]
+    zap: ZapArgs,
 }
 
 /// A configuration that cannot be used.
@@ -133,6 +142,9 @@ pub enum ConfigError {
     /// Not a way to a coordinator.
     #[error(transparent)]
     Coordinator(#[from] CoordinatorError),
+    /// A flag of nnf-node-manager that stops the start.
+    #[error(transparent)]
+    NodeManager(#[from] NodeManagerError),
 }
 
 /// A configuration that can.
@@ -146,6 +158,12 @@ pub struct Config {
     pub coordinator: Option<Endpoint>,
     /// The rabbit's storage.
     pub storage: LinuxConfig,
+    /// Where the kubelet's probes are answered, if anywhere.
+    pub probes: Option<BindAddress>,
+    /// Where metrics are served, if anywhere.
+    pub metrics: Option<BindAddress>,
+    /// What of the command line has no effect, in words.
+    pub notes: Vec<String>,
 }
 
 /// The rabbit that the agent works on.
@@ -160,6 +178,20 @@ pub struct Rabbit {
 }
 
 impl Args {
+    /// Reads the command line and the environment, also as nnf-node-manager takes them; ends the process if it cannot.
+    #[must_use]
+    pub fn read() -> Self {
+        let command = in_its_environment(Self::command(), is_set);
+        let line = daemon::translate(std::env::args_os(), &flags());
+        Self::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
+    }
+
+    /// What is logged.
+    #[must_use]
+    pub fn logs(&self) -> LogArgs {
+        LogArgs { log_level: self.zap.level().unwrap_or(self.logs.log_level) }
+    }
+
     /// Checks everything that can be checked without changing the node.
     ///
     /// # Errors
@@ -175,7 +207,11 @@ impl Args {
         let index_root =
             index_root.map_err(|source| ConfigError::Root { flag: "--index-root", source })?;
         let drives = self.drives(&node)?;
+        self.node_manager.check(self.file_pool.is_some())?;
         Ok(Config {
+            probes: self.node_manager.probes(),
+            metrics: self.node_manager.metrics(),
+            notes: self.node_manager.notes(&self.zap, is_set),
             rabbit: Rabbit {
                 temporary: TemporaryRoot { path: temporary.to_string(), roots: temporary },
                 site: Site { node, side: Side::Rabbit, roots, index_root },
@@ -228,6 +264,10 @@ impl Args {
     }
 }
 
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
 fn allowed(
     flag: &'static str,
     paths: impl IntoIterator<Item = PathBuf>,
@@ -237,13 +277,13 @@ fn allowed(
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use daemon::chain;
 
     use super::*;
 
     fn check(args: &[&str]) -> Result<Config, String> {
-        let args = Args::try_parse_from([&["rabbit-agent", "--node", "rabbit-1"], args].concat());
+        let line = ["rabbit-agent", "--node", "rabbit-1"].iter().chain(args).map(Into::into);
+        let args = Args::try_parse_from(daemon::translate(line, &flags()));
         args.map_err(|error| error.to_string())?.check().map_err(|error| chain(&error))
     }
 
@@ -293,6 +333,9 @@ mod tests {
             (&["--coordinator", "https://x:1"], "needs --ca, --certificate and --key"),
             (&["--file-pool", "/p", "--file-drive-capacity", "0"], "--file-drive-capacity is 0"),
             (&["--file-pool", "/p", "--file-drive-capacity", "many"], "many"),
+            (&["-purge"], "leave it out, and delete the NnfNodeBlockStorages"),
+            (&["-mock"], "--file-pool DIR"),
+            (&["-metrics-bind-address", "x"], "use HOST:PORT, :PORT, or 0"),
         ] {
             let error = check(args).unwrap_err();
             assert!(error.contains(told), "{args:?}: {error}");

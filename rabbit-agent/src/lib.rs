@@ -5,7 +5,8 @@
 //! watch ─► world ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
-//! (ClientMount), `node` (NnfNode). `desired` and `report` are pure, `reconcile` joins them.
+//! (ClientMount), `node` (NnfNode), and `lustre_mgt` (NnfLustreMGT), which says that it is not served. `desired` and
+//! `report` are pure, `reconcile` joins them.
 //!
 //! # Guarantees
 //! * Only objects in the namespace of the rabbit's own name are acted on.
@@ -17,20 +18,25 @@
 //! One agent per rabbit, as root, in the host's mount namespace.
 
 pub mod agent;
+pub mod bind;
 pub mod block_storage;
 pub mod chassis;
 pub mod client_mount;
 pub mod config;
 pub mod failure;
 pub mod health;
+pub mod lustre_mgt;
 pub mod node;
+pub mod node_manager;
 pub mod node_storage;
 pub mod pass;
+pub mod probes;
 pub mod queue;
 pub mod run;
 #[cfg(test)]
 mod samples;
 pub mod shelf;
+pub mod signs;
 pub mod watch;
 pub mod world;
 pub mod write;

@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use rabbit_agent::{config::Args, run};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    daemon::run(&args.logs.clone(), args.check(), run)
+    let args = Args::read();
+    daemon::run(&args.logs(), args.check(), run)
 }

@@ -29,7 +29,7 @@ pub struct Context {
     pub client: Client,
     /// The node's storage.
     pub converger: Arc<Converger>,
-    /// When the agent started: device paths it did not look up itself are not trusted.
+    /// Tells device paths that this agent looked up from those of any earlier one, which are not trusted.
     pub started: Time,
     /// Where ClientMounts may mount.
     pub site: Site,

@@ -19,9 +19,12 @@ use tonic::transport::Endpoint;
 
 use crate::{
     agent::Agent,
+    bind::BindError,
     config::{Config, Rabbit},
     health::Board,
     pass::Context,
+    probes::{self, Pages},
+    signs::Signs,
     watch::watch,
 };
 
@@ -37,6 +40,9 @@ pub enum RunError {
     /// The kernel did not tell when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
+    /// Probes or metrics cannot be served.
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// Signals cannot be caught.
     #[error("wait for signals")]
     Stop(#[source] daemon::StopError),
@@ -49,9 +55,10 @@ pub enum RunError {
 pub async fn run(config: Config) -> Result<End, RunError> {
     let host = LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?;
     let client = connect(&config.api).await.map_err(RunError::Client)?;
-    let board = Board::default();
+    let signs = Signs::default();
+    show(&config, &signs).await?;
     let refused = match config.coordinator.clone() {
-        Some(coordinator) => Some(tell_coordinator(coordinator, &config, &board)?),
+        Some(coordinator) => Some(tell_coordinator(coordinator, &config, &signs.health)?),
         None => None,
     };
     let stop = async {
@@ -60,7 +67,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    work(config.rabbit, Arc::new(host), client, board, stop).await
+    work(config.rabbit, Arc::new(host), client, signs, stop).await
 }
 
 async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
@@ -81,7 +88,7 @@ pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,
     client: Client,
-    board: Board,
+    signs: Signs,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
     let events = watch(&client, &rabbit.site.node);
@@ -90,11 +97,8 @@ pub async fn work<E>(
         pod: rabbit.pod,
         client,
         converger: Arc::new(Converger::new(host)),
-        // Kubernetes keeps whole seconds of a time, and compares them. Two starts within one second tell the same: the
-        // second then trusts device paths of the same boot, and looks at them again in its first pass all the same.
-        started: Time(
-            Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH),
-        ),
+        // Chosen anew once it is known what earlier agents told; no pass begins before that.
+        started: Time(Timestamp::now()),
         site: rabbit.site,
         temporary: rabbit.temporary,
     };
@@ -106,8 +110,26 @@ pub async fn work<E>(
         end = Some(stop.await);
         tell_stopping();
     };
-    Agent::new(Arc::new(context), board).run(events, stop).await;
+    Agent::new(Arc::new(context), signs).run(events, stop).await;
     end.unwrap_or(Ok(End::Stopped))
+}
+
+/// Serves the pages that were asked for, and tells what of the command line has no effect.
+async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
+    for note in &config.notes {
+        log::info!("{note}");
+    }
+    let asked = [
+        ("--health-probe-bind-address", &config.probes, Pages::Probes),
+        ("--metrics-bind-address", &config.metrics, Pages::Metrics),
+    ];
+    for (flag, address, pages) in asked {
+        if let Some(address) = address {
+            let listener = address.listen(flag).await?;
+            tokio::spawn(probes::serve(listener, pages, signs.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// Holds a link to the coordinator that carries the rabbit's health; mounts come from the API, not from there.

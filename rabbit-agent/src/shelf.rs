@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt, runtime::watcher::Event};
 
 use crate::write::Object;
@@ -63,13 +64,20 @@ impl<K: Object> Change<K> {
 #[derive(Debug)]
 pub struct Shelf<K> {
     objects: BTreeMap<Place, Arc<K>>,
+    /// Objects that exist and do not read as what they should be.
+    unreadable: BTreeMap<Place, ObjectMeta>,
     listed: BTreeSet<Place>,
     complete: bool,
 }
 
 impl<K> Default for Shelf<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), listed: BTreeSet::new(), complete: false }
+        Self {
+            objects: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            complete: false,
+        }
     }
 }
 
@@ -91,6 +99,33 @@ impl<K: Object> Shelf<K> {
         self.objects.values()
     }
 
+    /// Metadata of those that exist and cannot be read: nothing may be concluded from what is not known of them.
+    pub fn unreadable(&self) -> impl Iterator<Item = &ObjectMeta> {
+        self.unreadable.values()
+    }
+
+    /// Takes in an object of which only this can be read. What was known of it before stays, and that it is deleted is
+    /// acted on by that.
+    pub fn take_unreadable(&mut self, metadata: ObjectMeta) -> Vec<Change<K>> {
+        let place = place_of(&metadata);
+        self.listed.insert(place.clone());
+        self.unreadable.insert(place.clone(), metadata.clone());
+        let known = self.objects.get(&place).filter(|known| known.uid() == metadata.uid);
+        match known.filter(|_| metadata.deletion_timestamp.is_some()) {
+            Some(known) => {
+                let mut object = K::clone(known);
+                *object.meta_mut() = metadata;
+                self.put(object)
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes in that the object with this metadata is gone.
+    pub fn take_end(&mut self, metadata: &ObjectMeta) -> Vec<Change<K>> {
+        self.drop_object(&place_of(metadata))
+    }
+
     /// Takes in an event of the watch and tells what it changed.
     pub fn take(&mut self, event: Event<K>) -> Vec<Change<K>> {
         match event {
@@ -100,16 +135,17 @@ impl<K: Object> Shelf<K> {
             }
             Event::InitApply(object) => {
                 self.listed.insert(place(&object));
-                self.put(object)
+                self.read(object)
             }
             Event::InitDone => {
                 self.complete = true;
                 let listed = std::mem::take(&mut self.listed);
+                self.unreadable.retain(|place, _| listed.contains(place));
                 let missed: Vec<Place> =
                     self.objects.keys().filter(|it| !listed.contains(*it)).cloned().collect();
                 missed.iter().flat_map(|place| self.drop_object(place)).collect()
             }
-            Event::Apply(object) => self.put(object),
+            Event::Apply(object) => self.read(object),
             // As it was known before: its last version has lost the finalizers, whoever took them off.
             Event::Delete(object) => self.drop_object(&place(&object)),
         }
@@ -125,6 +161,11 @@ impl<K: Object> Shelf<K> {
         }
     }
 
+    fn read(&mut self, object: K) -> Vec<Change<K>> {
+        self.unreadable.remove(&place(&object));
+        self.put(object)
+    }
+
     fn put(&mut self, object: K) -> Vec<Change<K>> {
         let place = place(&object);
         let old = self.objects.get(&place).cloned();
@@ -137,13 +178,18 @@ impl<K: Object> Shelf<K> {
     }
 
     fn drop_object(&mut self, place: &Place) -> Vec<Change<K>> {
+        self.unreadable.remove(place);
         let old = self.objects.remove(place);
         old.into_iter().map(|old| Change { old: Some(old), new: None }).collect()
     }
 }
 
 fn place<K: Object>(object: &K) -> Place {
-    (object.namespace().unwrap_or_default(), object.name_any())
+    place_of(object.meta())
+}
+
+fn place_of(metadata: &ObjectMeta) -> Place {
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
 /// The watch may bring what our own write has already replaced. Versions of one object are comparable as numbers
@@ -194,6 +240,32 @@ mod tests {
         assert_eq!(gone.len(), 1);
         assert!(gone[0].new.is_none() && gone[0].to_act_on());
         assert_eq!(shelf.iter().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
+        let mut shelf = Shelf::default();
+        shelf.take(Event::Apply(object("a", 5, 1)));
+        let mut metadata = object("a", 6, 2).metadata;
+        assert!(shelf.take_unreadable(metadata.clone()).is_empty());
+        assert_eq!((shelf.unreadable().count(), shelf.iter().count()), (1, 1));
+        metadata.resource_version = Some("7".into());
+        metadata.deletion_timestamp = Some(samples::started());
+        assert!(shelf.take_unreadable(metadata.clone())[0].to_act_on());
+        assert!(shelf.take_end(&metadata)[0].new.is_none());
+        assert_eq!((shelf.unreadable().count(), shelf.iter().count()), (0, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_listed_all_the_same_and_may_be_mended() {
+        let mut shelf = Shelf::default();
+        shelf.take(Event::Apply(object("a", 5, 1)));
+        shelf.take(Event::Init);
+        assert!(shelf.take_unreadable(object("a", 6, 2).metadata).is_empty());
+        assert!(shelf.take(Event::InitDone).is_empty());
+        assert_eq!((shelf.unreadable().count(), shelf.iter().count()), (1, 1));
+        assert!(shelf.take(Event::Apply(object("a", 7, 3)))[0].to_act_on());
+        assert_eq!(shelf.unreadable().count(), 0);
     }
 
     #[test]

@@ -1,29 +1,33 @@
 //! Watches on the API, one per kind: the rabbit's own namespace, the SystemConfiguration, and the profiles.
 
-use std::fmt;
+mod said;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use api::{
-    ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
-use apiclient::plain_watch;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
+    core::DeserializeGuard,
     runtime::{
         WatchStreamExt,
-        watcher::{self, Config, Event, watcher},
+        watcher::{Config, Event, watcher},
     },
 };
 use storage::desired::NodeName;
+use tower::service_fn;
 
-use crate::{
-    world::{Kept, Tell, Wake, World},
-    write::Object,
-};
+use self::said::{Said, Trouble};
+use crate::world::{Kept, Tell, Wake, World};
 
 /// One event of one watch, on its way to the world.
 pub struct Told(Tell);
@@ -49,103 +53,107 @@ impl fmt::Debug for Told {
 #[must_use]
 pub fn watch(client: &Client, node: &NodeName) -> BoxStream<'static, Told> {
     let node = node.as_str();
+    let said = Watching { client: client.clone(), said: Arc::default() };
     let everything = Config::default();
     let one = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     stream::select_all([
-        of::<ClientMount>(Api::namespaced(client.clone(), node), everything.clone()),
-        of::<NnfNodeBlockStorage>(Api::namespaced(client.clone(), node), everything.clone()),
-        of::<NnfNodeStorage>(Api::namespaced(client.clone(), node), everything.clone()),
-        of::<NnfNode>(Api::namespaced(client.clone(), node), everything.clone()),
-        of::<NnfStorageProfile>(Api::all(client.clone()), everything),
-        of::<SystemConfiguration>(Api::namespaced(client.clone(), SYSTEM_CONFIGURATION), one),
+        said.of::<ClientMount>(Some(node), everything.clone()),
+        said.of::<NnfNodeBlockStorage>(Some(node), everything.clone()),
+        said.of::<NnfNodeStorage>(Some(node), everything.clone()),
+        said.of::<NnfNode>(Some(node), everything.clone()),
+        said.of::<NnfLustreMgt>(Some(node), everything.clone()),
+        said.of::<NnfStorageProfile>(None, everything),
+        said.of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), one),
     ])
     .boxed()
 }
 
-fn of<K: Kept>(api: Api<K>, config: Config) -> BoxStream<'static, Told> {
-    let mut said = Said::default();
-    let retried = watcher(api, config).default_backoff();
-    let told = retried.filter_map(move |result| {
-        let event = match result {
-            Ok(event) => {
-                // Every try begins with Init, also one that then fails.
-                if !matches!(event, Event::Init) {
-                    said.well(K::kind(&()).as_ref());
-                }
-                Some(event)
-            }
-            Err(error) => {
-                said.failed(problem::<K>(&error));
-                None
-            }
+/// What the watches have in common.
+struct Watching {
+    client: Client,
+    said: Arc<Mutex<Said>>,
+}
+
+impl Watching {
+    /// One kind, object by object: one that does not read as what it should be must not hide the others.
+    fn of<K: Kept>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Told> {
+        let client = listening::<K>(self.client.clone(), Arc::clone(&self.said));
+        let api: Api<DeserializeGuard<K>> = match namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
         };
-        std::future::ready(event.map(Told::of))
+        let said = Arc::clone(&self.said);
+        let kind = K::kind(&());
+        let told = watcher(api, config).default_backoff().filter_map(move |result| {
+            let told = match result {
+                Ok(event) => {
+                    // Every try begins with Init, also one that then fails.
+                    let well =
+                        if matches!(event, Event::Init) { None } else { lock(&said).well(&kind) };
+                    well.into_iter().for_each(|line| log::info!("{line}"));
+                    Some(read(event, &said))
+                }
+                Err(error) => {
+                    let trouble = Trouble::of::<K>(&error);
+                    let line = trouble.and_then(|trouble| lock(&said).failed(&kind, trouble));
+                    line.into_iter().for_each(|line| log::warn!("{line}"));
+                    None
+                }
+            };
+            std::future::ready(told)
+        });
+        told.boxed()
+    }
+}
+
+/// The same client, with an ear for the answers: a watch that was begun again is quiet until something changes.
+fn listening<K: Kept>(client: Client, said: Arc<Mutex<Said>>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = service_fn(move |request| {
+        let (client, said) = (client.clone(), Arc::clone(&said));
+        async move {
+            let response = client.send(request).await?;
+            let line = lock(&said).answered(&K::kind(&()), response.status().as_u16());
+            line.into_iter().for_each(|line| log::info!("{line}"));
+            Ok::<_, kube::Error>(response)
+        }
     });
-    told.boxed()
+    Client::new(service, namespace)
 }
 
-/// A failure is said when it begins and when it changes, not every time it is tried again.
-#[derive(Debug, Default)]
-struct Said(String);
-
-impl Said {
-    fn failed(&mut self, problem: String) {
-        if self.0 != problem {
-            log::warn!("{problem}");
-            self.0 = problem;
-        }
-    }
-
-    fn well(&mut self, kind: &str) {
-        if !self.0.is_empty() {
-            log::info!("watching {kind} again");
-            self.0.clear();
-        }
-    }
-}
-
-fn problem<K: Object>(error: &watcher::Error) -> String {
-    let cause = match error {
-        watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause) => {
-            Some(cause)
-        }
-        watcher::Error::WatchFailed(_)
-        | watcher::Error::WatchError(_)
-        | watcher::Error::NoResourceVersion => None,
+fn read<K: Kept>(event: Event<DeserializeGuard<K>>, said: &Mutex<Said>) -> Told {
+    let named = |object: &DeserializeGuard<K>| {
+        let namespace = object.namespace().unwrap_or_default();
+        format!("{} {namespace}/{}", K::kind(&()), object.name_any())
     };
-    let (kind, plural) = (K::kind(&()), K::plural(&()));
-    let crd = format!("{plural}.{}", K::group(&()));
-    match cause {
-        Some(kube::Error::Api(status)) if status.code == 404 => {
-            format!(
-                "the API does not know {kind} {}: install the CRD {crd}; waiting for it",
-                K::version(&())
-            )
+    let (object, whole): (_, fn(K) -> Event<K>) = match event {
+        Event::Init => return Told::of::<K>(Event::Init),
+        Event::InitDone => return Told::of::<K>(Event::InitDone),
+        Event::Delete(object) => {
+            lock(said).readable(&named(&object));
+            let metadata = kube::Resource::meta(&object).clone();
+            return match object.0 {
+                Ok(object) => Told::of(Event::Delete(object)),
+                Err(_) => Told(Box::new(move |world| world.take_end::<K>(&metadata))),
+            };
         }
-        Some(kube::Error::Api(status)) if status.code == 403 || status.code == 401 => {
-            format!(
-                "the API does not let this agent watch {kind}: grant it get, list and watch on {crd}; trying again"
-            )
+        Event::InitApply(object) => (object, Event::InitApply),
+        Event::Apply(object) => (object, Event::Apply),
+    };
+    let name = named(&object);
+    match object.0 {
+        Ok(object) => {
+            lock(said).readable(&name);
+            Told::of(whole(object))
         }
-        _ => format!("watch {kind}: {}; trying again", plain_watch(error)),
+        Err(invalid) => {
+            let line = lock(said).unreadable(&name, &invalid.error);
+            line.into_iter().for_each(|line| log::warn!("{line}"));
+            Told(Box::new(move |world| world.take_unreadable::<K>(invalid.metadata)))
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use kube::core::Status;
-
-    use super::*;
-
-    #[test]
-    fn a_missing_crd_is_named() {
-        let status = Status { code: 404, ..Status::default() };
-        let error = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)));
-        let text = problem::<NnfNodeStorage>(&error);
-        assert!(
-            text.contains("nnfnodestorages.nnf.cray.hpe.com")
-                && text.contains("NnfNodeStorage v1alpha11"),
-            "{text}"
-        );
-    }
+fn lock(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
 }

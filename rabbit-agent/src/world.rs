@@ -11,12 +11,13 @@ use std::{
 };
 
 use api::{
-    ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels,
-    SystemConfiguration,
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    RabbitLabels, SystemConfiguration,
     names::{NNF_NODE, SYSTEM_CONFIGURATION},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt, runtime::watcher::Event};
-use storage::desired::NodeName;
+use storage::desired::{NodeName, ObjectUid};
 
 use crate::{
     chassis::Chassis,
@@ -37,6 +38,8 @@ pub enum Key {
     ClientMount(String),
     /// A ClientMount that went away without our doing, by uid: what it had is unmounted.
     Vanished(String),
+    /// A NnfLustreMGT, by name.
+    LustreMgt(String),
 }
 
 /// Why something is worked on.
@@ -58,6 +61,7 @@ pub struct World {
     nodes: Shelf<NnfNode>,
     profiles: Shelf<NnfStorageProfile>,
     systems: Shelf<SystemConfiguration>,
+    lustre_mgts: Shelf<NnfLustreMgt>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
 }
 
@@ -86,6 +90,7 @@ impl World {
             nodes: Shelf::default(),
             profiles: Shelf::default(),
             systems: Shelf::default(),
+            lustre_mgts: Shelf::default(),
             vanished: BTreeMap::new(),
         }
     }
@@ -96,13 +101,25 @@ impl World {
         changes.iter().flat_map(|change| K::wakes(self, change)).collect()
     }
 
+    /// Takes in an object of which only this can be read.
+    pub fn take_unreadable<K: Kept>(&mut self, metadata: ObjectMeta) -> Vec<Wake> {
+        let changes = K::shelf(self).take_unreadable(metadata);
+        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
+    }
+
+    /// Takes in that the object with this metadata is gone.
+    pub fn take_end<K: Kept>(&mut self, metadata: &ObjectMeta) -> Vec<Wake> {
+        let changes = K::shelf(self).take_end(metadata);
+        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
+    }
+
     /// Takes in the API's answer to a write of ours.
     pub fn wrote<K: Kept>(&mut self, object: K) -> Vec<Wake> {
         let changes = K::shelf(self).wrote(object);
         changes.iter().flat_map(|change| K::wakes(self, change)).collect()
     }
 
-    /// Whether every kind was listed to its end. Before that, nothing is concluded from an object's absence.
+    /// Whether every kind that is worked on was listed to its end. Before that, nothing is concluded from an object's absence.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.block_storages.is_complete()
@@ -129,6 +146,27 @@ impl World {
     #[must_use]
     pub fn client_mount(&self, name: &str) -> Option<&Arc<ClientMount>> {
         self.client_mounts.get(self.node.as_str(), name)
+    }
+
+    /// A NnfLustreMGT of this rabbit.
+    #[must_use]
+    pub fn lustre_mgt(&self, name: &str) -> Option<&Arc<NnfLustreMgt>> {
+        self.lustre_mgts.get(self.node.as_str(), name)
+    }
+
+    /// Uids of every NnfNodeBlockStorage of the rabbit, whether it can be read or not.
+    #[must_use]
+    pub fn claimants(&self) -> BTreeSet<ObjectUid> {
+        let readable = self.block_storages.iter().map(|it| &it.metadata);
+        let metadata = readable.chain(self.block_storages.unreadable());
+        metadata.filter_map(|it| it.uid.as_deref()?.parse().ok()).collect()
+    }
+
+    /// Whether there is a NnfNodeStorage on this block storage, or one that cannot be read and may be.
+    #[must_use]
+    pub fn is_in_use(&self, block_storage: &str) -> bool {
+        self.node_storages.iter().any(|it| block_name(it) == block_storage)
+            || self.node_storages.unreadable().next().is_some()
     }
 
     /// The block storages of this rabbit that a ClientMount of it refers to.
@@ -196,6 +234,7 @@ impl World {
             Key::BlockStorage(name) => self.block_storage(name).map(|it| Fingerprint::of(&**it)),
             Key::NodeStorage(name) => self.node_storage(name).map(|it| Fingerprint::of(&**it)),
             Key::ClientMount(name) => self.client_mount(name).map(|it| Fingerprint::of(&**it)),
+            Key::LustreMgt(name) => self.lustre_mgt(name).map(|it| Fingerprint::of(&**it)),
             Key::Vanished(_) => None,
         }
     }
@@ -207,6 +246,7 @@ impl World {
         keys.extend(self.block_storages.iter().map(|it| Key::BlockStorage(it.name_any())));
         keys.extend(self.node_storages.iter().map(|it| Key::NodeStorage(it.name_any())));
         keys.extend(self.client_mounts.iter().map(|it| Key::ClientMount(it.name_any())));
+        keys.extend(self.lustre_mgts.iter().map(|it| Key::LustreMgt(it.name_any())));
         keys
     }
 

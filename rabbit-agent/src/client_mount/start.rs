@@ -25,6 +25,12 @@ pub fn keep(
     temporary: &TemporaryRoot,
 ) -> Result<Vec<MountPoint>, String> {
     let mut keep = Vec::new();
+    let unreadable =
+        world.client_mounts.unreadable().chain(world.node_storages.unreadable()).next();
+    if let Some(metadata) = unreadable {
+        let name = metadata.name.as_deref().unwrap_or_default();
+        return Err(format!("what {name} may have mounted cannot be read"));
+    }
     let ours = |namespace: Option<String>| namespace.as_deref() == Some(site.node.as_str());
     for object in world.client_mounts.iter().filter(|it| ours(it.namespace())) {
         keep.extend(

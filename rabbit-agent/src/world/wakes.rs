@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::{
-    ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels,
-    SystemConfiguration,
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    RabbitLabels, SystemConfiguration,
     names::{NNF_NODE, finalizer},
 };
 use kube::ResourceExt;
@@ -142,6 +142,24 @@ impl Kept for NnfNode {
 
     fn key(&self) -> Option<Key> {
         (self.name_any() == NNF_NODE).then_some(Key::Node)
+    }
+
+    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        if change.object().is_some_and(|it| world.is_ours(&**it)) {
+            changed(change)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl Kept for NnfLustreMgt {
+    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+        &mut world.lustre_mgts
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::LustreMgt(self.name_any()))
     }
 
     fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {

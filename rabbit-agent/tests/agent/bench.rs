@@ -22,8 +22,7 @@ use kube::{
 };
 use kubeapi::Identity;
 use rabbit_agent::{
-    config::Rabbit, health::Board, node_storage::desired::TemporaryRoot, work,
-    write::Object as Kind,
+    config::Rabbit, node_storage::desired::TemporaryRoot, signs::Signs, work, write::Object as Kind,
 };
 use serde_json::{Value, json};
 use storage::{
@@ -79,7 +78,7 @@ pub(crate) struct Bench {
     pub(crate) mounted: watch::Sender<usize>,
     pub(crate) unmounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
-    pub(crate) health: Board,
+    pub(crate) signs: Signs,
     agent: Option<Agent>,
     _directory: tempfile::TempDir,
 }
@@ -145,7 +144,7 @@ impl Bench {
             mounted: watch::Sender::default(),
             unmounted: watch::Sender::default(),
             host,
-            health: Board::default(),
+            signs: Signs::default(),
             agent: None,
             _directory: directory,
         };
@@ -172,13 +171,8 @@ impl Bench {
             mounted: self.mounted.clone(),
             unmounted: self.unmounted.clone(),
         });
-        let task = tokio::spawn(work(
-            rabbit(),
-            host,
-            self.client.clone(),
-            self.health.clone(),
-            stop_agent,
-        ));
+        let task =
+            tokio::spawn(work(rabbit(), host, self.client.clone(), self.signs.clone(), stop_agent));
         self.agent = Some(Agent { stop, task });
     }
 

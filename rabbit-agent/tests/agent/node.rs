@@ -43,7 +43,7 @@ async fn namespaces_that_nobody_claims_are_told_and_left() {
     let mut bench = Bench::bare().await;
     bench.host.plant_namespace(4096);
     let foreign = bench.host.foreign();
-    let mut health = bench.health.listen();
+    let mut health = bench.signs.health.listen();
     bench.start();
     let warned = |it: &NnfNode| {
         it.status.as_ref().and_then(|status| status.health.clone())

@@ -85,6 +85,9 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
             command_deadline: Duration::from_secs(9),
             mount_deadline: Duration::from_secs(9),
         },
+        probes: None,
+        metrics: None,
+        notes: Vec::new(),
     };
     let end = tokio::time::timeout(Duration::from_secs(30), run(config)).await.unwrap().unwrap();
     assert_eq!(end, End::Refused("superseded by a newer agent of this node".into()));

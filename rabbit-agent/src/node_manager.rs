@@ -1,0 +1,321 @@
+//! The command line and environment of nnf-node-manager, in whose place a DaemonSet may start this agent.
+//!
+//! Three answers: what means something here is honoured; what means nothing is accepted and named once in the log; what would
+//! be dangerous to obey, or to pass over, stops the start with the remedy.
+
+use clap::{ArgAction, Args, Command};
+use daemon::{GoFlag, ZapArgs};
+use thiserror::Error;
+
+use crate::bind::BindAddress;
+
+const OWN_FLAGS: [GoFlag; 13] = [
+    GoFlag::Value("controller"),
+    GoFlag::Switch("deleteUnknownVolumes"),
+    GoFlag::Switch("replaceMissingVolumes"),
+    GoFlag::Switch("mock"),
+    GoFlag::Value("metrics-bind-address"),
+    GoFlag::Value("health-probe-bind-address"),
+    GoFlag::Switch("leader-elect"),
+    GoFlag::Switch("persistence"),
+    GoFlag::Switch("cli"),
+    GoFlag::Value("json"),
+    GoFlag::Value("direct"),
+    GoFlag::Switch("initializeAndExit"),
+    GoFlag::Switch("purge"),
+];
+
+/// Variables of its DaemonSet that mean nothing to this agent.
+const WITHOUT_MEANING: [&str; 14] = [
+    "NNF_POD_NAMESPACE",
+    "NNF_POD_IP",
+    "NNF_EC_COMMAND_TIMEOUT_SECONDS",
+    "NNF_MAPPER_WAIT_TIMEOUT",
+    "NNF_REST_CONFIG_QPS",
+    "NNF_REST_CONFIG_BURST",
+    "NNF_LUSTRE_FSNAME_ERASE_COMMAND",
+    "NNF_FENCE_REQUEST_DIR",
+    "NNF_FENCE_RESPONSE_DIR",
+    "NNF_DRIVE_MONITOR_PERIOD",
+    "NNF_FABRIC_MONITOR_PERIOD",
+    "NNF_SUPPLIED_DEVICES",
+    "MOCK_FILE_SYSTEM_PATH",
+    "ENVIRONMENT",
+];
+
+/// Every flag of its, as Go reads them.
+#[must_use]
+pub fn flags() -> Vec<GoFlag> {
+    OWN_FLAGS.into_iter().chain(ZapArgs::FLAGS).collect()
+}
+
+/// Its flags.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "In the place of nnf-node-manager")]
+pub struct NodeManagerArgs {
+    /// Only node, which is what this agent is
+    #[arg(long, value_name = "TYPE", value_parser = node_only)]
+    controller: Option<String>,
+    /// Serve /healthz, and /readyz that is well once the API was read to the end, at HOST:PORT or :PORT
+    #[arg(long, value_name = "ADDRESS")]
+    health_probe_bind_address: Option<BindAddress>,
+    /// Serve /metrics for Prometheus at HOST:PORT or :PORT; nothing is served unless this is given
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_bind_address: Option<BindAddress>,
+    /// Drives that are no hardware; needs --file-pool
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
+    mock: bool,
+    /// Accepted; volumes that no object claims are reported, and never deleted
+    #[arg(long = "deleteUnknownVolumes", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
+    delete_unknown_volumes: bool,
+    /// Accepted; volumes that are missing are reported, and not replaced by empty ones
+    #[arg(long = "replaceMissingVolumes", value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
+    replace_missing_volumes: bool,
+    #[arg(long, action = ArgAction::Set, default_value_t = false, hide = true)]
+    leader_elect: bool,
+    #[arg(long, hide = true)]
+    persistence: Option<bool>,
+    #[arg(long, action = ArgAction::Set, default_value_t = false, hide = true)]
+    cli: bool,
+    #[arg(long, hide = true)]
+    json: Option<String>,
+    #[arg(long, hide = true)]
+    direct: Option<String>,
+    #[arg(long = "initializeAndExit", action = ArgAction::Set, default_value_t = false, hide = true)]
+    initialize_and_exit: bool,
+    #[arg(long, action = ArgAction::Set, default_value_t = false, hide = true)]
+    purge: bool,
+}
+
+/// A flag that must not be obeyed, and must not be passed over either.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NodeManagerError {
+    /// It deletes everything.
+    #[error(
+        "--purge deletes every volume of the rabbit, and this agent deletes only what its object lets go: leave it out, and delete the NnfNodeBlockStorages"
+    )]
+    Purge,
+    /// It is for bringing up hardware.
+    #[error(
+        "--initializeAndExit is for a job that waits for the end, and there is nothing to initialise ahead of time: leave it out to start the agent"
+    )]
+    InitializeAndExit,
+    /// It chooses drives.
+    #[error(
+        "--direct {0} chooses NVMe devices, of which this version drives none: leave it out, and use --file-pool DIR"
+    )]
+    Direct(String),
+    /// Real drives where none were asked for.
+    #[error(
+        "--mock asks for drives that are no hardware: name the directory of their files with --file-pool DIR"
+    )]
+    Mock,
+    /// Both want the same port.
+    #[error(
+        "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a port of its own"
+    )]
+    SameAddress(BindAddress),
+}
+
+impl NodeManagerArgs {
+    /// Looks for what must not be obeyed nor passed over.
+    ///
+    /// # Errors
+    /// At the first such flag.
+    pub fn check(&self, file_pool: bool) -> Result<(), NodeManagerError> {
+        if self.purge {
+            return Err(NodeManagerError::Purge);
+        }
+        if self.initialize_and_exit {
+            return Err(NodeManagerError::InitializeAndExit);
+        }
+        if let Some(pattern) = self.direct.clone().filter(|pattern| !pattern.is_empty()) {
+            return Err(NodeManagerError::Direct(pattern));
+        }
+        if self.mock && !file_pool {
+            return Err(NodeManagerError::Mock);
+        }
+        match (self.probes(), self.metrics()) {
+            (Some(probes), Some(metrics)) if probes == metrics => {
+                Err(NodeManagerError::SameAddress(probes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the probes are served, if anywhere.
+    #[must_use]
+    pub fn probes(&self) -> Option<BindAddress> {
+        self.health_probe_bind_address.clone().filter(|address| !address.is_off())
+    }
+
+    /// Where metrics are served, if anywhere.
+    #[must_use]
+    pub fn metrics(&self) -> Option<BindAddress> {
+        self.metrics_bind_address.clone().filter(|address| !address.is_off())
+    }
+
+    /// What somebody who wrote the command line should know of it; `is_set` tells of a variable of the environment.
+    #[must_use]
+    pub fn notes(&self, zap: &ZapArgs, is_set: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut note = |given: bool, text: &str| notes.extend(given.then(|| text.to_owned()));
+        note(
+            self.delete_unknown_volumes,
+            "--deleteUnknownVolumes: volumes that no object claims are reported in the NnfNode's health, and never deleted",
+        );
+        note(
+            self.replace_missing_volumes,
+            "--replaceMissingVolumes: volumes that are missing are reported, and not replaced by empty ones",
+        );
+        note(self.leader_elect, "--leader-elect: a rabbit has one agent, and nobody to elect");
+        note(self.cli, "--cli: there is one way to the drives");
+        let database = self.persistence.is_some() || self.json.is_some();
+        note(
+            database,
+            "--persistence, --json: there is no database, what exists is read from the drives",
+        );
+        let mut unused = zap.without_meaning();
+        unused.extend(WITHOUT_MEANING.into_iter().filter(|name| is_set(name)));
+        if !unused.is_empty() {
+            notes.push(format!("without a meaning here: {}", unused.join(", ")));
+        }
+        notes
+    }
+}
+
+/// The command, with what its DaemonSet's environment says in the place of what ours does not.
+#[must_use]
+pub fn in_its_environment(mut command: Command, is_set: impl Fn(&str) -> bool) -> Command {
+    let instead = |ours: &str, its: &str| !is_set(ours) && is_set(its);
+    if instead("WARREN_NODE", "NNF_NODE_NAME") {
+        command = command.mut_arg("node", |arg| arg.env("NNF_NODE_NAME"));
+    }
+    if instead("WARREN_COMMAND_DEADLINE", "NNF_COMMAND_TIMEOUT_SECONDS") {
+        command = command.mut_arg("command_deadline", |arg| arg.env("NNF_COMMAND_TIMEOUT_SECONDS"));
+    }
+    if is_set("KUBERNETES_SERVICE_HOST") {
+        command = command.mut_arg("api", |arg| arg.default_value("in-cluster"));
+    }
+    command
+}
+
+fn node_only(text: &str) -> Result<String, String> {
+    if text == "node" {
+        Ok(text.to_owned())
+    } else {
+        Err("this agent is the node controller of one rabbit: use node, and leave the others to nnf-controller-manager"
+            .to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+    use daemon::{LogArgs, translate};
+
+    use super::*;
+    use crate::config;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        node_manager: NodeManagerArgs,
+        #[command(flatten)]
+        logs: LogArgs,
+        #[command(flatten)]
+        zap: ZapArgs,
+    }
+
+    fn parsed(args: &[&str]) -> Result<Line, String> {
+        let args = ["rabbit-agent"].iter().chain(args).map(Into::into);
+        Line::try_parse_from(translate(args, &flags())).map_err(|error| error.to_string())
+    }
+
+    fn notes(args: &[&str], environment: &[&str]) -> Vec<String> {
+        let line = parsed(args).unwrap();
+        line.node_manager.notes(&line.zap, |name| environment.contains(&name))
+    }
+
+    #[test]
+    fn the_command_line_of_every_site_starts() {
+        let args = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
+        parsed(&args).unwrap().node_manager.check(false).unwrap();
+        let notes = notes(&args, &["NNF_POD_IP", "ENVIRONMENT", "PATH"]);
+        assert!(
+            notes[0].contains("never deleted") && notes[1].contains("not replaced"),
+            "{notes:?}"
+        );
+        assert_eq!(notes[2..], ["without a meaning here: NNF_POD_IP, ENVIRONMENT"]);
+    }
+
+    #[test]
+    fn what_is_switched_off_or_not_given_is_not_worth_a_word() {
+        let args = ["-deleteUnknownVolumes=false", "-leader-elect=0", "-purge=false", "-mock=F"];
+        parsed(&args).unwrap().node_manager.check(false).unwrap();
+        assert!(notes(&args, &["NNF_NODE_NAME", "NNF_POD_NAME", "RABBIT_NODE"]).is_empty());
+    }
+
+    #[test]
+    fn what_is_dangerous_stops_the_start() {
+        for (args, told) in [
+            (&["--purge"][..], NodeManagerError::Purge),
+            (&["-initializeAndExit=true"], NodeManagerError::InitializeAndExit),
+            (&["--direct", "nvme.*"], NodeManagerError::Direct("nvme.*".into())),
+            (&["-mock"], NodeManagerError::Mock),
+        ] {
+            assert_eq!(parsed(args).unwrap().node_manager.check(false), Err(told), "{args:?}");
+        }
+        assert_eq!(parsed(&["-mock"]).unwrap().node_manager.check(true), Ok(()));
+        let same = ["-metrics-bind-address", ":1", "-health-probe-bind-address=:1"];
+        let error = parsed(&same).unwrap().node_manager.check(false).unwrap_err();
+        assert!(error.to_string().contains("both :1"), "{error}");
+    }
+
+    #[test]
+    fn another_controller_is_sent_elsewhere() {
+        let error = parsed(&["-controller", "storage"]).unwrap_err();
+        assert!(error.contains("nnf-controller-manager"), "{error}");
+    }
+
+    #[test]
+    fn listening_is_only_done_when_asked_for() {
+        let of = |args: &[&str]| {
+            let args = parsed(args).unwrap().node_manager;
+            [args.probes(), args.metrics()].map(|at| at.map(|at| at.to_string()))
+        };
+        assert_eq!(of(&[]), [None, None]);
+        assert_eq!(of(&["-metrics-bind-address=0", "-health-probe-bind-address="]), [None, None]);
+        let both = of(&["-health-probe-bind-address", ":8081", "-metrics-bind-address=[::1]:80"]);
+        assert_eq!(both, [Some(":8081".into()), Some("[::1]:80".into())]);
+    }
+
+    #[test]
+    fn its_environment_stands_behind_ours() {
+        let command = |set: &[&str]| {
+            let command = in_its_environment(config::Args::command(), |name| set.contains(&name));
+            let named = |id: &str| {
+                let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+                let env = arg.get_env().unwrap().to_str().unwrap().to_owned();
+                (env, arg.get_default_values().first().map(|it| it.to_str().unwrap().to_owned()))
+            };
+            (named("node").0, named("command_deadline").0, named("api").1.unwrap())
+        };
+        let unix = "unix:///run/warren/api.sock";
+        let told =
+            |node: &str, deadline: &str, api: &str| (node.into(), deadline.into(), api.into());
+        for (set, expected) in [
+            (&[][..], told("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix)),
+            (
+                &["NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "KUBERNETES_SERVICE_HOST"],
+                told("NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "in-cluster"),
+            ),
+            (
+                &["NNF_NODE_NAME", "WARREN_NODE"],
+                told("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix),
+            ),
+        ] {
+            assert_eq!(command(set), expected, "{set:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What an agent shows of itself: its rabbit's health, whether it has read the API to the end, and how much it worked.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use prometheus_client::{encoding::text::encode, metrics::counter::Counter, registry::Registry};
+
+use crate::{health::Board, world::Key};
+
+/// Shared by the agent, which gives them, and by those who look.
+#[derive(Debug, Clone, Default)]
+pub struct Signs {
+    /// The rabbit's health, for the coordinator.
+    pub health: Board,
+    ready: Arc<AtomicBool>,
+    passes: Passes,
+}
+
+/// How often objects of each kind were looked at.
+#[derive(Debug, Clone, Default)]
+struct Passes {
+    client_mount: Counter,
+    node: Counter,
+    node_storage: Counter,
+    block_storage: Counter,
+    lustre_mgt: Counter,
+}
+
+impl Signs {
+    /// Everything was listed once.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether everything was listed once.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    /// An object is looked at.
+    pub fn count(&self, key: &Key) {
+        let counter = match key {
+            Key::Node => &self.passes.node,
+            Key::BlockStorage(_) => &self.passes.block_storage,
+            Key::NodeStorage(_) => &self.passes.node_storage,
+            Key::ClientMount(_) | Key::Vanished(_) => &self.passes.client_mount,
+            Key::LustreMgt(_) => &self.passes.lustre_mgt,
+        };
+        counter.inc();
+    }
+
+    /// Everything that is counted, in the text format of OpenMetrics, under the names that dashboards of nnf-node-manager know.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let mut registry = Registry::default();
+        let passes = &self.passes;
+        for (name, kind, counter) in [
+            ("nnf_clientmount_reconciles", "ClientMount", &passes.client_mount),
+            ("nnf_node_reconciles", "NnfNode", &passes.node),
+            ("nnf_node_storage_reconciles", "NnfNodeStorage", &passes.node_storage),
+            ("nnf_node_block_storage_reconciles", "NnfNodeBlockStorage", &passes.block_storage),
+            ("nnf_lustre_mgt_reconciles", "NnfLustreMGT", &passes.lustre_mgt),
+        ] {
+            registry.register(name, format!("Reconciles of {kind} objects"), counter.clone());
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("writing into a string does not fail");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_have_the_names_that_dashboards_know() {
+        let signs = Signs::default();
+        for key in [
+            Key::Node,
+            Key::ClientMount("a".into()),
+            Key::Vanished("b".into()),
+            Key::NodeStorage("a".into()),
+        ] {
+            signs.count(&key);
+        }
+        let told = signs.metrics();
+        for line in [
+            "nnf_clientmount_reconciles_total 2",
+            "nnf_node_reconciles_total 1",
+            "nnf_node_storage_reconciles_total 1",
+            "nnf_node_block_storage_reconciles_total 0",
+            "nnf_lustre_mgt_reconciles_total 0",
+        ] {
+            assert!(told.lines().any(|it| it == line), "{line} is not in\n{told}");
+        }
+    }
+
+    #[test]
+    fn ready_is_ready_for_all_who_look() {
+        let signs = Signs::default();
+        let other = signs.clone();
+        assert!(!other.is_ready());
+        signs.set_ready();
+        assert!(other.is_ready());
+    }
+}
