@@ -1,7 +1,7 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
-use api::ErrorType;
-use clientmount_agent::error::{Failure, rank};
+use api::{ErrorType, Severity};
+use clientmount_agent::error::{Failure, Retry, rank};
 use daemon::chain;
 use storage::ConvergeError;
 
@@ -43,6 +43,12 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     failure
 }
 
+/// An allocation that is gone from the drives; a drive that comes back is seen in the next try.
+#[must_use]
+pub fn lost(text: String) -> Failure {
+    Failure { severity: Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
+}
+
 /// Many failures as one: as severe as the worst, tried again with the first, and each told with what it is of.
 #[must_use]
 pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
@@ -65,8 +71,6 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
-    use api::Severity;
-    use clientmount_agent::error::Retry;
     use storage::Rejection;
 
     use super::*;

@@ -12,11 +12,11 @@ use storage::{
 
 use super::{
     desired::{desired, uid},
-    report::{self, Outcome},
+    report::{self, AllocationError, Outcome},
 };
 use crate::{
     chassis::Chassis,
-    failure::{combined, no_room},
+    failure::{self, combined, no_room},
     pass::{Context, Pass},
     world::Key,
     write::{WriteError, describe, has_finalizer},
@@ -54,8 +54,31 @@ async fn allocate(
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
-    let outcomes = context.converge(wanted.iter().cloned().map(Desired::Allocated).collect()).await;
+    let owners = match owners_if_told(context, object).await {
+        Ok(owners) => owners,
+        Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
+    };
+    let mut lost: Vec<_> = wanted.iter().map(|it| report::lost(object, it.id, &owners)).collect();
+    let there = wanted.iter().zip(&lost).filter(|(_, lost)| lost.is_none()).map(|(it, _)| it);
+    let mut made =
+        context.converge(there.cloned().map(Desired::Allocated).collect()).await.into_iter();
+    let outcome = |lost: &mut Option<AllocationError>| match lost.take() {
+        Some(lost) => Some(Err(lost)),
+        None => made.next().map(|it| it.map_err(AllocationError::from)),
+    };
+    let outcomes: Vec<Outcome> = lost.iter_mut().filter_map(outcome).collect();
     tell(context, object, &wanted, &outcomes, pass).await
+}
+
+/// Whose each namespace on the drives is, if the object's status says that any of them is its own.
+async fn owners_if_told(
+    context: &Context,
+    object: &NnfNodeBlockStorage,
+) -> Result<Vec<NamespaceOwner>, Failure> {
+    match &object.status {
+        Some(status) if report::has_devices(status) => owners(context).await,
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Attaches what an object that is going away still has, and looks up its paths; what it has lost is not made again,
@@ -82,7 +105,7 @@ async fn keep(
     let outcomes: Vec<Outcome> = wanted
         .iter()
         .map(|it| if exists(it) { kept.next() } else { None })
-        .map(|outcome| outcome.unwrap_or_else(|| Ok(Converged::default())))
+        .map(|outcome| Ok(outcome.unwrap_or_else(|| Ok(Converged::default()))?))
         .collect();
     for lost in wanted.iter().filter(|it| !exists(it)) {
         log::warn!(
@@ -118,16 +141,24 @@ async fn tell(
 
 /// A lack of room is the whole answer: what else failed beside it is given back anyway.
 fn failure(outcomes: &[Outcome]) -> Option<Failure> {
-    let failed: Vec<(usize, &ConvergeError)> = outcomes
+    let failed: Vec<(usize, &AllocationError)> = outcomes
         .iter()
         .enumerate()
         .filter_map(|(index, outcome)| Some((index, outcome.as_ref().err()?)))
         .collect();
-    if let Some((index, error)) = failed.iter().find(|(_, error)| report::is_lack_of_room(error)) {
-        return Some(no_room(*index, error));
+    let full = failed.iter().find_map(|(index, error)| match error {
+        AllocationError::Converge(cause) if report::is_lack_of_room(error) => Some((*index, cause)),
+        AllocationError::Converge(_) | AllocationError::Lost(_) => None,
+    });
+    if let Some((index, error)) = full {
+        return Some(no_room(index, error));
     }
-    let told = |(index, error): &(usize, &ConvergeError)| {
-        (format!("allocation {index}"), Failure::of_convergence(error))
+    let told = |(index, error): &(usize, &AllocationError)| {
+        let failure = match error {
+            AllocationError::Converge(error) => Failure::of_convergence(error),
+            AllocationError::Lost(_) => failure::lost(error.to_string()),
+        };
+        (format!("allocation {index}"), failure)
     };
     combined(&failed.iter().map(told).collect::<Vec<_>>())
 }

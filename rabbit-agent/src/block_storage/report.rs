@@ -16,9 +16,45 @@ use storage::{
     observed::{Namespace, NamespaceOwner},
     plan::RejectionClass,
 };
+use thiserror::Error;
 
 /// One allocation after it was worked on.
-pub type Outcome = Result<Converged, ConvergeError>;
+pub type Outcome = Result<Converged, AllocationError>;
+
+/// Why an allocation is not as it should be.
+#[derive(Debug, Error)]
+pub enum AllocationError {
+    /// It was told to be there, and the drives have nothing of it. What is made in its place would be empty, and whoever
+    /// mounts it would find his data gone without a word.
+    #[error(
+        "{} is not on this rabbit's drives, and nothing is made in its place because the data would be lost: bring the drive back, or delete the NnfNodeBlockStorage",
+        .0.join(", ")
+    )]
+    Lost(Vec<String>),
+    /// It could not be made, or not be given to those who shall have it.
+    #[error(transparent)]
+    Converge(#[from] ConvergeError),
+}
+
+/// The namespaces that the status tells of allocation `index`, if nothing of it is on the drives.
+#[must_use]
+pub fn lost(
+    object: &NnfNodeBlockStorage,
+    id: AllocationId,
+    owners: &[NamespaceOwner],
+) -> Option<AllocationError> {
+    let status = object.status.as_ref()?;
+    let devices = &status.allocations.get(usize::try_from(id.index).ok()?)?.devices;
+    let there = owners.iter().any(|owner| match owner {
+        NamespaceOwner::Ours(of) | NamespaceOwner::Partial(of) => *of == id,
+        NamespaceOwner::Foreign(_) => false,
+    });
+    if devices.is_empty() || there {
+        return None;
+    }
+    let named = devices.iter().map(|it| format!("namespace {} of {}", it.namespace_id, it.nqn));
+    Some(AllocationError::Lost(named.collect()))
+}
 
 /// The status after every allocation converged or failed.
 ///
@@ -89,8 +125,8 @@ pub fn to_roll_back(
 
 /// Whether this is a lack of room, which the workload manager answers by going elsewhere.
 #[must_use]
-pub fn is_lack_of_room(error: &ConvergeError) -> bool {
-    matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
+pub fn is_lack_of_room(error: &AllocationError) -> bool {
+    matches!(error, AllocationError::Converge(ConvergeError::Rejected(rejection)) if rejection.class() == RejectionClass::Capacity)
 }
 
 fn made(
@@ -203,7 +239,7 @@ mod tests {
 
     fn full() -> Outcome {
         let full = Rejection::InsufficientCapacity { asked: 8, largest: 4, capacity: 4, drives: 1 };
-        Err(ConvergeError::Rejected(full))
+        Err(ConvergeError::Rejected(full).into())
     }
 
     #[test]
@@ -284,13 +320,39 @@ mod tests {
     }
 
     #[test]
+    fn what_was_told_and_is_not_there_is_lost_and_what_was_never_told_is_new() {
+        let told = samples::block_storage_ready(1);
+        let new = samples::block_storage(&[(1 << 30, &["rabbit-1"])]);
+        let id = AllocationId { owner: samples::BLOCK_UID.parse().unwrap(), index: 0 };
+        let other = NamespaceOwner::Ours(AllocationId { index: 1, ..id });
+        let foreign = NamespaceOwner::Foreign("no owner".into());
+        for (object, owners, is_lost) in [
+            (&told, &[][..], true),
+            (&told, &[other, foreign], true),
+            (&told, &[NamespaceOwner::Ours(id)], false),
+            (&told, &[NamespaceOwner::Partial(id)], false),
+            (&new, &[], false),
+        ] {
+            let lost = lost(object, id, owners);
+            assert_eq!(lost.is_some(), is_lost, "{owners:?}");
+            if let Some(lost) = lost {
+                assert!(
+                    lost.to_string().contains("namespace 1 of nqn.2026-01.io.warren:d0"),
+                    "{lost}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_failure_keeps_what_is_known_and_does_not_vouch_for_paths() {
         let mut object = samples::block_storage(&[(8, &["rabbit-1"])]);
         let wanted = desired(&object, &samples::chassis()).unwrap();
         object.status =
             Some(status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None));
         let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
-        let failed = Err(ConvergeError::NotConverging { rounds: 6, next: String::new() });
+        let failed = ConvergeError::NotConverging { rounds: 6, next: String::new() };
+        let failed = Err(failed.into());
         let after = status(&object, &wanted, &[failed], &[], &later, Some(ResourceError::new("x")));
         let before = object.status.unwrap();
         assert_eq!(after.allocations, before.allocations);
