@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::{
     address::Address,
+    reloading,
     server::{self, Credentials, CredentialsError},
     unix,
 };
@@ -74,7 +75,8 @@ pub async fn connect_with(
             return at(server.clone(), credentials.ok_or_else(none)?);
         }
         Address::InCluster => return in_cluster(),
-        Address::Kubeconfig(path) => read(path.as_deref()).await?,
+        Address::Kubeconfig(Some(path)) => return reloading::client(path).await,
+        Address::Kubeconfig(None) => read(None).await?,
     };
     Client::try_from(config).map_err(ConnectError::MakeClient)
 }
@@ -107,6 +109,10 @@ pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Clien
     let mut config = read(path).await?;
     config.cluster_url = server;
     Client::try_from(config).map_err(ConnectError::MakeClient)
+}
+
+pub(crate) async fn read_file(path: &Path) -> Result<Config, ConnectError> {
+    read(Some(path)).await
 }
 
 async fn read(path: Option<&Path>) -> Result<Config, ConnectError> {

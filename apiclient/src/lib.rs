@@ -13,6 +13,7 @@ mod address;
 mod connect;
 mod plain;
 mod problem;
+mod reloading;
 mod secured;
 mod server;
 mod unix;

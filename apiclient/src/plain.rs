@@ -31,7 +31,7 @@ pub fn plain_watch(error: &watcher::Error) -> String {
     }
 }
 
-fn innermost(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {
         error = cause;
