@@ -6,12 +6,14 @@ use api::{ClientMount, NnfStorageProfile};
 use apiclient::watch_problem;
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
+use tokio::time::sleep;
 
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject, ProfileObject};
+use crate::pace::Pace;
 
 /// What a watch tells, with lists made whole.
 #[derive(Debug)]
@@ -84,6 +86,9 @@ pub fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
 }
 
 /// Passes on what a watch tells, until dropped; a failure is said when it begins and when its reason changes.
+///
+/// After a failure the list is read anew: a watch that goes on where it was says nothing before something changes, and so
+/// would not tell that it works.
 pub async fn follow(
     api: Api<DynamicObject>,
     resource: &ApiResource,
@@ -92,25 +97,30 @@ pub async fn follow(
     mut take: impl FnMut(Change),
 ) {
     let kind = resource.kind.as_str();
-    let events = watch(api, config).default_backoff();
-    let mut events = std::pin::pin!(whole(events));
-    while let Some(change) = events.next().await {
-        match change {
-            Ok(change) => {
-                if exchange.watch_state(kind, None) {
-                    log::info!(kind; "watch again");
+    let mut pace = Pace::new();
+    loop {
+        let mut events = std::pin::pin!(whole(watch(api.clone(), config.clone())));
+        while let Some(change) = events.next().await {
+            match change {
+                Ok(change) => {
+                    pace = Pace::new();
+                    if exchange.watch_state(kind, None) {
+                        log::info!(kind; "{kind} is watched again");
+                    }
+                    take(change);
                 }
-                take(change);
-            }
-            // The watch went on from too long ago; the list that follows tells what was missed.
-            Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
-            Err(error) => {
-                let text = watch_problem(resource, &error);
-                if exchange.watch_state(kind, Some(text.clone())) {
-                    log::warn!(kind; "{text}; everything stays as it is, and it is tried again until it works");
+                // The watch went on from too long ago; the list that follows tells what was missed.
+                Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
+                Err(error) => {
+                    let text = watch_problem(resource, &error);
+                    if exchange.watch_state(kind, Some(text.clone())) {
+                        log::warn!(kind; "{text}; everything stays as it is, and it is tried again until it works");
+                    }
+                    break;
                 }
             }
         }
+        sleep(pace.next()).await;
     }
 }
 

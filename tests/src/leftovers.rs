@@ -14,7 +14,8 @@ use nix::{
 
 use crate::program::{command, until_even_if_interrupted};
 
-const PROGRAMS: [&str; 4] = ["coordinator", "rabbit-agent", "clientmount-agent", "warren"];
+const PROGRAMS: [&str; 6] =
+    ["coordinator", "rabbit-agent", "clientmount-agent", "clientmountd", "stand-in", "warren"];
 
 /// One line per mount, loop device and program that is left; empty when the box is as before.
 ///

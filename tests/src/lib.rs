@@ -1,14 +1,17 @@
 //! Harnesses for the suites that need more than one crate: a whole Warren on one box, the objects that the sites'
 //! central controllers would send, and a look at what is left behind.
 
+pub mod api_server;
 pub mod bench;
 pub mod centre;
 pub mod cluster;
 pub mod demo;
 pub mod disturbed;
+pub mod direct;
 pub mod fixture;
 pub mod gate;
 pub mod leftovers;
 pub mod program;
 pub mod run;
 pub mod server;
+pub mod stand_in;

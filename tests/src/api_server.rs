@@ -1,0 +1,370 @@
+//! An API server over TLS for the suites in which agents talk to it by themselves: the embedded one, or a real one when
+//! `WARREN_TEST_SERVER=real`.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use control_plane::{ControlPlane, Login, Settings};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    },
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use kubeapi::Credentials;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::{cluster::PATIENCE, program::until};
+
+/// Where the computes' identity lives, as at the sites.
+const SYSTEM: &str = "nnf-system";
+const ACCOUNT: &str = "nnf-clientmount";
+
+/// A server, with what its administrator and its computes need.
+#[derive(Debug)]
+pub struct ApiServer {
+    directory: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Embedded(Option<Embedded>, SocketAddr),
+    Real(Box<ControlPlane>),
+}
+
+/// kubeapi in a thread of this process.
+#[derive(Debug)]
+struct Embedded {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl ApiServer {
+    /// Starts the server that the environment asks for, without CRDs.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(directory: &Path) -> anyhow::Result<Self> {
+        let directory = directory.join("server");
+        fs::create_dir_all(&directory).context("make the server's directory")?;
+        let kind = if std::env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real") {
+            Kind::Real(Box::new(ControlPlane::start(&directory, Settings::default())?))
+        } else {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
+            let address = listener.local_addr().context("find a port")?;
+            drop(listener);
+            Kind::Embedded(Some(Embedded::start(&directory, address)?), address)
+        };
+        let server = Self { directory, kind };
+        server.make_identity()?;
+        Ok(server)
+    }
+
+    /// Whether it is a real kube-apiserver.
+    #[must_use]
+    pub fn is_real(&self) -> bool {
+        matches!(self.kind, Kind::Real(_))
+    }
+
+    /// `127.0.0.1` and its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        match &self.kind {
+            Kind::Embedded(_, address) => address.port(),
+            Kind::Real(plane) => plane.port(),
+        }
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+
+    /// The CA's certificate, PEM, as it is now.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn authority(&self) -> anyhow::Result<Vec<u8>> {
+        match &self.kind {
+            Kind::Embedded(..) => Ok(embedded(&self.directory)?.1.into_bytes()),
+            Kind::Real(plane) => fs::read(plane.authority_file()).context("read the CA"),
+        }
+    }
+
+    /// A token of the computes' identity.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn token(&self) -> anyhow::Result<String> {
+        match &self.kind {
+            Kind::Embedded(..) => Ok(embedded(&self.directory)?.0),
+            Kind::Real(plane) => block_on(plane.token(SYSTEM, ACCOUNT, Duration::from_secs(3600))),
+        }
+    }
+
+    /// Makes every token and every CA of the computes so far worthless; a real server keeps its CA.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub fn revoke(&mut self) -> anyhow::Result<()> {
+        let old = self.token()?;
+        if let Kind::Embedded(..) = &self.kind {
+            self.stop()?;
+            fs::remove_file(self.directory.join("credentials.json")).context("forget everybody")?;
+            return self.resume();
+        }
+        // A token is of one account; one that is made anew is another.
+        self.ask(async |client| {
+            let accounts = resource(&client, "v1", "ServiceAccount", Some(SYSTEM));
+            accounts.delete(ACCOUNT, &DeleteParams::default()).await.map(drop)
+        })?;
+        self.create(&json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": ACCOUNT, "namespace": SYSTEM},
+        }))?;
+        let own = self.directory.join("old.kubeconfig");
+        let Kind::Real(plane) = &self.kind else { return Ok(()) };
+        plane.kubeconfig_for(&own, &Login::Token(old))?;
+        until("the old token to be refused", PATIENCE, || {
+            let asked = block_on(async {
+                let mounts = resource(&admin(&own).await?, DWS, "ClientMount", Some("default"));
+                anyhow::Ok(mounts.get_opt("nothing").await)
+            })?;
+            ensure!(matches!(&asked, Err(kube::Error::Api(status)) if status.code == 401));
+            Ok(())
+        })
+    }
+
+    /// Stops it, as a power cut of its host would; its data stay.
+    ///
+    /// # Errors
+    /// When it ended before.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        match &mut self.kind {
+            Kind::Embedded(server, _) => {
+                let server = server.take().context("the server is stopped")?;
+                // One that ended by itself is told by its thread.
+                let _ = server.stop.send(());
+                server.thread.join().map_err(|_| anyhow::anyhow!("the server panicked"))?
+            }
+            Kind::Real(plane) => {
+                plane.kill_apiserver();
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts it again at its address.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn resume(&mut self) -> anyhow::Result<()> {
+        match &mut self.kind {
+            Kind::Embedded(server, address) => {
+                *server = Some(Embedded::start(&self.directory, *address)?);
+                Ok(())
+            }
+            Kind::Real(plane) => plane.start_apiserver(),
+        }
+    }
+
+    /// Installs our CRDs, each after `change`, and waits until they are served.
+    ///
+    /// # Errors
+    /// When one is refused.
+    pub fn install_crds(&self, change: impl Fn(&mut Value)) -> anyhow::Result<()> {
+        for mut crd in api::crd::crd_values() {
+            change(&mut crd);
+            self.create(&crd)?;
+        }
+        until("the CRDs to be served", PATIENCE, || {
+            self.ask(async |client| {
+                for (group, kind) in [(DWS, "ClientMount"), (NNF, "NnfStorageProfile")] {
+                    let api = resource(&client, group, kind, None);
+                    api.list(&kube::api::ListParams::default()).await?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn create(&self, object: &Value) -> anyhow::Result<Value> {
+        self.ask(async |client| {
+            let object: DynamicObject =
+                serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+            let api = of(&client, &object);
+            let made = api.create(&PostParams::default(), &object).await?;
+            serde_json::to_value(made).map_err(kube::Error::SerdeError)
+        })
+        .with_context(|| format!("create {}", object["metadata"]))
+    }
+
+    /// An object, if it is there.
+    ///
+    /// # Errors
+    /// When the API cannot be asked.
+    pub fn get(&self, like: &Value) -> anyhow::Result<Option<Value>> {
+        self.ask(async |client| {
+            let object: DynamicObject =
+                serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
+            let found = of(&client, &object).get_opt(&object.name_any()).await?;
+            found.map(serde_json::to_value).transpose().map_err(kube::Error::SerdeError)
+        })
+    }
+
+    /// Changes an object, or with `status` its status.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn patch(&self, like: &Value, change: &Value, status: bool) -> anyhow::Result<()> {
+        self.ask(async |client| {
+            let object: DynamicObject =
+                serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
+            let (api, name) = (of(&client, &object), object.name_any());
+            let (parameters, patch) = (PatchParams::default(), Patch::Merge(change));
+            if status {
+                api.patch_status(&name, &parameters, &patch).await.map(drop)
+            } else {
+                api.patch(&name, &parameters, &patch).await.map(drop)
+            }
+        })
+        .with_context(|| format!("patch {} with {change}", like["metadata"]))
+    }
+
+    /// Marks an object for deletion.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn delete(&self, like: &Value) -> anyhow::Result<()> {
+        self.ask(async |client| {
+            let object: DynamicObject =
+                serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
+            let name = object.name_any();
+            of(&client, &object).delete(&name, &DeleteParams::default()).await.map(drop)
+        })
+    }
+
+    fn ask<T>(&self, question: impl AsyncFnOnce(Client) -> kube::Result<T>) -> anyhow::Result<T> {
+        block_on(async { Ok(question(admin(&self.kubeconfig()).await?).await?) })
+    }
+
+    /// What sites grant the Go daemon, and nothing more; the embedded server knows no roles.
+    fn make_identity(&self) -> anyhow::Result<()> {
+        if !self.is_real() {
+            return Ok(());
+        }
+        let rule = |resource: &str, group: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+        let rbac = "rbac.authorization.k8s.io";
+        let (dws, nnf) = ("dataworkflowservices.github.io", "nnf.cray.hpe.com");
+        for object in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SYSTEM}}),
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole",
+                "metadata": {"name": "nnf-clientmount-role"},
+                "rules": [
+                    rule("clientmounts", dws, &["get", "list", "watch", "update", "patch"]),
+                    rule("clientmounts/status", dws, &["get", "update", "patch"]),
+                    rule("clientmounts/finalizers", dws, &["update"]),
+                    rule("nnfstorageprofiles", nnf, &["get", "list", "watch"]),
+                ],
+            }),
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
+                "metadata": {"name": "nnf-clientmount"},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "nnf-clientmount-role"},
+                "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM}],
+            }),
+        ] {
+            self.create(&object)?;
+        }
+        Ok(())
+    }
+}
+
+const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
+const NNF: &str = "nnf.cray.hpe.com/v1alpha11";
+
+impl Embedded {
+    fn start(directory: &Path, address: SocketAddr) -> anyhow::Result<Self> {
+        let credentials = Credentials::load_or_create(directory, address)?;
+        credentials.write_kubeconfig(&directory.join("kubeconfig"))?;
+        let config =
+            kubeapi::Config { directory: directory.to_owned(), crds: Vec::new(), history: 10_000 };
+        let api = kubeapi::Api::open(config)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (bound, ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
+                // Who waited for it is there until it comes.
+                let _ = bound.send(());
+                let stop = async { drop(stopped.await) };
+                kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;
+                api.close();
+                Ok(())
+            })
+        });
+        ready.recv().context("the server did not start")?;
+        Ok(Self { stop, thread })
+    }
+}
+
+/// Token and CA of the embedded server, from the kubeconfig that it wrote.
+fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
+    let file = Kubeconfig::read_from(directory.join("kubeconfig")).context("read kubeconfig")?;
+    let file = serde_json::to_value(file).context("read kubeconfig")?;
+    let kept = fs::read(directory.join("credentials.json")).context("read the credentials")?;
+    let kept: Value = serde_json::from_slice(&kept).context("read the credentials")?;
+    ensure!(file["users"][0]["name"] == "admin", "not the kubeconfig of the embedded server");
+    let text = |field: &str| kept[field].as_str().map(str::to_owned).context("no such credential");
+    Ok((text("token")?, text("ca_certificate")?))
+}
+
+/// A client with the credentials of a kubeconfig.
+///
+/// # Errors
+/// When it is not usable.
+pub async fn admin(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+fn of(client: &Client, object: &DynamicObject) -> Api<DynamicObject> {
+    let types = object.types.clone().unwrap_or_default();
+    resource(client, &types.api_version, &types.kind, object.namespace().as_deref())
+}
+
+fn resource(
+    client: &Client,
+    api_version: &str,
+    kind: &str,
+    namespace: Option<&str>,
+) -> Api<DynamicObject> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+fn block_on<T>(question: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(question)
+}

@@ -1,0 +1,14 @@
+//! The stand-in for the Go daemon as a program: KUBECONFIG NODE POOL.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use tests::{api_server::admin, stand_in};
+
+fn main() -> anyhow::Result<()> {
+    let mut words = std::env::args().skip(1);
+    let mut word = || words.next().context("usage: stand-in KUBECONFIG NODE POOL");
+    let (kubeconfig, node, pool) = (PathBuf::from(word()?), word()?, PathBuf::from(word()?));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { stand_in::work(admin(&kubeconfig).await?, &node, &pool).await })
+}

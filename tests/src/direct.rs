@@ -1,0 +1,389 @@
+//! A rabbit and a compute that talk to an API server by themselves, without a coordinator; and the stand-in for the Go daemon,
+//! which can take the compute's place.
+//!
+//! The compute is a mount namespace that outlives the programs on it, so that they can take over from each other.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    api_server::ApiServer,
+    centre::{Chassis, Job},
+    cluster::{DRIVES, PATIENCE},
+    leftovers::{leftovers, release_drives},
+    program::{Program, binary, command, until},
+};
+
+/// The one compute.
+pub const COMPUTE: &str = "compute-1";
+/// The first word of a running agent or stand-in is its path; this one is where the link has the Go daemon's name.
+const AS_CLIENTMOUNTD: &str = "bin/clientmountd";
+
+/// Everything of one test; the programs go first when it is dropped, then their files.
+#[derive(Debug)]
+pub struct Direct {
+    /// The API.
+    pub server: ApiServer,
+    /// The chassis.
+    pub chassis: Chassis,
+    /// Its job.
+    pub job: Job,
+    rabbit: Option<Program>,
+    agent: Option<Program>,
+    stand_in: Option<Program>,
+    /// Holds the compute's mounts.
+    node: Option<Program>,
+    directory: TempDir,
+}
+
+impl Direct {
+    /// An API server with our CRDs, each after `change`, the namespaces, and a compute on which nothing runs yet.
+    ///
+    /// # Errors
+    /// When the server does not start.
+    pub fn new(change: impl Fn(&mut Value)) -> anyhow::Result<Self> {
+        let fixture = Self::without_crds()?;
+        fixture.server.install_crds(change)?;
+        fixture.server.create(&fixture.chassis.system_configuration())?;
+        Ok(fixture)
+    }
+
+    /// The same before anybody installed the CRDs.
+    ///
+    /// # Errors
+    /// When the server does not start.
+    pub fn without_crds() -> anyhow::Result<Self> {
+        // On a disk: loop devices over a tmpfs would test another path of the kernel.
+        let directory =
+            TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
+        let at = directory.path();
+        for name in ["run", "logs", "mnt", "pool", "bin"] {
+            fs::create_dir_all(at.join(name)).with_context(|| format!("create {name}"))?;
+        }
+        std::os::unix::fs::symlink(binary("clientmount-agent")?, at.join(AS_CLIENTMOUNTD))
+            .context("link the agent")?;
+        let server = ApiServer::start(at)?;
+        let chassis = Chassis::new(1);
+        for namespace in [&*chassis.rabbit, COMPUTE, "compute-2"] {
+            server.create(
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+            )?;
+        }
+        let mut idle = command("tail");
+        idle.args(["-f", "/dev/null"]);
+        let node = Program::start_on_node("node", &idle, &at.join("mnt"), &at.join("logs"))?;
+        let job = Job::new(1, "xfs", &at.join("mnt/nnf").display().to_string());
+        let fixture = Self {
+            server,
+            chassis,
+            job,
+            rabbit: None,
+            agent: None,
+            stand_in: None,
+            node: Some(node),
+            directory,
+        };
+        fixture.renew_credentials()?;
+        let tmpfs = fixture.at("mnt");
+        until("the compute", PATIENCE, || {
+            let mounts = fixture.mounts()?;
+            ensure!(mounts.iter().any(|mount| mount.target == tmpfs), "no tmpfs yet");
+            Ok(())
+        })?;
+        Ok(fixture)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Gives the compute the token and the CA of now.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn renew_credentials(&self) -> anyhow::Result<()> {
+        for (name, content) in
+            [("token", self.server.token()?.into_bytes()), ("ca", self.server.authority()?)]
+        {
+            // As a whole, as those who rotate tokens do.
+            let draft = self.at("draft");
+            fs::write(&draft, content).context("write credentials")?;
+            fs::rename(&draft, self.at(name)).context("write credentials")?;
+        }
+        Ok(())
+    }
+
+    /// Starts the rabbit's agent.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_rabbit(&mut self) -> anyhow::Result<()> {
+        let mut argv = command(binary("rabbit-agent")?);
+        argv.args(["--node", &self.chassis.rabbit]);
+        argv.arg("--api").arg(format!("kubeconfig:{}", self.server.kubeconfig().display()));
+        argv.arg("--mount-root").arg(self.at("mnt/nnf"));
+        argv.arg("--temp-root").arg(self.at("mnt/temp"));
+        argv.arg("--file-pool").arg(self.at("pool")).args(DRIVES);
+        argv.arg("--state-dir").arg(self.at("state-rabbit"));
+        let (mounts, logs) = (self.at("mnt"), self.at("logs"));
+        self.rabbit = Some(Program::start_on_node("rabbit-1", &argv, &mounts, &logs)?);
+        Ok(())
+    }
+
+    /// Starts the compute's agent, under the name and with the flags of the Go daemon.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_agent(&mut self) -> anyhow::Result<()> {
+        let mut argv = self.on_node(&self.at(AS_CLIENTMOUNTD))?;
+        argv.arg("-kubernetes-service-host=127.0.0.1");
+        argv.arg("--kubernetes-service-port").arg(self.server.port().to_string());
+        argv.arg("-node-name").arg(COMPUTE);
+        argv.arg("--service-token-file").arg(self.at("token"));
+        argv.arg(format!("--service-cert-file={}", self.at("ca").display()));
+        argv.args(["--mock=false", "-zap-log-level=info"]);
+        argv.arg("--mount-root").arg(self.at("mnt/nnf"));
+        argv.arg("--file-pool").arg(self.at("pool"));
+        argv.arg("--state-dir").arg(self.at("state-compute"));
+        argv.arg("--listen").arg(self.at("run/compute.sock"));
+        self.agent = Some(Program::start("agent", &argv, &self.at("logs"))?);
+        Ok(())
+    }
+
+    /// Starts the stand-in for the Go daemon, as the computes' identity.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_stand_in(&mut self) -> anyhow::Result<()> {
+        let kubeconfig = self.at("stand-in.kubeconfig");
+        let server = format!("https://127.0.0.1:{}", self.server.port());
+        let authority = String::from_utf8(self.server.authority()?).context("the CA")?;
+        let login = control_plane::Login::TokenFile(self.at("token"));
+        control_plane::write_kubeconfig(&kubeconfig, &server, &authority, &login)?;
+        let mut argv = self.on_node(&binary("stand-in")?)?;
+        argv.arg(kubeconfig).arg(COMPUTE).arg(self.at("pool"));
+        self.stand_in = Some(Program::start("stand-in", &argv, &self.at("logs"))?);
+        Ok(())
+    }
+
+    fn on_node(&self, program: &Path) -> anyhow::Result<Command> {
+        let mut argv = command("nsenter");
+        argv.args(["--mount", "--target", &self.node_pid()?.to_string(), "--"]).arg(program);
+        Ok(argv)
+    }
+
+    fn node_pid(&self) -> anyhow::Result<u32> {
+        Ok(self.node.as_ref().context("the compute is down")?.node_pid())
+    }
+
+    /// The rabbit's agent.
+    ///
+    /// # Errors
+    /// When it was not started.
+    pub fn rabbit(&self) -> anyhow::Result<&Program> {
+        self.rabbit.as_ref().context("the rabbit does not run")
+    }
+
+    /// The compute's agent.
+    ///
+    /// # Errors
+    /// When it was not started.
+    pub fn agent(&self) -> anyhow::Result<&Program> {
+        self.agent.as_ref().context("the agent does not run")
+    }
+
+    /// Everything the compute's agent said.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn said(&self) -> anyhow::Result<String> {
+        fs::read_to_string(self.at("logs/agent.log")).context("read the agent's log")
+    }
+
+    /// Waits until the agent said this.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn until_said(&self, words: &str) -> anyhow::Result<()> {
+        until(words, PATIENCE, || {
+            let said = self.said()?;
+            ensure!(said.contains(words), "so far:\n{said}");
+            Ok(())
+        })
+    }
+
+    /// Stops the compute's agent as systemd would.
+    ///
+    /// # Errors
+    /// When it does not stop with exit code 0.
+    pub fn stop_agent(&mut self) -> anyhow::Result<()> {
+        let code = self.agent.take().context("the agent does not run")?.stop(PATIENCE)?;
+        ensure!(code == 0, "the agent ended with {code}:\n{}", self.said()?);
+        Ok(())
+    }
+
+    /// Stops the stand-in as the daemon would be: it knows no other way.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn stop_stand_in(&mut self) -> anyhow::Result<()> {
+        self.stand_in.take().map(drop).context("the stand-in does not run")
+    }
+
+    /// Has the rabbit make the job's volume and give the compute access; returns the ClientMount to create.
+    ///
+    /// # Errors
+    /// When the rabbit is not in time.
+    pub fn carve(&mut self) -> anyhow::Result<Value> {
+        self.start_rabbit()?;
+        let block_storage = self.job.block_storage(&self.chassis, false);
+        let file_systems = self.job.file_systems(&self.chassis);
+        for object in [&self.job.profile(), &block_storage, &file_systems] {
+            self.server.create(object)?;
+        }
+        self.until_object(&file_systems, "ready", |it| it["status"]["ready"] == true)?;
+        let granted = self.job.block_storage(&self.chassis, true);
+        self.server.patch(&granted, &json!({"spec": granted["spec"]}), false)?;
+        let carved = self.until_object(&granted, "granted", |it| {
+            it["status"]["allocations"][0]["accesses"][COMPUTE].is_object()
+        })?;
+        Ok(self.job.compute_mount(&self.chassis, 0, &carved))
+    }
+
+    /// Deletes what [`Direct::carve`] made.
+    ///
+    /// # Errors
+    /// When something stays.
+    pub fn tear_down(&mut self) -> anyhow::Result<()> {
+        let block_storage = self.job.block_storage(&self.chassis, false);
+        let file_systems = self.job.file_systems(&self.chassis);
+        for object in [&file_systems, &block_storage, &self.job.profile()] {
+            self.server.delete(object)?;
+            self.until_gone(object)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until an object is as it should be.
+    ///
+    /// # Errors
+    /// When it is not in time; how it is then is in the message.
+    pub fn until_object(
+        &self,
+        like: &Value,
+        what: &str,
+        good: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        until(&format!("{what}; logs are in {}", self.at("logs").display()), PATIENCE, || {
+            let object = self.server.get(like)?.context("it is not there")?;
+            ensure!(good(&object), "it is {object}");
+            Ok(object)
+        })
+    }
+
+    /// Waits until the whole object is in this state, with a status of the right length and without an error.
+    ///
+    /// # Errors
+    /// As for [`Direct::until_object`].
+    pub fn until_state(&self, like: &Value, state: &str) -> anyhow::Result<Value> {
+        let entry = json!({"state": state, "ready": true});
+        self.until_object(like, state, |it| {
+            let status = &it["status"];
+            status["mounts"] == json!([entry])
+                && status["allReady"] == true
+                && status.get("error").is_none_or(Value::is_null)
+        })
+    }
+
+    /// Waits until an object is no more.
+    ///
+    /// # Errors
+    /// When it stays.
+    pub fn until_gone(&self, like: &Value) -> anyhow::Result<()> {
+        until("an object to go", PATIENCE, || {
+            let left = self.server.get(like)?;
+            ensure!(left.is_none(), "it is {left:?}");
+            Ok(())
+        })
+    }
+
+    /// The mount at a path on the compute.
+    ///
+    /// # Errors
+    /// When the compute cannot be looked at.
+    pub fn mount_at(&self, path: &str) -> anyhow::Result<Option<MountEntry>> {
+        Ok(self.mounts()?.into_iter().rev().find(|mount| mount.target == Path::new(path)))
+    }
+
+    fn mounts(&self) -> anyhow::Result<Vec<MountEntry>> {
+        let table = format!("/proc/{}/mountinfo", self.node_pid()?);
+        let table = fs::read_to_string(table).context("read the compute's mounts")?;
+        Ok(table.lines().filter_map(MountEntry::read).collect())
+    }
+
+    /// Opens, and makes, a file on the compute.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_on_node(&self, path: &str) -> anyhow::Result<File> {
+        let path = format!("/proc/{}/root{path}", self.node_pid()?);
+        File::options().create(true).append(true).open(&path).with_context(|| path.clone())
+    }
+
+    /// Stops everything and checks that nothing is left.
+    ///
+    /// # Errors
+    /// When a program does not stop cleanly, or something is left.
+    pub fn end(mut self) -> anyhow::Result<()> {
+        if self.agent.is_some() {
+            self.stop_agent()?;
+        }
+        if let Some(mut rabbit) = self.rabbit.take() {
+            let code = rabbit.stop(PATIENCE)?;
+            ensure!(code == 0, "the rabbit ended with {code}");
+        }
+        (self.stand_in, self.node) = (None, None);
+        let left = until("everything to be gone", PATIENCE, || {
+            let left = leftovers(self.directory.path())?;
+            ensure!(left.is_empty(), "left behind:\n  {}", left.join("\n  "));
+            Ok(left)
+        })?;
+        ensure!(left.is_empty());
+        Ok(())
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        (self.agent, self.stand_in, self.rabbit, self.node) = (None, None, None, None);
+        // What stays is told by `end`; a destructor cannot.
+        let _ = release_drives(self.directory.path());
+        if std::thread::panicking() {
+            self.directory.disable_cleanup(true);
+        }
+    }
+}
+
+/// One line of mountinfo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    /// Unique among all mounts until it is unmounted: the same number is the same mount.
+    pub id: u64,
+    /// Where.
+    pub target: PathBuf,
+}
+
+impl MountEntry {
+    fn read(line: &str) -> Option<Self> {
+        let mut fields = line.split(' ');
+        let id = fields.next()?.parse().ok()?;
+        Some(Self { id, target: fields.nth(3)?.into() })
+    }
+}

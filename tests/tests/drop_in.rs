@@ -1,0 +1,333 @@
+//! The compute's agent in the place of the Go daemon: its flags and files, its rights, its contract with the central
+//! controllers, and a switch from it and back with file systems mounted. On the embedded API server, and on a real one
+//! with `make kube`.
+
+use std::io::Write;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use tests::{
+    cluster::PATIENCE,
+    direct::{COMPUTE, Direct},
+    gate,
+    program::until,
+};
+
+const FINALIZER: &str = "nnf.cray.hpe.com/nnf_clientmount";
+
+fn unchanged(_: &mut Value) {}
+
+fn held(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|finalizers| finalizers.iter().any(|it| it == FINALIZER))
+}
+
+fn error_of(object: &Value) -> &str {
+    object["status"]["error"]["userMessage"].as_str().unwrap_or_default()
+}
+
+fn desire(fixture: &Direct, mount: &Value, state: &str) -> anyhow::Result<()> {
+    fixture.server.patch(mount, &json!({"spec": {"desiredState": state}}), false)
+}
+
+/// The CRD of a site that is ahead of us: fields that we never heard of.
+fn newer(crd: &mut Value) {
+    if crd["spec"]["names"]["kind"] != "ClientMount" {
+        return;
+    }
+    for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        let properties = &mut version["schema"]["openAPIV3Schema"]["properties"];
+        for part in ["spec", "status"] {
+            properties[part]["properties"]["later"] = json!({"type": "string"});
+        }
+        let mount = &mut properties["spec"]["properties"]["mounts"]["items"]["properties"];
+        mount["later"] = json!({"type": "string"});
+    }
+}
+
+#[test]
+fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(newer)?;
+    let mut mount = fixture.carve()?;
+    mount["spec"]["later"] = json!("spec");
+    mount["spec"]["mounts"][0]["later"] = json!("mount");
+    mount["metadata"]["annotations"] = json!({"example.org/later": "annotation"});
+    mount["metadata"]["finalizers"] = json!(["example.org/another"]);
+    fixture.server.create(&mount)?;
+    fixture.server.patch(
+        &mount,
+        &json!({"status": {"later": "status", "mounts": [], "allReady": false}}),
+        true,
+    )?;
+    fixture.start_agent()?;
+    let mounted = fixture.until_state(&mount, "mounted")?;
+    ensure!(held(&mounted), "{mounted}");
+    let path = fixture.job.mount_path();
+    writeln!(fixture.open_on_node(&format!("{path}/hello"))?, "written")?;
+    let there = fixture.mount_at(&path)?.context("it is not mounted")?;
+
+    fixture.agent()?.kill()?;
+    desire(&fixture, &mount, "unmounted")?;
+    fixture.until_state(&mount, "unmounted")?;
+    ensure!(fixture.mount_at(&path)?.is_none());
+    desire(&fixture, &mount, "mounted")?;
+    fixture.until_state(&mount, "mounted")?;
+    let again = fixture.mount_at(&path)?.context("it is not mounted again")?;
+    ensure!(there.id != again.id || there == again);
+    fixture.agent()?.kill()?;
+
+    let kept = fixture.until_state(&mount, "mounted")?;
+    ensure!(kept["spec"] == mounted["spec"], "{kept}");
+    for (pointer, value) in [
+        ("/spec/later", "spec"),
+        ("/spec/mounts/0/later", "mount"),
+        ("/status/later", "status"),
+        ("/metadata/annotations/example.org~1later", "annotation"),
+        ("/metadata/finalizers/0", "example.org/another"),
+    ] {
+        ensure!(kept.pointer(pointer) == Some(&json!(value)), "{pointer} of {kept}");
+    }
+    desire(&fixture, &mount, "unmounted")?;
+    fixture.until_state(&mount, "unmounted")?;
+    fixture.server.delete(&mount)?;
+    fixture.until_object(&mount, "let go", |it| {
+        it["metadata"]["finalizers"] == json!(["example.org/another"])
+    })?;
+    fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
+    fixture.until_gone(&mount)?;
+    fixture.tear_down()?;
+    fixture.end()
+}
+
+/// Any finalizer within 300 s of creation, or the workflow fails: whatever is wrong with the object, it is put on at once.
+#[test]
+fn the_finalizer_comes_whatever_is_wrong_and_foreign_objects_are_never_executed()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(unchanged)?;
+    fixture.start_agent()?;
+    let carved = json!({"status": {"allocations": [{"devices": [{"NQN": "nqn.2026-01.org.example:none", "namespaceId": "1"}]}]}});
+    let object = |name: &str| {
+        let mut object = fixture.job.compute_mount(&fixture.chassis, 0, &carved);
+        object["metadata"]["name"] = json!(name);
+        object
+    };
+    let mut elsewhere = object("elsewhere");
+    elsewhere["metadata"]["namespace"] = json!("compute-2");
+    let mut foreign = object("foreign");
+    foreign["spec"]["node"] = json!("compute-2");
+    let mut nonsense = object("nonsense");
+    nonsense["metadata"]["labels"] = json!({});
+    nonsense["spec"]["mounts"][0]["mountPath"] = json!("not/absolute");
+    let early = object("early");
+    for object in [&elsewhere, &foreign, &nonsense, &early] {
+        fixture.server.create(object)?;
+    }
+    let told = fixture.until_object(&nonsense, "refused", |it| !error_of(it).is_empty())?;
+    ensure!(held(&told) && error_of(&told).contains("pinned_storage_profile"), "{told}");
+    let told = fixture.until_object(&early, "waiting", |it| !error_of(it).is_empty())?;
+    ensure!(held(&told) && error_of(&told).contains("NnfStorageProfile"), "{told}");
+    let told = fixture.until_object(&foreign, "refused", |it| !error_of(it).is_empty())?;
+    ensure!(!held(&told) && error_of(&told).contains("spec.node is \"compute-2\""), "{told}");
+    ensure!(told["status"]["mounts"] == json!([{"state": "mounted", "ready": false}]), "{told}");
+
+    fixture.server.create(&fixture.job.profile())?;
+    let found = fixture.until_object(&early, "taken up", |it| {
+        !error_of(it).is_empty() && !error_of(it).contains("NnfStorageProfile")
+    })?;
+    ensure!(
+        error_of(&found).contains("no device") || error_of(&found).contains("not visible"),
+        "{found}"
+    );
+
+    let untouched = fixture.server.get(&elsewhere)?.context("it is not there")?;
+    ensure!(!held(&untouched) && untouched["metadata"]["generation"] == 1, "{untouched}");
+    ensure!(untouched["status"].get("mounts").is_none(), "{untouched}");
+    for object in [&early, &nonsense, &foreign] {
+        fixture.server.delete(object)?;
+        fixture.until_gone(object)?;
+    }
+    fixture.end()
+}
+
+#[test]
+fn what_another_daemon_left_in_the_status_is_corrected() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(unchanged)?;
+    let mount = fixture.carve()?;
+    fixture.server.create(&mount)?;
+    for stale in [
+        json!({"mounts": [{"state": "unmounted", "ready": true}], "allReady": true, "error": null}),
+        json!({"mounts": [{"state": "mounted", "ready": true}, {"state": "mounted", "ready": true}], "allReady": true}),
+        json!({
+            "mounts": [{"state": "mounted", "ready": false}], "allReady": false,
+            "error": {"debugMessage": "of yesterday", "type": "Internal", "severity": "Fatal"},
+        }),
+    ] {
+        fixture.server.patch(&mount, &json!({"status": stale}), true)?;
+        fixture.start_agent()?;
+        fixture.until_state(&mount, "mounted")?;
+        ensure!(fixture.mount_at(&fixture.job.mount_path())?.is_some());
+        fixture.stop_agent()?;
+    }
+    // The centre gives up on a node that is away: it strips the finalizer and the object goes.
+    let path = fixture.job.mount_path();
+    fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
+    fixture.server.delete(&mount)?;
+    fixture.until_gone(&mount)?;
+    ensure!(fixture.mount_at(&path)?.is_some(), "nobody was there to unmount it");
+    fixture.start_agent()?;
+    until("what nobody wants to be unmounted", PATIENCE, || {
+        ensure!(fixture.mount_at(&path)?.is_none());
+        Ok(())
+    })?;
+    // And while it is there.
+    fixture.server.create(&mount)?;
+    fixture.until_state(&mount, "mounted")?;
+    fixture.server.delete(&mount)?;
+    fixture.until_gone(&mount)?;
+    fixture.server.create(&mount)?;
+    fixture.until_state(&mount, "mounted")?;
+    fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
+    fixture.until_object(&mount, "held again", held)?;
+    fixture.server.delete(&mount)?;
+    fixture.until_gone(&mount)?;
+    ensure!(fixture.mount_at(&path)?.is_none());
+    fixture.tear_down()?;
+    fixture.end()
+}
+
+#[test]
+fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(unchanged)?;
+    let mount = fixture.carve()?;
+    fixture.server.create(&mount)?;
+    fixture.start_agent()?;
+    fixture.until_state(&mount, "mounted")?;
+    let path = fixture.job.mount_path();
+    let there = fixture.mount_at(&path)?;
+
+    fixture.server.stop()?;
+    fixture.until_said("watch ClientMount")?;
+    ensure!(fixture.mount_at(&path)? == there);
+    fixture.server.resume()?;
+    fixture.until_said("ClientMount is watched again")?;
+
+    let pid = fixture.agent()?.pid()?;
+    fixture.server.revoke()?;
+    desire(&fixture, &mount, "unmounted")?;
+    if !fixture.server.is_real() {
+        // A real server lets a watch that is open go on.
+        fixture.until_said("is not signed by")?;
+    }
+    ensure!(fixture.server.is_real() || fixture.mount_at(&path)? == there);
+    fixture.renew_credentials()?;
+    fixture.until_state(&mount, "unmounted")?;
+    desire(&fixture, &mount, "mounted")?;
+    fixture.until_state(&mount, "mounted")?;
+    ensure!(fixture.agent()?.pid()? == pid, "it was started again");
+    let said = fixture.said()?;
+    let repeated = said.lines().filter(|line| line.contains("is not signed by")).count();
+    ensure!(repeated <= 2, "once for the watch and once for writes, but:\n{said}");
+    fixture.server.delete(&mount)?;
+    fixture.until_gone(&mount)?;
+    // Its administrator's token may be worth nothing any more; the next start reads another.
+    fixture.rabbit()?.kill()?;
+    fixture.tear_down()?;
+    fixture.end()
+}
+
+#[test]
+fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::without_crds()?;
+    fixture.start_agent()?;
+    fixture.until_said("install the CRD clientmounts.dataworkflowservices.github.io")?;
+    let pid = fixture.agent()?.pid()?;
+    fixture.server.install_crds(unchanged)?;
+    let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
+    fixture.server.create(&mount)?;
+    fixture.until_object(&mount, "taken up", held)?;
+    ensure!(fixture.agent()?.pid()? == pid, "it was started again");
+    fixture.server.delete(&mount)?;
+    fixture.until_gone(&mount)?;
+    fixture.end()
+}
+
+/// From the Go daemon to us and back again, with a file open on the mount all the time.
+#[test]
+fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(unchanged)?;
+    let mount = fixture.carve()?;
+    let path = fixture.job.mount_path();
+    for first_is_ours in [false, true] {
+        fixture.server.create(&mount)?;
+        if first_is_ours {
+            fixture.start_agent()?
+        } else {
+            fixture.start_stand_in()?
+        }
+        fixture.until_state(&mount, "mounted")?;
+        let there = fixture.mount_at(&path)?.context("it is not mounted")?;
+        let mut open = fixture.open_on_node(&format!("{path}/open"))?;
+        writeln!(open, "first")?;
+        if first_is_ours {
+            fixture.stop_agent()?
+        } else {
+            fixture.stop_stand_in()?
+        }
+        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "stopping unmounted it");
+
+        // A status that only the second could have corrected shows that it has looked.
+        fixture.server.patch(&mount, &json!({"status": {"allReady": false}}), true)?;
+        if first_is_ours {
+            fixture.start_stand_in()?
+        } else {
+            fixture.start_agent()?
+        }
+        fixture.until_state(&mount, "mounted")?;
+        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it was mounted anew");
+        writeln!(open, "second")?;
+
+        if first_is_ours {
+            fixture.stop_stand_in()?
+        } else {
+            fixture.stop_agent()?
+        }
+        fixture.server.patch(&mount, &json!({"status": {"allReady": false}}), true)?;
+        if first_is_ours {
+            fixture.start_agent()?
+        } else {
+            fixture.start_stand_in()?
+        }
+        fixture.until_state(&mount, "mounted")?;
+        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it was mounted anew");
+        writeln!(open, "third")?;
+        drop(open);
+        desire(&fixture, &mount, "unmounted")?;
+        fixture.until_state(&mount, "unmounted")?;
+        ensure!(fixture.mount_at(&path)?.is_none());
+        fixture.server.delete(&mount)?;
+        fixture.until_gone(&mount)?;
+        if first_is_ours { fixture.stop_agent()? } else { fixture.stop_stand_in()? }
+    }
+    let object = fixture.server.get(&mount)?;
+    ensure!(object.is_none() && COMPUTE == fixture.chassis.computes[0].0);
+    fixture.tear_down()?;
+    fixture.end()
+}
