@@ -6,12 +6,7 @@ use std::io::Write;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use tests::{
-    cluster::PATIENCE,
-    direct::{COMPUTE, Direct},
-    gate,
-    program::until,
-};
+use tests::{cluster::PATIENCE, direct::Direct, gate, program::until};
 
 const FINALIZER: &str = "nnf.cray.hpe.com/nnf_clientmount";
 
@@ -266,7 +261,30 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// From the Go daemon to us and back again, with a file open on the mount all the time.
+/// Who works on the compute.
+#[derive(Clone, Copy)]
+enum Daemon {
+    Ours,
+    Theirs,
+}
+
+impl Daemon {
+    fn start(self, fixture: &mut Direct) -> anyhow::Result<()> {
+        match self {
+            Self::Ours => fixture.start_agent(),
+            Self::Theirs => fixture.start_stand_in(),
+        }
+    }
+
+    fn stop(self, fixture: &mut Direct) -> anyhow::Result<()> {
+        match self {
+            Self::Ours => fixture.stop_agent(),
+            Self::Theirs => fixture.stop_stand_in(),
+        }
+    }
+}
+
+/// From the Go daemon to us and back again, and the other way round, with a file open on the mount all the time.
 #[test]
 fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -274,60 +292,40 @@ fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow
     }
     let mut fixture = Direct::new(unchanged)?;
     let mount = fixture.carve()?;
-    let path = fixture.job.mount_path();
-    for first_is_ours in [false, true] {
-        fixture.server.create(&mount)?;
-        if first_is_ours {
-            fixture.start_agent()?
-        } else {
-            fixture.start_stand_in()?
-        }
-        fixture.until_state(&mount, "mounted")?;
-        let there = fixture.mount_at(&path)?.context("it is not mounted")?;
-        let mut open = fixture.open_on_node(&format!("{path}/open"))?;
-        writeln!(open, "first")?;
-        if first_is_ours {
-            fixture.stop_agent()?
-        } else {
-            fixture.stop_stand_in()?
-        }
-        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "stopping unmounted it");
-
-        // A status that only the second could have corrected shows that it has looked.
-        fixture.server.patch(&mount, &json!({"status": {"allReady": false}}), true)?;
-        if first_is_ours {
-            fixture.start_stand_in()?
-        } else {
-            fixture.start_agent()?
-        }
-        fixture.until_state(&mount, "mounted")?;
-        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it was mounted anew");
-        writeln!(open, "second")?;
-
-        if first_is_ours {
-            fixture.stop_stand_in()?
-        } else {
-            fixture.stop_agent()?
-        }
-        fixture.server.patch(&mount, &json!({"status": {"allReady": false}}), true)?;
-        if first_is_ours {
-            fixture.start_agent()?
-        } else {
-            fixture.start_stand_in()?
-        }
-        fixture.until_state(&mount, "mounted")?;
-        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it was mounted anew");
-        writeln!(open, "third")?;
-        drop(open);
-        desire(&fixture, &mount, "unmounted")?;
-        fixture.until_state(&mount, "unmounted")?;
-        ensure!(fixture.mount_at(&path)?.is_none());
-        fixture.server.delete(&mount)?;
-        fixture.until_gone(&mount)?;
-        if first_is_ours { fixture.stop_agent()? } else { fixture.stop_stand_in()? }
+    for (first, second) in [(Daemon::Theirs, Daemon::Ours), (Daemon::Ours, Daemon::Theirs)] {
+        there_and_back(&mut fixture, &mount, first, second)?;
     }
-    let object = fixture.server.get(&mount)?;
-    ensure!(object.is_none() && COMPUTE == fixture.chassis.computes[0].0);
     fixture.tear_down()?;
     fixture.end()
+}
+
+fn there_and_back(
+    fixture: &mut Direct,
+    mount: &Value,
+    first: Daemon,
+    second: Daemon,
+) -> anyhow::Result<()> {
+    let path = fixture.job.mount_path();
+    fixture.server.create(mount)?;
+    first.start(fixture)?;
+    fixture.until_state(mount, "mounted")?;
+    let there = fixture.mount_at(&path)?.context("it is not mounted")?;
+    let mut open = fixture.open_on_node(&format!("{path}/open"))?;
+    for (leaving, coming) in [(first, second), (second, first)] {
+        leaving.stop(fixture)?;
+        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "stopping unmounted it");
+        // A status that only the one who comes can have corrected shows that he has looked.
+        fixture.server.patch(mount, &json!({"status": {"allReady": false}}), true)?;
+        coming.start(fixture)?;
+        fixture.until_state(mount, "mounted")?;
+        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it was mounted anew");
+        writeln!(open, "still open")?;
+    }
+    drop(open);
+    desire(fixture, mount, "unmounted")?;
+    fixture.until_state(mount, "unmounted")?;
+    ensure!(fixture.mount_at(&path)?.is_none());
+    fixture.server.delete(mount)?;
+    fixture.until_gone(mount)?;
+    first.stop(fixture)
 }
