@@ -7,7 +7,7 @@ use std::{
 
 use apiclient::{Address, Credentials};
 use clap::{CommandFactory, FromArgMatches, Parser};
-use daemon::LogArgs;
+use daemon::{LogArgs, ZapArgs, translate};
 use storage::{
     desired::{AllowedRoots, MountPointError},
     linux::{DriveConfig, LinuxConfig},
@@ -17,7 +17,7 @@ use tonic::transport::Endpoint;
 
 use crate::{
     coordinator::{CertificateArgs, CoordinatorError},
-    kubernetes::{Choice, Given, KubernetesArgs, WayError, choose, spelled_as_here},
+    kubernetes::{Choice, Given, KubernetesArgs, WayError, choose},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
 };
@@ -77,6 +77,8 @@ pub struct Args {
 
     #[command(flatten)]
     pub logs: LogArgs,
+    #[command(flatten)]
+    pub zap: ZapArgs,
 }
 
 /// A configuration that cannot be used.
@@ -144,7 +146,8 @@ impl Args {
     /// # Errors
     /// When it is no command line of this program; or the help or version that was asked for.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let arguments = spelled_as_here(arguments);
+        let known = [&KubernetesArgs::FLAGS[..], &ZapArgs::FLAGS[..]].concat();
+        let arguments = translate(arguments, &known);
         let as_clientmountd = called_clientmountd(arguments.first());
         let mut command = Self::command().args_override_self(true);
         if as_clientmountd {
@@ -159,7 +162,7 @@ impl Args {
     /// What is logged, by whichever flag says so.
     #[must_use]
     pub fn logs(&self) -> LogArgs {
-        let log_level = self.kubernetes.zap_log_level.unwrap_or(self.logs.log_level);
+        let log_level = self.zap.level().unwrap_or(self.logs.log_level);
         LogArgs { log_level }
     }
 
@@ -172,7 +175,7 @@ impl Args {
             return Err(ConfigError::Mock);
         }
         let (way, note) = self.way()?;
-        let notes = note.into_iter().chain(self.kubernetes.without_effect()).collect();
+        let notes = note.into_iter().chain(without_meaning(&self.zap)).collect();
         self.take_node_name()?;
         let command_deadline = match self.kubernetes.command_timeout {
             Some(timeout) if !timeout.is_zero() => timeout,
@@ -223,6 +226,13 @@ impl Args {
             _ => Ok(()),
         }
     }
+}
+
+fn without_meaning(zap: &ZapArgs) -> Option<String> {
+    let flags = zap.without_meaning();
+    (!flags.is_empty()).then(|| {
+        format!("{} had a meaning for another daemon's log and have none here", flags.join(", "))
+    })
 }
 
 const CLIENTMOUNTD: &str = "clientmountd";
@@ -287,7 +297,7 @@ mod tests {
         assert!(api(check(&["--node", "c", "--api", "kubeconfig:/etc/kube"]).unwrap()));
         let version = check_as("clientmountd", &["--version"]).unwrap_err();
         assert!(version.starts_with("clientmountd "), "{version}");
-        assert!(check_as("clientmountd", &["-help"]).unwrap_err().contains("Usage: clientmountd"));
+        assert!(check_as("clientmountd", &["--help"]).unwrap_err().contains("Usage: clientmountd"));
     }
 
     #[test]

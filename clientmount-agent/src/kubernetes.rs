@@ -1,15 +1,13 @@
 //! The flags and environment of the Go daemon `clientmountd`, and which way to the API they mean.
 
-mod go_flags;
 mod way;
 
 use std::time::Duration;
 
 use apiclient::Address;
 use clap::Args;
-use log::LevelFilter;
+use daemon::GoFlag;
 
-pub use go_flags::spelled_as_here;
 pub use way::{ApiWay, Choice, Given, WayError, choose};
 
 /// How this node reaches the Kubernetes API itself, without a coordinator.
@@ -36,46 +34,48 @@ pub struct KubernetesArgs {
     #[arg(long, env = "DWS_CLIENT_MOUNT_SERVICE_CERT_FILE", value_name = "FILE")]
     pub service_cert_file: Option<String>,
     /// The same as --command-deadline: seconds, or a time like 1m30s; 0 leaves that as it is
-    #[arg(long, value_name = "TIME", value_parser = go_flags::timeout, conflicts_with = "command_deadline")]
+    #[arg(long, value_name = "TIME", value_parser = timeout, conflicts_with = "command_deadline")]
     pub command_timeout: Option<Duration>,
     /// Refused: it never kept clientmountd from mounting, and nothing here does either; --mock=false is accepted
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_flags::boolean)]
+    #[arg(long, value_name = "BOOL")]
     pub mock: Option<bool>,
-    /// The same as --log-level: debug, info, error, panic or a number
-    #[arg(long, value_name = "LEVEL", value_parser = go_flags::level)]
-    pub zap_log_level: Option<LevelFilter>,
-    /// Accepted and of no effect
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_flags::boolean)]
-    pub zap_devel: Option<bool>,
-    /// Accepted and of no effect
-    #[arg(long, value_name = "ENCODER")]
-    pub zap_encoder: Option<String>,
-    /// Accepted and of no effect
-    #[arg(long, value_name = "LEVEL")]
-    pub zap_stacktrace_level: Option<String>,
-    /// Accepted and of no effect
-    #[arg(long, value_name = "ENCODING")]
-    pub zap_time_encoding: Option<String>,
 }
 
 impl KubernetesArgs {
-    /// What an administrator should know of flags that change nothing, if any were given.
-    #[must_use]
-    pub fn without_effect(&self) -> Option<String> {
-        let given: Vec<_> = [
-            ("--zap-devel", self.zap_devel.is_some()),
-            ("--zap-encoder", self.zap_encoder.is_some()),
-            ("--zap-stacktrace-level", self.zap_stacktrace_level.is_some()),
-            ("--zap-time-encoding", self.zap_time_encoding.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(flag, given)| given.then_some(flag))
-        .collect();
-        (!given.is_empty()).then(|| {
-            format!(
-                "{} had a meaning for clientmountd's log and have none here: journald stamps and formats",
-                given.join(", ")
-            )
-        })
+    /// The flags, for [`daemon::translate`].
+    pub const FLAGS: [GoFlag; 7] = [
+        GoFlag::Value("kubernetes-service-host"),
+        GoFlag::Value("kubernetes-service-port"),
+        GoFlag::Value("node-name"),
+        GoFlag::Value("service-token-file"),
+        GoFlag::Value("service-cert-file"),
+        GoFlag::Value("command-timeout"),
+        GoFlag::Switch("mock"),
+    ];
+}
+
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// A number of seconds, or a time with units.
+fn timeout(text: &str) -> Result<Duration, &'static str> {
+    const USE: &str = "use seconds, or a time like 1m30s, up to 24 hours";
+    let time = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => humantime::parse_duration(text).map_err(|_| USE)?,
+    };
+    if time > LONGEST { Err(USE) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_units() {
+        for (text, seconds) in
+            [("90", Some(90)), ("1m30s", Some(90)), ("0", Some(0)), ("x", None), ("25h", None)]
+        {
+            assert_eq!(timeout(text).ok(), seconds.map(Duration::from_secs), "{text}");
+        }
     }
 }
