@@ -29,6 +29,24 @@ pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2
 /// Environment variables of a program, beyond those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
+/// How the computes hear of their ClientMounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// From the coordinator.
+    Coordinator,
+    /// From the API, as the Go daemons do.
+    Api,
+}
+
+impl Link {
+    /// From the API when `WARREN_TEST_LINK=api`, else from the coordinator.
+    #[must_use]
+    pub fn of_this_run() -> Self {
+        let api = std::env::var("WARREN_TEST_LINK").is_ok_and(|link| link == "api");
+        if api { Self::Api } else { Self::Coordinator }
+    }
+}
+
 /// The programs of one chassis and the directory that holds everything of theirs.
 #[derive(Debug)]
 pub struct Cluster {
@@ -38,6 +56,7 @@ pub struct Cluster {
     nodes: Vec<(String, Option<Program>)>,
     rabbit_arguments: Vec<String>,
     server: Server,
+    link: Link,
 }
 
 impl Cluster {
@@ -58,7 +77,8 @@ impl Cluster {
         chassis: Chassis,
         rabbit_arguments: &[&str],
     ) -> anyhow::Result<Self> {
-        Self::start_on(directory, chassis, rabbit_arguments, Server::of_this_run())
+        let (server, link) = (Server::of_this_run(), Link::of_this_run());
+        Self::start_on(directory, chassis, rabbit_arguments, server, link)
     }
 
     /// The same, on a server of the caller's.
@@ -70,6 +90,7 @@ impl Cluster {
         chassis: Chassis,
         rabbit_arguments: &[&str],
         server: Server,
+        link: Link,
     ) -> anyhow::Result<Self> {
         for name in ["run", "logs", "mnt", "pool", "coordinator"] {
             fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
@@ -85,6 +106,7 @@ impl Cluster {
             nodes,
             rabbit_arguments,
             server,
+            link,
         };
         cluster.server.prepare(&cluster.node_names())?;
         cluster.start_coordinator()?;
@@ -151,6 +173,14 @@ impl Cluster {
     #[must_use]
     pub fn node_names(&self) -> Vec<String> {
         self.nodes.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The nodes that the coordinator knows.
+    #[must_use]
+    pub fn connected_nodes(&self) -> Vec<String> {
+        let rabbit = &self.chassis.rabbit;
+        let names = self.node_names().into_iter();
+        names.filter(|name| self.link == Link::Coordinator || name == rabbit).collect()
     }
 
     /// Starts the coordinator and waits until it serves.
@@ -224,23 +254,24 @@ impl Cluster {
     pub fn agent_of(&self, name: &str, own: &str) -> anyhow::Result<Command> {
         let rabbit = name == self.chassis.rabbit;
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
-        self.agent_arguments(&mut argv, name, own);
+        let api = self.api(|real| &real.daemons);
+        let coordinator = format!("unix://{}", self.coordinator_socket().display());
+        argv.args(["--node", name]);
+        argv.arg("--mount-root").arg(self.mount_root());
+        argv.arg("--file-pool").arg(self.directory.join("pool"));
+        argv.arg("--state-dir").arg(self.directory.join("state").join(own));
         if rabbit {
-            argv.args(["--api", &self.api(|real| &real.daemons)]);
+            argv.args(["--api", &api, "--coordinator", &coordinator]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
             argv.args(&self.rabbit_arguments);
         } else {
             argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
+            match self.link {
+                Link::Coordinator => argv.args(["--coordinator", &coordinator]),
+                Link::Api => argv.args(["--api", &api]),
+            };
         }
         Ok(argv)
-    }
-
-    fn agent_arguments(&self, argv: &mut Command, name: &str, own: &str) {
-        argv.args(["--node", name]);
-        argv.arg("--coordinator").arg(format!("unix://{}", self.coordinator_socket().display()));
-        argv.arg("--mount-root").arg(self.mount_root());
-        argv.arg("--file-pool").arg(self.directory.join("pool"));
-        argv.arg("--state-dir").arg(self.directory.join("state").join(own));
     }
 
     fn wait_for_socket(&self, path: &Path) -> anyhow::Result<()> {

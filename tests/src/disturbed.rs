@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::{
+    cluster::Link,
     fixture::Fixture,
     server::{RealServer, Server, install_crds},
 };
@@ -73,7 +74,20 @@ impl Disturbed {
     /// # Errors
     /// When a program does not start or connect.
     pub fn fixture(&self, computes: u8, file_system: &'static str) -> anyhow::Result<Fixture> {
-        Fixture::on(self.server(), computes, file_system)
+        self.fixture_by(Link::of_this_run(), computes, file_system)
+    }
+
+    /// The same, its computes hearing of their mounts this way.
+    ///
+    /// # Errors
+    /// As for [`Disturbed::fixture`].
+    pub fn fixture_by(
+        &self,
+        link: Link,
+        computes: u8,
+        file_system: &'static str,
+    ) -> anyhow::Result<Fixture> {
+        Fixture::on(self.server(), link, computes, file_system)
     }
 
     /// The administrator's client.

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use crate::{
     centre::{Chassis, Job},
-    cluster::{Cluster, DRIVES},
+    cluster::{Cluster, DRIVES, Link},
     run::{Run, Silent},
     server::Server,
 };
@@ -24,15 +24,20 @@ impl Fixture {
     /// # Errors
     /// When a program does not start or connect.
     pub fn new(computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
-        Self::on(Server::of_this_run(), computes, file_system)
+        Self::on(Server::of_this_run(), Link::of_this_run(), computes, file_system)
     }
 
     /// The same, on a server of the caller's.
     ///
     /// # Errors
     /// When a program does not start or connect.
-    pub fn on(server: Server, computes: u8, file_system: &'static str) -> anyhow::Result<Self> {
-        let mut fixture = Self::started_on(server, computes, file_system)?;
+    pub fn on(
+        server: Server,
+        link: Link,
+        computes: u8,
+        file_system: &'static str,
+    ) -> anyhow::Result<Self> {
+        let mut fixture = Self::started_on(server, link, computes, file_system)?;
         fixture.run.describe_system()?;
         Ok(fixture)
     }
@@ -43,13 +48,15 @@ impl Fixture {
     /// When a program does not start.
     pub fn started_on(
         server: Server,
+        link: Link,
         computes: u8,
         file_system: &'static str,
     ) -> anyhow::Result<Self> {
         // On a disk: loop devices over a tmpfs would test another path of the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
-        let cluster = Cluster::start_on(directory.path(), Chassis::new(computes), &DRIVES, server)?;
+        let cluster =
+            Cluster::start_on(directory.path(), Chassis::new(computes), &DRIVES, server, link)?;
         let job = Job::new(1, file_system, &cluster.mount_root());
         let run = Run { cluster, job, narrator: Silent, patient: false };
         Ok(Self { run, directory })

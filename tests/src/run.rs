@@ -52,7 +52,7 @@ impl<N: Narrator> Run<N> {
     pub fn describe_system(&mut self) -> anyhow::Result<()> {
         let system = self.cluster.chassis().system_configuration();
         self.apply("system", &[system])?;
-        let nodes = self.cluster.node_names();
+        let nodes = self.cluster.connected_nodes();
         until("every node to be connected", PATIENCE, || {
             let shown = self.prints(&["nodes", "--json"])?;
             ensure!(nodes.iter().all(|node| connected(&shown, node)), "not yet: {shown}");

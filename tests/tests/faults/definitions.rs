@@ -3,7 +3,11 @@
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tests::{
-    cluster::PATIENCE, disturbed::Disturbed, fixture::Fixture, program::until, server::install_crds,
+    cluster::{Link, PATIENCE},
+    disturbed::Disturbed,
+    fixture::Fixture,
+    program::until,
+    server::install_crds,
 };
 
 use crate::{log, nobody_died, pids_of};
@@ -12,7 +16,7 @@ use crate::{log, nobody_died, pids_of};
 #[test]
 fn missing_definitions_are_named_and_waited_for() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&[])?;
-    let mut fixture = Fixture::started_on(disturbed.server(), 1, "xfs")?;
+    let mut fixture = Fixture::started_on(disturbed.server(), Link::of_this_run(), 1, "xfs")?;
     let cluster = &fixture.run.cluster;
     for (program, kind) in [
         (cluster.coordinator()?, "clientmounts.dataworkflowservices.github.io"),
@@ -39,7 +43,6 @@ fn definitions_that_know_less_are_lived_with() -> anyhow::Result<()> {
     for crd in &mut crds {
         forget(crd, "ClientMount", &["allReady"]);
         forget(crd, "NnfNodeStorage", &["health"]);
-        forget(crd, "NnfNodeBlockStorage", &["podStartTime"]);
         forget(crd, "NnfNode", &["capacity", "capacityAllocated"]);
     }
     let disturbed = Disturbed::new(&crds)?;
@@ -70,7 +73,7 @@ fn definitions_of_another_version_are_named() -> anyhow::Result<()> {
         }
     }
     let disturbed = Disturbed::new(&crds)?;
-    let fixture = Fixture::started_on(disturbed.server(), 1, "xfs")?;
+    let fixture = Fixture::started_on(disturbed.server(), Link::of_this_run(), 1, "xfs")?;
     let cluster = &fixture.run.cluster;
     for (program, version) in
         [(cluster.coordinator()?, "v1alpha7"), (cluster.node("rabbit-1")?, "v1alpha11")]
