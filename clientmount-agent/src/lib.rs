@@ -38,5 +38,6 @@ pub mod site;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+pub mod words;
 
 pub use desired::desired;

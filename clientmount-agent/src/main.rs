@@ -1,12 +1,21 @@
-//! Starts the agent of a compute node.
+//! Starts the agent of a compute node, or obeys a word of its administrator.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-use clientmount_agent::{config::Args, run::run};
+use clientmount_agent::{
+    config::Args,
+    run::run,
+    words::{Word, misunderstood},
+};
 
 fn main() -> ExitCode {
-    match Args::read(std::env::args_os()) {
-        Ok(args) => daemon::run(&args.logs(), args.check(), run),
-        Err(error) => error.exit(),
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match Word::read(&arguments) {
+        Some(Ok(word)) => word.obey(&arguments[0]),
+        Some(Err(error)) => misunderstood(&error),
+        None => match Args::read(arguments) {
+            Ok(args) => daemon::run(&args.logs(), args.check(), run),
+            Err(error) => error.exit(),
+        },
     }
 }

@@ -1,0 +1,232 @@
+//! The service in a directory of units.
+
+use std::{
+    env,
+    error::Error,
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use super::unit::{NAME, is_ours};
+
+const UNITS: &str = "/etc/systemd/system";
+
+/// Where units of this host's administrator are.
+#[derive(Debug)]
+pub(crate) struct Service {
+    directory: PathBuf,
+}
+
+/// The service is as it was.
+#[derive(Debug, Error)]
+pub(crate) enum ServiceError {
+    #[error(
+        "{} was not written by this program: leave it, as this agent runs under the Go daemon's unit as well, or stop \
+         and remove that service first",
+        .0.display()
+    )]
+    NotOurs(PathBuf),
+    #[error("{word} {}", path.display())]
+    File {
+        word: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("systemctl {words} ended with exit code {code}")]
+    Systemctl { words: String, code: u8 },
+    #[error("systemctl {words}")]
+    Start {
+        words: String,
+        #[source]
+        source: Box<dyn Error>,
+    },
+    #[error("find the program {}: start it by its path", .0.display())]
+    NoProgram(PathBuf),
+}
+
+impl Service {
+    pub(crate) fn of_this_host() -> Self {
+        Self { directory: UNITS.into() }
+    }
+
+    /// Writes the unit, in the place of one of ours, and has systemd start it at boot.
+    ///
+    /// # Errors
+    /// When somebody else's is there, or a step fails.
+    pub(crate) fn install<E: Error + 'static>(
+        &self,
+        unit: &str,
+        systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
+    ) -> Result<String, ServiceError> {
+        let path = self.path();
+        self.ours()?;
+        let failed = |source| ServiceError::File { word: "write", path: path.clone(), source };
+        // As a whole: systemd may look at any time.
+        let draft = self.directory.join(format!(".{NAME}.new"));
+        fs::write(&draft, unit).map_err(failed)?;
+        fs::rename(&draft, &path).map_err(failed)?;
+        for words in [&["daemon-reload"][..], &["enable", NAME]] {
+            run(systemctl, words)?;
+        }
+        Ok(format!(
+            "{} is written and starts at boot; start it now with the word start",
+            path.display()
+        ))
+    }
+
+    /// Stops the service and takes its unit away.
+    ///
+    /// # Errors
+    /// When it is somebody else's, or a step fails.
+    pub(crate) fn remove<E: Error + 'static>(
+        &self,
+        systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
+    ) -> Result<String, ServiceError> {
+        let path = self.path();
+        if !self.ours()? {
+            return Ok(format!("{} is not there: nothing to remove", path.display()));
+        }
+        run(systemctl, &["disable", "--now", NAME])?;
+        fs::remove_file(&path).map_err(|source| ServiceError::File {
+            word: "remove",
+            path: path.clone(),
+            source,
+        })?;
+        run(systemctl, &["daemon-reload"])?;
+        Ok(format!("{} is removed; what was mounted stays mounted", path.display()))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(NAME)
+    }
+
+    /// Whether a unit of ours is there.
+    fn ours(&self) -> Result<bool, ServiceError> {
+        let path = self.path();
+        match fs::read_to_string(&path) {
+            Ok(unit) if is_ours(&unit) => Ok(true),
+            Ok(_) => Err(ServiceError::NotOurs(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(ServiceError::File { word: "read", path, source }),
+        }
+    }
+}
+
+fn run<E: Error + 'static>(
+    systemctl: &impl Fn(&[&str]) -> Result<u8, E>,
+    words: &[&str],
+) -> Result<(), ServiceError> {
+    let line = words.join(" ");
+    match systemctl(words) {
+        Ok(0) => Ok(()),
+        Ok(code) => Err(ServiceError::Systemctl { words: line, code }),
+        Err(source) => Err(ServiceError::Start { words: line, source: source.into() }),
+    }
+}
+
+/// The program's absolute path under the name it was started by: that name has a meaning.
+///
+/// # Errors
+/// When it is not where it was started from.
+pub(crate) fn resolved(program: &OsString) -> Result<PathBuf, ServiceError> {
+    let given = Path::new(program);
+    let missing = || ServiceError::NoProgram(given.to_owned());
+    let found = if given.components().count() > 1 {
+        std::path::absolute(given).ok()
+    } else {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path).map(|directory| directory.join(given)).find(|it| it.is_file())
+    };
+    found.filter(|path| path.is_absolute() && path.is_file()).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, convert::Infallible};
+
+    use super::*;
+    use crate::words::unit;
+
+    struct Host {
+        service: Service,
+        asked: RefCell<Vec<String>>,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let service = Service { directory: directory.path().to_owned() };
+            Self { service, asked: RefCell::default(), _directory: directory }
+        }
+
+        fn answers(&self, code: u8) -> impl Fn(&[&str]) -> Result<u8, Infallible> {
+            move |words| {
+                self.asked.borrow_mut().push(words.join(" "));
+                Ok(code)
+            }
+        }
+
+        fn unit(&self) -> Option<String> {
+            fs::read_to_string(self.service.path()).ok()
+        }
+    }
+
+    fn ours(argument: &str) -> String {
+        unit::text(Path::new("/usr/bin/clientmountd"), &[argument.into()]).unwrap()
+    }
+
+    #[test]
+    fn installed_replaced_and_removed() {
+        let host = Host::new();
+        host.service.install(&ours("--first"), &host.answers(0)).unwrap();
+        host.service.install(&ours("--second"), &host.answers(0)).unwrap();
+        assert_eq!(host.unit(), Some(ours("--second")));
+        let said = host.service.remove(&host.answers(0)).unwrap();
+        assert!(said.contains("stays mounted"), "{said}");
+        assert_eq!(host.unit(), None);
+        let install = ["daemon-reload", "enable clientmountd.service"];
+        let remove = ["disable --now clientmountd.service", "daemon-reload"];
+        assert_eq!(*host.asked.borrow(), [install, install, remove].concat());
+        assert!(host.service.remove(&host.answers(0)).unwrap().contains("nothing to remove"));
+    }
+
+    #[test]
+    fn somebody_elses_unit_stays_as_it_is() {
+        let host = Host::new();
+        let theirs = "[Service]\nExecStart=/usr/bin/clientmountd\n";
+        fs::write(host.service.path(), theirs).unwrap();
+        let errors = [
+            host.service.install(&ours("--x"), &host.answers(0)).unwrap_err(),
+            host.service.remove(&host.answers(0)).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("was not written by this program"), "{error}");
+        }
+        assert_eq!(host.unit().as_deref(), Some(theirs));
+        assert!(host.asked.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_unit_that_systemd_will_not_stop_is_kept() {
+        let host = Host::new();
+        host.service.install(&ours("--x"), &host.answers(0)).unwrap();
+        let error = host.service.remove(&host.answers(1)).unwrap_err().to_string();
+        assert_eq!(error, "systemctl disable --now clientmountd.service ended with exit code 1");
+        assert!(host.unit().is_some());
+    }
+
+    #[test]
+    fn the_name_that_was_typed_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("clientmountd");
+        std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &link).unwrap();
+        assert_eq!(resolved(&link.clone().into()).unwrap(), link);
+        assert!(resolved(&"sh".into()).unwrap().ends_with("sh"));
+        assert!(resolved(&"./nowhere/clientmountd".into()).is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! systemctl, on the administrator's terminal.
+
+use std::{io, os::unix::process::ExitStatusExt, process::Command};
+
+use thiserror::Error;
+
+/// systemctl did not run.
+#[derive(Debug, Error)]
+#[error("run systemctl: is this host run by systemd?")]
+pub(crate) struct SystemctlError(#[source] io::Error);
+
+/// Runs it to its end and gives its exit code.
+///
+/// # Errors
+/// When it cannot be started.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an administrator waits for it and may answer its questions: no deadline, and its terminal is theirs"
+)]
+pub(crate) fn systemctl(words: &[&str]) -> Result<u8, SystemctlError> {
+    let status = Command::new("systemctl").args(words).status().map_err(SystemctlError)?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
