@@ -56,7 +56,7 @@ impl ApiServer {
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let directory = directory.join("server");
         fs::create_dir_all(&directory).context("make the server's directory")?;
-        let kind = if std::env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real") {
+        let kind = if crate::gate::real_server_is_wanted() {
             Kind::Real(Box::new(ControlPlane::start(&directory, Settings::default())?))
         } else {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;

@@ -34,6 +34,21 @@ pub fn clock() -> bool {
     open("clock", (!on_path("faketime")).then_some("faketime is missing: install faketime"))
 }
 
+/// Whether a suite's servers are real ones, as `make kube` has them.
+#[must_use]
+pub fn real_server() -> bool {
+    open(
+        "real server",
+        (!real_server_is_wanted()).then_some("it needs a real kube-apiserver: run make kube"),
+    )
+}
+
+/// Whether the environment asks for real servers.
+#[must_use]
+pub fn real_server_is_wanted() -> bool {
+    env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real")
+}
+
 fn missing_for_loop() -> Option<&'static str> {
     if !geteuid().is_root() {
         Some("root is needed to mount block devices")

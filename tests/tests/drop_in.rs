@@ -261,6 +261,51 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     fixture.end()
 }
 
+/// Roles are a real server's: the embedded one lets everybody in who has its token.
+#[test]
+fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::real_server() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(unchanged)?;
+    let rules = |rules: Value| {
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "nnf-clientmount-role"},
+        });
+        (role, json!({"rules": rules}))
+    };
+    let group = "dataworkflowservices.github.io";
+    let mounts = json!({"apiGroups": [group], "resources": ["clientmounts"], "verbs": ["get", "list", "watch", "update", "patch"]});
+    let status = json!({"apiGroups": [group], "resources": ["clientmounts/status"], "verbs": ["get", "update", "patch"]});
+    let profiles = json!({"apiGroups": ["nnf.cray.hpe.com"], "resources": ["nnfstorageprofiles"], "verbs": ["get"]});
+    let grant = |fixture: &Direct, granted: Value| {
+        let (role, change) = rules(granted);
+        fixture.server.patch(&role, &change, false)
+    };
+    grant(&fixture, json!([]))?;
+    let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
+    fixture.server.create(&mount)?;
+    fixture.start_agent()?;
+    fixture.until_said(
+        "grant it get, list and watch on clientmounts.dataworkflowservices.github.io",
+    )?;
+    grant(&fixture, json!([mounts, status]))?;
+    let told = fixture.until_object(&mount, "told why", |it| !error_of(it).is_empty())?;
+    ensure!(
+        held(&told) && error_of(&told).contains("grant this agent get on nnfstorageprofiles"),
+        "{told}"
+    );
+    fixture.server.create(&fixture.job.profile())?;
+    grant(&fixture, json!([mounts, status, profiles]))?;
+    fixture.until_object(&mount, "the profile to be read", |it| {
+        !error_of(it).is_empty() && !error_of(it).contains("NnfStorageProfile")
+    })?;
+    fixture.server.delete(&mount)?;
+    fixture.until_gone(&mount)?;
+    fixture.end()
+}
+
 /// Who works on the compute.
 #[derive(Clone, Copy)]
 enum Daemon {
