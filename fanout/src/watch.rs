@@ -110,7 +110,9 @@ pub async fn follow(
                     take(change);
                 }
                 // The watch went on from too long ago; the list that follows tells what was missed.
-                Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
+                Err(watcher::Error::WatchError(status)) if status.code == 410 => {
+                    sleep(pace.next()).await;
+                }
                 Err(error) => {
                     let text = watch_problem(resource, &error);
                     if exchange.watch_state(kind, Some(text.clone())) {
