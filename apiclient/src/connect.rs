@@ -89,14 +89,10 @@ fn at(server: Authority, credentials: &Credentials) -> Result<Client, ConnectErr
 /// A pod's token is replaced every hour, and its CA now and then.
 fn in_cluster() -> Result<Client, ConnectError> {
     let url = Config::incluster().map_err(ConnectError::InCluster)?.cluster_url;
-    let authority = url.authority().filter(|server| server.port_u16().is_some()).cloned();
-    let server = match authority {
-        Some(server) => server,
-        // https without a port is 443.
-        None => format!("{}:443", url.host().unwrap_or("kubernetes.default.svc"))
-            .parse()
-            .unwrap_or(Authority::from_static("kubernetes.default.svc:443")),
-    };
+    // The URL leaves out the port of https.
+    let (host, port) = (url.host().unwrap_or_default(), url.port_u16().unwrap_or(443));
+    let server =
+        format!("{host}:{port}").parse().expect("a URL's host and a port are an authority");
     let file = |name: &str| Path::new(SERVICE_ACCOUNT).join(name);
     at(server, &Credentials { token: file("token"), ca: file("ca.crt") })
 }

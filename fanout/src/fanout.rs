@@ -7,6 +7,7 @@
 //! Nothing is told before both lists, mounts and profiles, were read once; a list that fails later leaves what is known.
 
 mod node_queue;
+mod profiles;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject, Version, precedes};
 use node_queue::{NodeQueue, Told};
+use profiles::Profiles;
+pub(crate) use profiles::{ProfileAnswer, missing as missing_profile};
 
 /// The next thing to do for a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,27 +56,19 @@ struct Entry {
     answer: Option<ProfileAnswer>,
 }
 
-/// A profile, or in words for the user why it cannot be had.
-pub(crate) type ProfileAnswer = Result<ProfileObject, String>;
-
 /// All ClientMounts, the profiles they name, and the queues of the connected computes.
 #[derive(Debug, Default)]
 pub(crate) struct Fanout {
     mounts: HashMap<String, BTreeMap<String, Entry>>,
-    profiles: HashMap<Key, ProfileObject>,
-    /// Which mounts name a profile, so that its change wakes no one else.
-    users: HashMap<Key, BTreeSet<Key>>,
+    profiles: Profiles,
     queues: HashMap<String, NodeQueue>,
     mounts_listed: bool,
-    profiles_listed: bool,
-    /// Profiles are read one by one, not watched.
-    asks: bool,
 }
 
 impl Fanout {
     /// One that asks for each profile when an object that names it comes or changes.
     pub(crate) fn asking() -> Self {
-        Self { asks: true, profiles_listed: true, ..Self::default() }
+        Self { profiles: Profiles::asked(), ..Self::default() }
     }
 
     /// Starts the queue of a session; the bell rings whenever [`Fanout::next`] may have something to say. A rabbit watches
@@ -182,7 +177,7 @@ impl Fanout {
     /// The profile to read for an object, with the version of the object that names it; None when nothing is to be read,
     /// or when what was read is there and the object did not change since.
     pub(crate) fn unanswered(&self, key: &Key) -> Option<(Version, Key)> {
-        let entry = self.entry(key).filter(|_| self.asks)?;
+        let entry = self.entry(key).filter(|_| self.profiles.asked)?;
         // A profile that went before its object does not come back: a teardown does without.
         let settled = match &entry.answer {
             Some(answer) => answer.is_ok() || entry.object.version.deleting,
@@ -210,37 +205,24 @@ impl Fanout {
     /// Takes in a profile; the mounts that name it are told again.
     pub(crate) fn apply_profile(&mut self, profile: ProfileObject) {
         let key = profile.key.clone();
-        if self
-            .profiles
-            .get(&key)
-            .is_some_and(|known| known.resource_version == profile.resource_version)
-        {
-            return;
+        if self.profiles.apply(profile) {
+            self.touch_users(&key);
         }
-        self.profiles.insert(key.clone(), profile);
-        self.touch_users(&key);
     }
 
     /// Takes out a profile that is no more.
     pub(crate) fn remove_profile(&mut self, key: &Key) {
-        if self.profiles.remove(key).is_some() {
+        if self.profiles.remove(key) {
             self.touch_users(key);
         }
     }
 
     /// Takes in a complete list of profiles.
     pub(crate) fn replace_profiles(&mut self, profiles: Vec<ProfileObject>) {
-        let listed: BTreeSet<Key> = profiles.iter().map(|profile| profile.key.clone()).collect();
-        let vanished: Vec<_> =
-            self.profiles.keys().filter(|key| !listed.contains(key)).cloned().collect();
-        for key in vanished {
-            self.remove_profile(&key);
-        }
-        for profile in profiles {
-            self.apply_profile(profile);
-        }
         let first = !self.listed();
-        self.profiles_listed = true;
+        for key in self.profiles.replace(profiles) {
+            self.touch_users(&key);
+        }
         self.seed_if_listed(first);
     }
 
@@ -300,7 +282,7 @@ impl Fanout {
             }
             return Some(Next::Hold(object.key.clone()));
         }
-        if self.asks && entry?.answer.is_none() && object.profile().is_ok() {
+        if self.profiles.asked && entry?.answer.is_none() && object.profile().is_ok() {
             return Some(Next::Ask(object.key.clone()));
         }
         let (desired, told) = self.desired(entry?);
@@ -316,7 +298,7 @@ impl Fanout {
         let object = &entry.object;
         let profile = object.profile().and_then(|key| match &entry.answer {
             Some(answer) => answer.as_ref().map_err(Clone::clone),
-            None => self.profiles.get(&key).ok_or_else(|| missing_profile(&key)),
+            None => self.profiles.get(&key),
         });
         let told = Told {
             version: object.version.clone(),
@@ -338,7 +320,7 @@ impl Fanout {
     }
 
     fn listed(&self) -> bool {
-        self.mounts_listed && self.profiles_listed
+        self.mounts_listed && self.profiles.complete()
     }
 
     fn seed_if_listed(&mut self, first: bool) {
@@ -370,36 +352,16 @@ impl Fanout {
     }
 
     fn touch_users(&mut self, profile: &Key) {
-        for user in self.users.get(profile).into_iter().flatten() {
-            if let Some(queue) = self.queues.get_mut(&user.namespace) {
-                queue.touch(&user.name);
-            }
+        for user in self.profiles.users(profile) {
+            self.touch(&user);
         }
     }
 
     fn index_profile(&mut self, key: &Key, object: Option<&MountObject>) {
         let before = self.entry(key).and_then(|entry| entry.object.profile().ok());
         let after = object.and_then(|object| object.profile().ok());
-        if before == after {
-            return;
-        }
-        if let Some(before) = before
-            && let Some(users) = self.users.get_mut(&before)
-        {
-            users.remove(key);
-            if users.is_empty() {
-                self.users.remove(&before);
-            }
-        }
-        if let Some(after) = after {
-            self.users.entry(after).or_default().insert(key.clone());
-        }
+        self.profiles.index(key, before, after);
     }
-}
-
-/// Why an object cannot be mounted whose profile is not there, in words for the user.
-pub(crate) fn missing_profile(key: &Key) -> String {
-    format!("NnfStorageProfile {key} does not exist: create it, with data.pinned true")
 }
 
 /// Why no node is told of this object, in words for the user: the namespace says which node acts on it, and the spec

@@ -179,13 +179,25 @@ fn write(object: &MountObject, wish: &Wish) -> Option<Write> {
     releasing.then(|| patch(object, Part::Release, remove_finalizer(object)))
 }
 
-/// The node's word on the fields it owns; what else stands in the status stays.
+/// The node's word on the fields it owns; what else stands in the status, or in an entry of it, stays.
 fn merged(current: Option<&Value>, reported: &Value) -> Value {
     let mut merged = current.and_then(Value::as_object).cloned().unwrap_or_default();
-    for field in ["mounts", "allReady", "error"] {
+    let entries = merged.remove("mounts");
+    for field in ["allReady", "error"] {
         merged.remove(field);
     }
     merged.extend(reported.as_object().cloned().unwrap_or_default());
+    if let (Some(Value::Array(entries)), Some(Value::Array(mounts))) =
+        (entries, merged.get_mut("mounts"))
+        && entries.len() == mounts.len()
+    {
+        for (mount, entry) in mounts.iter_mut().zip(entries) {
+            let known = mount.as_object().cloned().unwrap_or_default();
+            let mut all = entry.as_object().cloned().unwrap_or_default();
+            all.extend(known);
+            *mount = Value::Object(all);
+        }
+    }
     merged.retain(|_, value| !value.is_null());
     Value::Object(merged)
 }

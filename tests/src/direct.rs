@@ -293,10 +293,11 @@ impl Direct {
     /// # Errors
     /// As for [`Direct::until_object`].
     pub fn until_state(&self, like: &Value, state: &str) -> anyhow::Result<Value> {
-        let entry = json!({"state": state, "ready": true});
         self.until_object(like, state, |it| {
             let status = &it["status"];
-            status["mounts"] == json!([entry])
+            let entries = status["mounts"].as_array().map(Vec::as_slice).unwrap_or_default();
+            entries.len() == 1
+                && (&entries[0]["state"], &entries[0]["ready"]) == (&json!(state), &json!(true))
                 && status["allReady"] == true
                 && status.get("error").is_none_or(Value::is_null)
         })

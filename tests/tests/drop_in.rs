@@ -37,6 +37,8 @@ fn newer(crd: &mut Value) {
         }
         let mount = &mut properties["spec"]["properties"]["mounts"]["items"]["properties"];
         mount["later"] = json!({"type": "string"});
+        let entry = &mut properties["status"]["properties"]["mounts"]["items"]["properties"];
+        entry["later"] = json!({"type": "string"});
     }
 }
 
@@ -54,7 +56,10 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
     fixture.server.create(&mount)?;
     fixture.server.patch(
         &mount,
-        &json!({"status": {"later": "status", "mounts": [], "allReady": false}}),
+        &json!({"status": {
+            "later": "status", "allReady": false,
+            "mounts": [{"state": "unmounted", "ready": false, "later": "entry"}],
+        }}),
         true,
     )?;
     fixture.start_agent()?;
@@ -80,6 +85,7 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
         ("/spec/later", "spec"),
         ("/spec/mounts/0/later", "mount"),
         ("/status/later", "status"),
+        ("/status/mounts/0/later", "entry"),
         ("/metadata/annotations/example.org~1later", "annotation"),
         ("/metadata/finalizers/0", "example.org/another"),
     ] {

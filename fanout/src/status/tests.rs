@@ -95,6 +95,21 @@ fn error_is_cleared_and_unknown_fields_stay() {
 }
 
 #[test]
+fn unknown_fields_of_an_entry_stay_unless_entries_do_not_match() {
+    let mut writes = Writes::default();
+    let mut object = mount("n1", "a", 1, 5);
+    let entry = json!({"state": "unmounted", "ready": true, "later": 3});
+    for (entries, kept) in [(vec![entry.clone()], json!(3)), (vec![entry; 2], Value::Null)] {
+        object.status = Some(json!({"mounts": entries, "allReady": true}));
+        writes.report(&key(), ready("mounted"), false);
+        let write = writes.next(&key(), Some(&object)).unwrap();
+        let mounts = &write.operations[1]["value"]["mounts"];
+        assert_eq!((mounts[0]["state"].as_str(), &mounts[0]["later"]), (Some("mounted"), &kept));
+        assert_eq!(mounts.as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
 fn unfit_reports_are_told_apart() {
     let object = mount("n1", "a", 1, 5);
     assert!(fit(&serde_json::to_vec(&ready("mounted")).unwrap(), &object).is_ok());

@@ -1,0 +1,80 @@
+use super::*;
+use crate::object::tests::mount;
+
+fn told(exchange: &Exchange) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Ok(Some(message)) = exchange.next("n1", 1) {
+        all.push(match message {
+            v1::to_node::Message::Desired(desired) if desired.profile_missing.is_empty() => {
+                format!("desired {}", desired.name)
+            }
+            v1::to_node::Message::Desired(desired) => desired.profile_missing,
+            other => format!("{other:?}"),
+        });
+    }
+    all
+}
+
+#[test]
+fn one_compute_is_told_once_its_profile_was_read() {
+    let exchange = Exchange::new(Scope::OneCompute);
+    exchange.open("n1", 1, Audience::Compute);
+    assert!(told(&exchange).is_empty(), "nothing before the list");
+    exchange.replace_mounts(vec![mount("n1", "a", 1, 5)]);
+    assert!(told(&exchange).is_empty(), "nothing before the profile");
+    let key = Key::new("n1", "a");
+    let (version, profile) = exchange.unanswered(&key).unwrap();
+    assert_eq!(profile, Key::new("default", "pinned"));
+    exchange.answer(&key, &version, Err("not there".to_owned()));
+    assert_eq!(told(&exchange), ["not there", "Synced(Synced)"]);
+    assert!(exchange.unanswered(&key).is_some(), "it may appear");
+    let pinned = ProfileObject { key: profile, resource_version: "9".to_owned(), json: Vec::new() };
+    exchange.answer(&key, &version, Ok(pinned));
+    assert_eq!(told(&exchange), ["desired a"]);
+    assert_eq!(exchange.unanswered(&key), None);
+    exchange.apply_mount(mount("n1", "a", 2, 6));
+    assert!(told(&exchange).is_empty(), "the profile may have changed with the object");
+    assert!(exchange.unanswered(&key).is_some());
+}
+
+#[test]
+fn what_is_meant_for_another_node_is_refused_and_never_told() {
+    let exchange = Exchange::new(Scope::OneCompute);
+    exchange.open("n1", 1, Audience::Compute);
+    let mut foreign = mount("n1", "a", 1, 5);
+    foreign.node = "n2".to_owned();
+    foreign.finalizers.clear();
+    exchange.replace_mounts(vec![foreign]);
+    assert_eq!(told(&exchange), ["Synced(Synced)"]);
+    let write = exchange.next_write(&Key::new("n1", "a")).unwrap();
+    assert!(write.is_status());
+    assert_eq!(write.operations[1]["value"]["error"]["severity"], "Fatal");
+}
+
+#[test]
+fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
+    let exchange = Exchange::new(Scope::Machine);
+    let mut foreign = mount("r1", "a", 1, 5);
+    foreign.node = "n2".to_owned();
+    foreign.finalizers.clear();
+    let key = foreign.key.clone();
+    exchange.replace_mounts(vec![foreign]);
+    assert_eq!(exchange.next_write(&key), None);
+    exchange.set_speaking(Some(BTreeSet::from(["r1".to_owned()])));
+    assert_eq!(exchange.next_write(&key), None);
+    exchange.set_speaking(Some(BTreeSet::new()));
+    assert!(exchange.next_write(&key).is_some());
+}
+
+#[test]
+fn a_failure_is_said_once_per_reason() {
+    let exchange = Exchange::new(Scope::Machine);
+    assert!(exchange.watch_state("ClientMount", Some("away".to_owned())));
+    assert!(!exchange.watch_state("ClientMount", Some("away".to_owned())));
+    assert!(exchange.watch_state("ClientMount", Some("forbidden".to_owned())));
+    assert!(exchange.watch_state("ClientMount", None));
+    assert!(!exchange.watch_state("ClientMount", None));
+    assert!(exchange.complain("away") && !exchange.complain("away"));
+    exchange.content();
+    assert!(exchange.complain("away"));
+}
