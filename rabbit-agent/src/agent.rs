@@ -52,6 +52,8 @@ pub struct Agent {
     failing: BTreeMap<Key, Vec<String>>,
     /// Mounts of ours that no object wants.
     sweep: Sweep,
+    /// The newest status that a watch brought of an object while it was being worked on.
+    retold: BTreeMap<Key, String>,
     /// Woken by something else than their own object while they were being worked on.
     again: BTreeSet<Key>,
 }
@@ -73,6 +75,7 @@ impl Agent {
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
             sweep: Sweep::default(),
+            retold: BTreeMap::new(),
             again: BTreeSet::new(),
         }
     }
@@ -132,6 +135,10 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.related(key),
+                Wake::Retold(key, version) if self.handled.contains_key(&key) => {
+                    self.retold.insert(key, version);
+                }
+                Wake::Retold(key, _) => self.retold(&key),
             }
         }
     }
@@ -140,6 +147,17 @@ impl Agent {
         self.settled.remove(&key);
         self.again.insert(key.clone());
         self.queue.wake(key);
+    }
+
+    /// Somebody else wrote the status. It is told anew, but not at once: if another agent believes the same of ours, two of
+    /// them must not answer each other as fast as they can.
+    fn retold(&mut self, key: &Key) {
+        log::warn!(
+            "{key}: its status is not as this agent wrote it, and is told anew: see that no other agent runs for this rabbit"
+        );
+        self.settled.remove(key);
+        self.again.insert(key.clone());
+        self.queue.wake_later(key, Instant::now());
     }
 
     fn next_due(&self) -> Option<tokio::time::Instant> {

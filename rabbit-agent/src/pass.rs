@@ -9,7 +9,7 @@ use clientmount_agent::{
     site::Site,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Client, core::object::HasStatus};
+use kube::{Client, ResourceExt, core::object::HasStatus};
 use storage::{ConvergeError, Converged, Converger, Desired, desired::NodeName};
 
 use crate::{
@@ -75,13 +75,16 @@ impl Context {
 pub struct Wrote {
     /// Which object it was, and what it then looked like to its passes.
     pub handled: Option<(Key, Fingerprint)>,
+    /// Its resourceVersion since.
+    pub version: Option<String>,
     tell: Tell,
 }
 
 impl Wrote {
     fn of<K: Kept>(object: K) -> Self {
         let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
-        Self { handled, tell: Box::new(move |world| world.wrote(object)) }
+        let version = object.resource_version();
+        Self { handled, version, tell: Box::new(move |world| world.wrote(object)) }
     }
 
     /// Tells the world.

@@ -37,6 +37,14 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.waiting.insert(key);
     }
 
+    /// The same, but in a while.
+    pub fn wake_later(&mut self, key: &K, now: Instant) {
+        let Some(delay) = Retry::Soon.delay(0, jitter()) else { return };
+        let failing =
+            self.failing.entry(key.clone()).or_insert(Failing { failures: 0, due: now + delay });
+        failing.due = failing.due.min(now + delay);
+    }
+
     /// Hands out what may start now.
     pub fn start(&mut self, now: Instant) -> Vec<K> {
         let due: Vec<K> = self
@@ -129,6 +137,17 @@ mod tests {
         queue.finished(&"a", Retry::Soon, now);
         assert!(queue.start(now + second(1)).is_empty(), "the second delay is 1.5 to 2.5 s");
         assert_eq!(queue.start(now + second(3)), ["a"]);
+        queue.finished(&"a", Retry::OnChange, now);
+        assert_eq!(queue.deadline(), None);
+    }
+
+    #[test]
+    fn what_is_woken_for_later_starts_once_and_then_rests() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        queue.wake_later(&"a", now);
+        assert!(queue.start(now).is_empty() && queue.deadline().is_some());
+        assert_eq!(queue.start(now + second(2)), ["a"]);
         queue.finished(&"a", Retry::OnChange, now);
         assert_eq!(queue.deadline(), None);
     }

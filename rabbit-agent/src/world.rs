@@ -7,13 +7,15 @@ mod wakes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
 };
 
 use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     RabbitLabels, SystemConfiguration,
-    names::{NNF_NODE, SYSTEM_CONFIGURATION},
+    client_mount::{ClientMountInfoStatus, MountState},
+    names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt, runtime::watcher::Event};
@@ -22,7 +24,7 @@ use storage::desired::{NodeName, ObjectUid};
 use crate::{
     chassis::Chassis,
     shelf::{Change, Fingerprint, Shelf},
-    write::Object,
+    write::{Object, has_finalizer},
 };
 
 /// One piece of work.
@@ -42,6 +44,19 @@ pub enum Key {
     LustreMgt(String),
 }
 
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node => write!(f, "NnfNode {NNF_NODE}"),
+            Self::BlockStorage(name) => write!(f, "NnfNodeBlockStorage {name}"),
+            Self::NodeStorage(name) => write!(f, "NnfNodeStorage {name}"),
+            Self::ClientMount(name) => write!(f, "ClientMount {name}"),
+            Self::Vanished(uid) => write!(f, "ClientMount with uid {uid}"),
+            Self::LustreMgt(name) => write!(f, "NnfLustreMGT {name}"),
+        }
+    }
+}
+
 /// Why something is worked on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
@@ -49,6 +64,9 @@ pub enum Wake {
     Changed(Key),
     /// Something that it refers to changed.
     Related(Key),
+    /// Its status is another than this agent knows, as of this resourceVersion: written by a pass that still runs, or by
+    /// somebody else.
+    Retold(Key, String),
 }
 
 /// The objects that this rabbit's agent knows.
@@ -76,6 +94,10 @@ pub trait Kept: Object {
     fn key(&self) -> Option<Key>;
     /// Who must look again.
     fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake>;
+    /// Whether both tell the same of what was done; where that is nobody's business, they do.
+    fn tells_the_same(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 impl World {
@@ -98,7 +120,17 @@ impl World {
     /// Takes in an event of a watch.
     pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::shelf(self).take(event);
-        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
+        let mut wakes: Vec<Wake> =
+            changes.iter().flat_map(|change| K::wakes(self, change)).collect();
+        wakes.extend(changes.iter().filter_map(|change| self.retold(change)));
+        wakes
+    }
+
+    /// A pass tells what it wrote itself, so what a watch brings and nobody told is somebody else's.
+    fn retold<K: Kept>(&self, change: &Change<K>) -> Option<Wake> {
+        let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
+        let same = old.uid() != new.uid() || old.tells_the_same(new) || !self.is_ours(&**new);
+        (!same).then(|| Some(Wake::Retold(new.key()?, new.resource_version()?)))?
     }
 
     /// Takes in an object of which only this can be read.
@@ -167,6 +199,15 @@ impl World {
     pub fn is_in_use(&self, block_storage: &str) -> bool {
         self.node_storages.iter().any(|it| block_name(it) == block_storage)
             || self.node_storages.unreadable().next().is_some()
+    }
+
+    /// ClientMounts of this rabbit through which a file system of this NnfNodeStorage may be mounted.
+    #[must_use]
+    pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
+        let known =
+            self.client_mounts.iter().filter(|it| self.is_ours(&***it) && may_be_mounted(it));
+        let refer = known.chain(self.vanished.values()).filter(|it| refers_to(it, node_storage));
+        refer.map(|it| it.name_any()).collect()
     }
 
     /// The block storages of this rabbit that a ClientMount of it refers to.
@@ -254,6 +295,22 @@ impl World {
     fn is_ours<K: Object>(&self, object: &K) -> bool {
         object.namespace().as_deref() == Some(self.node.as_str())
     }
+}
+
+/// Whether anything of it may be mounted, by what was last told of it.
+fn may_be_mounted(object: &ClientMount) -> bool {
+    let told = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
+    let not_gone = |told: &ClientMountInfoStatus| match told.state {
+        MountState::Mounted => told.ready,
+        MountState::Unmounted | MountState::Other(_) => !told.ready,
+    };
+    let told_all = told.len() == object.spec.mounts.len();
+    has_finalizer(object, finalizer::CLIENT_MOUNT) && (!told_all || told.iter().any(not_gone))
+}
+
+fn refers_to(mount: &ClientMount, name: &str) -> bool {
+    let references = mount.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
+    references.into_iter().any(|it| it.object_reference.name.as_deref() == Some(name))
 }
 
 /// Name of the block storage under a NnfNodeStorage: the one it refers to, or else its namesake.

@@ -100,7 +100,8 @@ impl Agent {
         let object = Arc::clone(self.world.node_storage(name)?);
         let block = self.world.block_storage(&block_name(&object)).cloned();
         let profile = self.world.profile(&*object);
-        let view = node_storage::reconcile::View { object, block, profile };
+        let mounts = self.world.mounts_on(name);
+        let view = node_storage::reconcile::View { object, block, profile, mounts };
         let context = Arc::clone(&self.context);
         self.spawn(Key::NodeStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -191,6 +192,8 @@ impl Agent {
         self.tell_failures(&key, pass.failures);
         // Writes are refused when the object has moved on, so what was written is what was handled and nothing more.
         let mut handled = self.handled.remove(&key);
+        let versions: Vec<String> = pass.wrote.iter().filter_map(|it| it.version.clone()).collect();
+        let retold = self.retold.remove(&key).is_some_and(|version| !versions.contains(&version));
         for wrote in pass.wrote {
             if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| *of == key) {
                 handled = Some(print);
@@ -205,7 +208,12 @@ impl Agent {
             self.sweep.again();
         }
         if let Some(uid) = pass.unmounted {
+            let waited = self.world.vanished(&uid).cloned();
             self.world.forget_vanished(&uid);
+            if let Some(object) = waited {
+                let wakes = self.world.leaving_storages(&object);
+                self.wake(wakes);
+            }
             let moved = self.claims.release(&uid);
             self.wake_claimants(&moved);
         }
@@ -225,5 +233,8 @@ impl Agent {
             None => drop(self.settled.remove(&key)),
         }
         self.queue.finished(&key, pass.retry, Instant::now());
+        if retold {
+            self.retold(&key);
+        }
     }
 }

@@ -30,6 +30,8 @@ pub struct View {
     pub block: Option<Arc<NnfNodeBlockStorage>>,
     /// Its pinned profile, or why it cannot be had.
     pub profile: Result<Arc<NnfStorageProfile>, String>,
+    /// ClientMounts of this rabbit through which its file systems may be mounted.
+    pub mounts: Vec<String>,
 }
 
 /// Makes and sets up the file systems, or on deletion tears them down.
@@ -110,6 +112,12 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
     let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         return Ok(());
+    }
+    if !view.mounts.is_empty() {
+        // A site's hooks take for granted that nobody works in what they tear down.
+        let names = view.mounts.join(", ");
+        let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
+        return pass.refuse(context, object, &failure, report::refused).await;
     }
     if let Some(block) =
         view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))

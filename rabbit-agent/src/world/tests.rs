@@ -77,3 +77,30 @@ fn new_slots_make_every_block_storage_look_again() {
         [Wake::Related(Key::BlockStorage(samples::NAME.into())), Wake::Related(Key::Node)]
     );
 }
+
+#[test]
+fn a_client_mount_may_be_mounted_unless_it_was_told_that_it_is_not() {
+    let told = |state: &str, ready: bool| Some((state.to_owned(), ready));
+    for (finalizer, status, may_be) in [
+        (true, None, true),
+        (true, told("mounted", true), true),
+        (true, told("mounted", false), false),
+        (true, told("unmounted", false), true),
+        (true, told("unmounted", true), false),
+        (true, told("moved", false), true),
+        (false, None, false),
+        (false, told("mounted", true), false),
+    ] {
+        let mut world = world();
+        let mut mount = samples::client_mount(1);
+        mount.metadata.finalizers = finalizer.then(|| vec![finalizer::CLIENT_MOUNT.into()]);
+        mount.status = status.clone().map(|(state, ready)| {
+            let status = serde_json::json!({"allReady": ready, "mounts": [{"state": state, "ready": ready}]});
+            serde_json::from_value(status).unwrap()
+        });
+        world.take(Event::Apply(mount));
+        let named = !world.mounts_on(samples::NAME).is_empty();
+        assert_eq!(named, may_be, "{finalizer} {status:?}");
+        assert!(world.mounts_on("another").is_empty());
+    }
+}

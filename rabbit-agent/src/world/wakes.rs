@@ -9,7 +9,7 @@ use api::{
 };
 use kube::ResourceExt;
 
-use super::{Kept, Key, Wake, World, block_name};
+use super::{Kept, Key, Wake, World, block_name, refers_to};
 use crate::{
     shelf::{Change, Shelf},
     write::has_finalizer,
@@ -23,6 +23,13 @@ impl World {
         };
         let mounts = self.client_mounts.iter().filter(|it| undone(it) && concerned(it));
         mounts.map(|it| Wake::Related(Key::ClientMount(it.name_any()))).collect()
+    }
+
+    /// NnfNodeStorages that are being deleted and wait for this ClientMount.
+    pub(crate) fn leaving_storages(&self, mount: &ClientMount) -> Vec<Wake> {
+        self.waiting_storages(|it| {
+            it.metadata.deletion_timestamp.is_some() && refers_to(mount, &it.name_any())
+        })
     }
 
     /// NnfNodeStorages that are not done and for which `concerned` holds.
@@ -63,6 +70,15 @@ impl Kept for NnfNodeBlockStorage {
             wakes.extend(world.waiting_storages(|it| block_name(it) == name));
             wakes.extend(world.waiting_mounts(|it| refers_to(it, &name)));
         }
+        let held = |it: &Option<Arc<Self>>| {
+            it.as_ref().is_some_and(|it| has_finalizer(&**it, finalizer::NNF_NODE_STORAGE))
+        };
+        if held(&change.old) && change.new.is_some() && !held(&change.new) {
+            // Whoever has file systems on it puts the finalizer on again.
+            let name = object.name_any();
+            let storages = world.node_storages.iter().filter(|it| block_name(it) == name);
+            wakes.extend(storages.map(|it| Wake::Related(Key::NodeStorage(it.name_any()))));
+        }
         if change.new.is_none() {
             let failing =
                 |it: &&Arc<Self>| it.status.as_ref().is_some_and(|status| status.error.is_some());
@@ -72,11 +88,10 @@ impl Kept for NnfNodeBlockStorage {
         }
         wakes
     }
-}
 
-fn refers_to(mount: &ClientMount, name: &str) -> bool {
-    let references = mount.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
-    references.into_iter().any(|it| it.object_reference.name.as_deref() == Some(name))
+    fn tells_the_same(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
 }
 
 impl Kept for NnfNodeStorage {
@@ -106,6 +121,10 @@ impl Kept for NnfNodeStorage {
         }
         wakes
     }
+
+    fn tells_the_same(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
 }
 
 impl Kept for ClientMount {
@@ -123,6 +142,9 @@ impl Kept for ClientMount {
             return Vec::new();
         }
         let mut wakes = changed(change);
+        if let Some(object) = change.object() {
+            wakes.extend(world.leaving_storages(object));
+        }
         if let Some(old) = &change.old
             && change.new.as_ref().is_none_or(|new| new.uid() != old.uid())
             && has_finalizer(&**old, finalizer::CLIENT_MOUNT)
@@ -132,6 +154,10 @@ impl Kept for ClientMount {
             wakes.push(Wake::Related(Key::Vanished(uid)));
         }
         wakes
+    }
+
+    fn tells_the_same(&self, other: &Self) -> bool {
+        self.status == other.status
     }
 }
 
@@ -151,6 +177,17 @@ impl Kept for NnfNode {
             Vec::new()
         }
     }
+
+    fn tells_the_same(&self, other: &Self) -> bool {
+        let own = |object: &Self| {
+            let mut status = object.status.clone().unwrap_or_default();
+            // The cluster's fencing and LNet tell these.
+            status.fenced = false;
+            status.lnet_nid.clear();
+            status
+        };
+        own(self) == own(other)
+    }
 }
 
 impl Kept for NnfLustreMgt {
@@ -168,6 +205,10 @@ impl Kept for NnfLustreMgt {
         } else {
             Vec::new()
         }
+    }
+
+    fn tells_the_same(&self, other: &Self) -> bool {
+        self.status == other.status
     }
 }
 

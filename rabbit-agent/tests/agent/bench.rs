@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
@@ -14,10 +15,12 @@ use api::{
 use clientmount_agent::site::{Side, Site};
 use daemon::End;
 use futures::{StreamExt, TryStreamExt};
+use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    client::Body,
     runtime::wait::await_condition,
 };
 use kubeapi::Identity;
@@ -35,6 +38,7 @@ use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,
 };
+use tower::service_fn;
 
 pub(crate) const RABBIT: &str = "rabbit-1";
 pub(crate) const NAME: &str = "default-job-7-0-xfs-0";
@@ -80,7 +84,60 @@ pub(crate) struct Bench {
     pub(crate) host: Arc<FakeHost>,
     pub(crate) signs: Signs,
     agent: Option<Agent>,
+    gate: Gate,
     _directory: tempfile::TempDir,
+}
+
+/// What the API answers the agent in its own place, if anything.
+type Refusal = dyn Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync;
+
+/// How a request fails that never reaches the API.
+pub(crate) enum Refused {
+    /// With a `Status`.
+    Status(u16, &'static str),
+    /// Without an answer.
+    Away,
+}
+
+/// Between the agent and the API.
+#[derive(Clone, Default)]
+struct Gate {
+    refusal: Arc<Mutex<Option<Box<Refusal>>>>,
+    asked: watch::Sender<Vec<(Method, String)>>,
+}
+
+impl Gate {
+    fn client(&self, client: Client) -> Client {
+        let gate = self.clone();
+        let service = service_fn(move |request: http::Request<Body>| {
+            let asked = (request.method().clone(), request.uri().path().to_owned());
+            let refused = gate.refusal.lock().unwrap().as_ref().and_then(|it| it(&request));
+            gate.asked.send_modify(|all| all.push(asked));
+            let client = client.clone();
+            async move {
+                match refused {
+                    None => client.send(request).await,
+                    Some(refused) => refused.answer(),
+                }
+            }
+        });
+        Client::new(service, "default")
+    }
+}
+
+impl Refused {
+    fn answer(self) -> kube::Result<http::Response<Body>> {
+        match self {
+            Self::Away => Err(kube::Error::Service(io::Error::from_raw_os_error(111).into())),
+            Self::Status(code, message) => {
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message
+                });
+                let body = Body::from(status.to_string().into_bytes());
+                Ok(http::Response::builder().status(code).body(body).unwrap())
+            }
+        }
+    }
 }
 
 struct Agent {
@@ -117,22 +174,21 @@ impl Bench {
     /// Two drives of a gibibyte, three computes in slots 0, 1 and 6, a pinned profile; the agent runs.
     pub(crate) async fn new() -> Self {
         let mut bench = Self::bare().await;
-        bench
-            .make::<SystemConfiguration>(
-                "default",
-                system(&[("compute-01", 0), ("compute-02", 1), ("compute-03", 6)]),
-            )
-            .await;
-        bench.make::<NnfStorageProfile>("default", profile()).await;
+        bench.site().await;
         bench.start();
         bench
     }
 
     /// Nothing but an API and drives.
     pub(crate) async fn bare() -> Self {
+        Self::with_crds(api::crd::crd_values()).await
+    }
+
+    /// The same with other definitions of the kinds.
+    pub(crate) async fn with_crds(crds: Vec<Value>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config = kubeapi::Config::new(directory.path().join("api"));
-        config.crds = api::crd::crd_values();
+        config.crds = crds;
         let served = kubeapi::Api::open(config).unwrap();
         let client = Client::new(served.service(Identity { user: "test".into() }), "default");
         let node = RABBIT.parse().unwrap();
@@ -146,6 +202,7 @@ impl Bench {
             host,
             signs: Signs::default(),
             agent: None,
+            gate: Gate::default(),
             _directory: directory,
         };
         for name in [RABBIT, "rabbit-2"] {
@@ -157,6 +214,40 @@ impl Bench {
                 .unwrap();
         }
         bench
+    }
+
+    /// What a site has: three computes in slots 0, 1 and 6, and a pinned profile.
+    pub(crate) async fn site(&self) {
+        let computes = system(&[("compute-01", 0), ("compute-02", 1), ("compute-03", 6)]);
+        self.make::<SystemConfiguration>("default", computes).await;
+        self.make::<NnfStorageProfile>("default", profile()).await;
+    }
+
+    /// From now on the agent's requests are refused as this says.
+    pub(crate) fn refuse(
+        &self,
+        refusal: impl Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync + 'static,
+    ) {
+        *self.gate.refusal.lock().unwrap() = Some(Box::new(refusal));
+    }
+
+    /// From now on they reach the API again.
+    pub(crate) fn admit(&self) {
+        *self.gate.refusal.lock().unwrap() = None;
+    }
+
+    /// Every request of the agent so far: method and path.
+    pub(crate) fn asked(&self) -> Vec<(Method, String)> {
+        self.gate.asked.borrow().clone()
+    }
+
+    /// Waits until the agent has made this many requests for which `holds`.
+    pub(crate) async fn until_asked(&self, count: usize, holds: impl Fn(&Method, &str) -> bool) {
+        let mut asked = self.gate.asked.subscribe();
+        let enough = asked.wait_for(|asked| {
+            asked.iter().filter(|(method, path)| holds(method, path)).count() >= count
+        });
+        assert!(tokio::time::timeout(PATIENCE, enough).await.is_ok(), "it did not ask");
     }
 
     pub(crate) fn start(&mut self) {
@@ -171,8 +262,13 @@ impl Bench {
             mounted: self.mounted.clone(),
             unmounted: self.unmounted.clone(),
         });
-        let task =
-            tokio::spawn(work(rabbit(), host, self.client.clone(), self.signs.clone(), stop_agent));
+        let task = tokio::spawn(work(
+            rabbit(),
+            host,
+            self.gate.client(self.client.clone()),
+            self.signs.clone(),
+            stop_agent,
+        ));
         self.agent = Some(Agent { stop, task });
     }
 

@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
 
+mod api_troubles;
 mod bench;
 mod block_storage;
 mod client_mount;
+mod contract;
+mod namespace;
 mod node;
 mod node_storage;
 mod restart;
+mod versions;
 mod wiring;

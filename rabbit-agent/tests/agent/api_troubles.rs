@@ -1,0 +1,183 @@
+//! An API that refuses, is away, or does not know a kind: everything stays, and goes on by itself.
+
+use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
+use http::Method;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, ResourceExt, api::PostParams, client::Body};
+use rabbit_agent::write::Object as Kind;
+use serde_json::{Value, json};
+
+use crate::bench::{
+    Bench, MOUNT, NAME, RABBIT, Refused, block_ready, block_storage, client_mount, in_tree,
+    mount_ready, node_storage, profile, storage_ready, system,
+};
+
+/// Whether a request is for objects of this kind.
+fn of(plural: &'static str) -> impl Fn(&http::Request<Body>) -> bool {
+    move |request| request.uri().path().contains(&format!("/{plural}"))
+}
+
+async fn job(bench: &Bench) {
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+}
+
+/// A second mount of the same file system, made and seen to be made.
+async fn another_mount(bench: &Bench) {
+    let mut another = client_mount("another", &["compute-01"]);
+    another["spec"]["mounts"][0]["mountPath"] = json!(in_tree("another"));
+    bench.make::<ClientMount>(RABBIT, another).await;
+    bench.until("another", "mounted", mount_ready).await;
+}
+
+/// Starts an agent over a job that is mounted, refuses it as told, and admits it again.
+async fn refused_at_the_start(
+    refusal: fn() -> Refused,
+    of: impl Fn(&http::Request<Body>) -> bool + Send + Sync + 'static,
+) {
+    let mut bench = Bench::new().await;
+    job(&bench).await;
+    bench.stop().await;
+    let before = (bench.asked().len(), *bench.unmounted.borrow());
+    bench.refuse(move |request| of(request).then(refusal));
+    bench.start();
+    // Every watch has tried, and one of them has tried again.
+    bench.until_asked(before.0 + 9, |_, _| true).await;
+    assert_eq!(*bench.unmounted.borrow(), before.1, "what is mounted stays mounted");
+    let wrote =
+        bench.asked().into_iter().skip(before.0).filter(|(method, _)| method != Method::GET);
+    assert_eq!(wrote.count(), 0, "nothing is concluded before everything was listed");
+    bench.admit();
+    another_mount(&bench).await;
+    assert_eq!(*bench.unmounted.borrow(), before.1);
+}
+
+#[tokio::test]
+async fn a_kind_that_the_role_does_not_grant_stops_everything_and_loses_nothing() {
+    let refusal = || Refused::Status(403, "nnfnodestorages is forbidden");
+    refused_at_the_start(refusal, of("nnfnodestorages")).await;
+}
+
+#[tokio::test]
+async fn credentials_that_are_not_accepted_stop_everything_and_lose_nothing() {
+    refused_at_the_start(|| Refused::Status(401, "Unauthorized"), |_| true).await;
+}
+
+#[tokio::test]
+async fn an_api_that_is_away_stops_everything_and_loses_nothing() {
+    refused_at_the_start(|| Refused::Away, |_| true).await;
+}
+
+#[tokio::test]
+async fn an_api_that_is_overloaded_stops_everything_and_loses_nothing() {
+    refused_at_the_start(|| Refused::Status(429, "slow down"), |_| true).await;
+}
+
+#[tokio::test]
+async fn a_kind_that_nobody_needs_here_stops_nothing() {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    bench.refuse(|request| {
+        of("nnflustremgts")(request).then_some(Refused::Status(403, "forbidden"))
+    });
+    bench.start();
+    job(&bench).await;
+}
+
+#[tokio::test]
+async fn writes_that_are_refused_for_a_while_are_made_up_for() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.refuse(|request| {
+        let write = request.method() != Method::GET;
+        (write && of("clientmounts")(request)).then_some(Refused::Status(403, "cannot patch"))
+    });
+    let before = bench.asked().len();
+    let mounts = *bench.mounted.borrow();
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
+    bench.until_asked(2, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
+    assert_eq!(*bench.mounted.borrow(), mounts, "nothing is mounted without a finalizer");
+    assert!(bench.asked().len() > before);
+    bench.admit();
+    bench.until(MOUNT, "mounted", mount_ready).await;
+}
+
+fn crd_of<K: Kind>() -> Value {
+    let name = format!("{}.{}", K::plural(&()), K::group(&()));
+    let all = api::crd::crd_values();
+    all.into_iter().find(|crd| crd["metadata"]["name"] == name.as_str()).unwrap()
+}
+
+async fn install(bench: &Bench, crd: Value) {
+    let crd: CustomResourceDefinition = serde_json::from_value(crd).unwrap();
+    Api::all(bench.client.clone()).create(&PostParams::default(), &crd).await.unwrap();
+}
+
+/// A site whose `K` is missing when the agent starts, and is installed later.
+async fn without<K: Kind>() {
+    let missing = crd_of::<K>();
+    let mut crds = api::crd::crd_values();
+    crds.retain(|crd| *crd != missing);
+    let mut bench = Bench::with_crds(crds).await;
+    bench.start();
+    let list = format!("/{}", K::plural(&()));
+    // The second try, so the first one was survived.
+    bench.until_asked(2, |_, path| path.ends_with(&list)).await;
+    assert!(!bench.signs.is_ready(), "it does not claim to be ready");
+    install(&bench, missing).await;
+    let computes = system(&[("compute-01", 0)]);
+    bench.make::<api::SystemConfiguration>("default", computes).await;
+    bench.make::<NnfStorageProfile>("default", profile()).await;
+    job(&bench).await;
+    assert!(bench.signs.is_ready());
+}
+
+#[tokio::test]
+async fn a_missing_kind_of_its_own_is_waited_for() {
+    without::<NnfNodeBlockStorage>().await;
+}
+
+#[tokio::test]
+async fn a_missing_kind_of_others_is_waited_for() {
+    without::<NnfStorageProfile>().await;
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
+    // A definition of newer or older software may admit what our types do not.
+    let mut crds = api::crd::crd_values();
+    for crd in &mut crds {
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema.as_object_mut().unwrap().remove("required");
+    }
+    let mut bench = Bench::with_crds(crds).await;
+    bench.site().await;
+    for (kind, plural, group) in [
+        ("ClientMount", "clientmounts", "dataworkflowservices.github.io/v1alpha7"),
+        ("NnfNodeStorage", "nnfnodestorages", "nnf.cray.hpe.com/v1alpha11"),
+        ("NnfNodeBlockStorage", "nnfnodeblockstorages", "nnf.cray.hpe.com/v1alpha11"),
+    ] {
+        let object = json!({"apiVersion": group, "kind": kind, "metadata": {"name": "nothing", "namespace": RABBIT}});
+        let request = http::Request::post(format!("/apis/{group}/namespaces/{RABBIT}/{plural}"))
+            .header("content-type", "application/json")
+            .body(object.to_string().into_bytes())
+            .unwrap();
+        bench.client.request::<Value>(request).await.unwrap();
+    }
+    bench.start();
+    job(&bench).await;
+    // With a mount of which nothing is known, nothing that looks unwanted is removed; with none, it is.
+    assert!(bench.signs.is_ready());
+    // A block storage that may be in use by what cannot be read keeps its namespaces.
+    let other = block_storage("other", &[(1 << 20, &[RABBIT])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, other).await;
+    bench.until("other", "ready", block_ready).await;
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage("other", 1)).await;
+    bench.until("other", "ready", storage_ready).await;
+    bench.delete::<ClientMount>("nothing").await;
+    bench.until_gone::<ClientMount>("nothing").await;
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    assert!(bench.get::<NnfNodeBlockStorage>(NAME).await.finalizers().len() == 2);
+}

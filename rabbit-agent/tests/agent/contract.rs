@@ -1,0 +1,271 @@
+//! What the sites' central controllers, and the Go daemon that may be started in this one's place again, rely on.
+
+use api::{
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer,
+};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use storage::Step;
+
+use crate::bench::{
+    Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
+    mount_ready, node_storage, storage_failed, storage_ready,
+};
+use rabbit_agent::write::Object as Kind;
+
+fn has<K: Kind>(finalizer: &'static str) -> impl Fn(&K) -> bool {
+    move |object| object.finalizers().iter().any(|it| it == finalizer)
+}
+
+async fn tell<K: Kind>(bench: &Bench, name: &str, status: Value) {
+    let patch = Patch::Merge(json!({"status": status}));
+    bench.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// The whole of a job on this rabbit: block storage, file systems, mounts.
+async fn job(bench: &Bench, count: usize) {
+    bench.file_systems(count).await;
+    let computes = ["compute-01", "compute-02", "compute-03"];
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &computes[..count])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+}
+
+#[tokio::test]
+async fn a_finalizer_appears_whatever_the_object_says() {
+    let bench = Bench::new().await;
+    let mut mount = client_mount(MOUNT, &["compute-01"]);
+    mount["metadata"]["labels"] = json!({});
+    mount["spec"]["mounts"][0]["mountPath"] = json!("../../etc");
+    mount["spec"]["mounts"][0]["type"] = json!("lustre");
+    bench.make::<ClientMount>(RABBIT, mount).await;
+    let mut storage = node_storage(NAME, 0);
+    storage["metadata"]["labels"] = json!({});
+    storage["spec"]["fileSystemType"] = json!("lustre");
+    storage["spec"]["lustreStorage"] = json!({"lustreComponents": {}});
+    storage["spec"]["blockReference"] = json!({});
+    bench.make::<NnfNodeStorage>(RABBIT, storage).await;
+    bench
+        .make::<NnfNodeBlockStorage>(RABBIT, block_storage("none", &[(-5, &["nobody", ""])]))
+        .await;
+    bench.until(MOUNT, "claimed", has::<ClientMount>(finalizer::CLIENT_MOUNT)).await;
+    bench.until(NAME, "claimed", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    bench
+        .until("none", "claimed", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE))
+        .await;
+    bench.until(MOUNT, "refused", mount_failed).await;
+    bench.until(NAME, "refused", storage_failed).await;
+    // And what was never carried out goes when it is told to.
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.delete::<NnfNodeBlockStorage>("none").await;
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>("none").await;
+}
+
+#[tokio::test]
+async fn a_finalizer_that_was_taken_off_a_living_object_is_put_on_again() {
+    let bench = Bench::new().await;
+    job(&bench, 1).await;
+    let none = json!({"metadata": {"finalizers": null}});
+    bench.change::<ClientMount>(MOUNT, none.clone()).await;
+    bench.until(MOUNT, "claimed again", has::<ClientMount>(finalizer::CLIENT_MOUNT)).await;
+    bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
+    bench.until(NAME, "claimed again", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, none).await;
+    bench.until(NAME, "held again", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    bench
+        .until(NAME, "claimed again", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE))
+        .await;
+    assert_eq!(*bench.unmounted.borrow(), 1, "only what set up the file system was unmounted");
+}
+
+#[tokio::test]
+async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    let block =
+        bench.until(NAME, "held", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    assert!(block.finalizers().iter().any(|it| it == finalizer::NNF_NODE_BLOCK_STORAGE));
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    let steps = bench.host.applied();
+    let at = |wanted: fn(&Step) -> bool| steps.iter().rposition(wanted).unwrap();
+    let hook = at(|step| matches!(step, Step::RunHook { id, .. } if id.phase == "preTeardown"));
+    let deleted = at(|step| matches!(step, Step::DeleteNamespace { .. }));
+    assert!(hook < deleted, "{steps:#?}");
+}
+
+/// Statuses as another daemon may have left them: of another state, of another length, with an error that is over.
+async fn leave_stale(bench: &Bench) {
+    let error =
+        json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});
+    let entry = json!({"state": "unmounted", "ready": true});
+    let mounts = json!({"mounts": [entry, entry, entry], "allReady": true, "error": error});
+    tell::<ClientMount>(bench, MOUNT, mounts).await;
+    let entry = json!({"ready": false, "health": "Degraded"});
+    let storage = json!({"allocations": [entry, entry, entry], "ready": false, "health": "Degraded", "error": error});
+    tell::<NnfNodeStorage>(bench, NAME, storage).await;
+    let block: NnfNodeBlockStorage = bench.get(NAME).await;
+    let mut allocations = serde_json::to_value(block.status.unwrap().allocations).unwrap();
+    allocations[0]["accesses"][RABBIT]["devicePaths"] = json!(["/dev/nvme9n9"]);
+    allocations[0]["accesses"]["compute-02"] = json!({"storageGroupId": "never-granted"});
+    let block =
+        json!({"allocations": allocations, "podStartTime": "2020-01-01T00:00:00Z", "error": error});
+    tell::<NnfNodeBlockStorage>(bench, NAME, block).await;
+}
+
+async fn until_true_again(bench: &Bench) {
+    let mount = bench
+        .until(MOUNT, "told truly", |it: &ClientMount| {
+            it.status.as_ref().is_some_and(|it| it.mounts.len() == 2 && it.error.is_none())
+        })
+        .await;
+    let told = serde_json::to_value(mount.status.unwrap()).unwrap();
+    let entry = json!({"state": "mounted", "ready": true});
+    assert_eq!(told, json!({"mounts": [entry, entry], "allReady": true}));
+    let storage = bench
+        .until(NAME, "told truly", |it: &NnfNodeStorage| {
+            it.status.as_ref().is_some_and(|it| it.ready && it.error.is_none())
+        })
+        .await;
+    let told = serde_json::to_value(storage.status.unwrap()).unwrap();
+    let entry = json!({"ready": true, "health": "Healthy"});
+    assert_eq!(told, json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"}));
+    let block = bench
+        .until(NAME, "told truly", |it: &NnfNodeBlockStorage| {
+            it.status.as_ref().is_some_and(|it| it.error.is_none())
+        })
+        .await;
+    let status = block.status.unwrap();
+    assert!(*"2020-01-01T00:00:01Z" < *status.pod_start_time.unwrap().0.to_string());
+    let accesses = &status.allocations[0].accesses;
+    assert_eq!(accesses.keys().collect::<Vec<_>>(), [RABBIT]);
+    assert_ne!(accesses[RABBIT].device_paths, ["/dev/nvme9n9"]);
+}
+
+#[tokio::test]
+async fn what_another_daemon_left_in_a_status_is_corrected_at_the_start() {
+    let mut bench = Bench::new().await;
+    job(&bench, 2).await;
+    bench.stop().await;
+    leave_stale(&bench).await;
+    let mounts = *bench.mounted.borrow();
+    bench.start();
+    until_true_again(&bench).await;
+    assert_eq!(*bench.mounted.borrow(), mounts, "nothing was mounted anew");
+}
+
+#[tokio::test]
+async fn what_another_daemon_tells_while_this_one_runs_is_corrected_too() {
+    let bench = Bench::new().await;
+    job(&bench, 2).await;
+    leave_stale(&bench).await;
+    until_true_again(&bench).await;
+}
+
+#[tokio::test]
+async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
+    let bench = Bench::new().await;
+    bench.until("nnf-nlc", "told", crate::bench::node_told).await;
+    tell::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"})).await;
+    // Another allocation makes the agent tell the capacity anew.
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    let node: NnfNode = bench
+        .until("nnf-nlc", "told anew", |it: &NnfNode| {
+            it.status.as_ref().is_some_and(|it| it.capacity_allocated > 0)
+        })
+        .await;
+    let status = node.status.unwrap();
+    assert_eq!((status.fenced, &*status.lnet_nid), (true, "10.0.0.1@tcp"));
+}
+
+#[tokio::test]
+async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
+    let mut bench = Bench::new().await;
+    bench.stop().await;
+    let object = block_storage(NAME, &[(1 << 20, &[RABBIT]), (1 << 20, &[RABBIT])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, object).await;
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
+    // As a daemon with other drives left it: the first allocation has a device, the second was not made yet.
+    let device = json!({"NQN": "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3", "namespaceId": "3", "capacityAllocated": 1 << 20});
+    let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
+    let told = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
+    let status =
+        json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [told, {}]});
+    tell::<NnfNodeBlockStorage>(&bench, NAME, status).await;
+    bench.start();
+    let block = bench
+        .until(NAME, "refused", |it: &NnfNodeBlockStorage| {
+            it.status.as_ref().is_some_and(|it| it.error.is_some())
+        })
+        .await;
+    let status = block.status.unwrap();
+    let error = status.error.unwrap();
+    assert!(error.user_message.unwrap().contains("namespace 3 of nqn.2019-10.com.kioxia"));
+    assert_eq!(
+        status.allocations[0].devices[0].nqn,
+        "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3"
+    );
+    assert_eq!(status.allocations[1].devices.len(), 1, "what was never told is made");
+    let steps = bench.host.applied();
+    let made = steps.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
+    assert_eq!(made, 1);
+    assert!(!steps.iter().any(|step| matches!(step, Step::MakeFileSystem { .. })), "{steps:#?}");
+}
+
+#[tokio::test]
+async fn a_management_target_is_told_that_nobody_serves_it_and_keeps_what_it_is_owed() {
+    let bench = Bench::new().await;
+    let held = json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfLustreMGT",
+        "metadata": {"name": "mgt", "namespace": RABBIT, "finalizers": [finalizer::NNF_LUSTRE_MGT]},
+        "spec": {"addresses": ["10.0.0.1@tcp"], "fsNameStart": "aaaaaaaa"}
+    });
+    bench.make::<NnfLustreMgt>(RABBIT, held).await;
+    let told = |it: &NnfLustreMgt| it.status.as_ref().is_some_and(|it| it.error.is_some());
+    bench.until("mgt", "refused", told).await;
+    bench.delete::<NnfLustreMgt>("mgt").await;
+    // Something later, so that the deletion was surely seen.
+    bench.file_systems(1).await;
+    let left: NnfLustreMgt = bench.get("mgt").await;
+    assert_eq!(left.finalizers(), [finalizer::NNF_LUSTRE_MGT]);
+    assert!(left.status.unwrap().fs_name_next.is_empty());
+}
+
+#[tokio::test]
+async fn the_mounts_of_an_object_in_another_namespace_are_not_made() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    let mut elsewhere = client_mount(MOUNT, &["compute-01"]);
+    elsewhere["metadata"]["namespace"] = json!("rabbit-2");
+    bench.make::<ClientMount>("rabbit-2", elsewhere).await;
+    let mut own = client_mount("own", &["compute-01"]);
+    own["spec"]["mounts"][0]["mountPath"] = json!(in_tree("own"));
+    bench.make::<ClientMount>(RABBIT, own).await;
+    bench.until("own", "mounted", mount_ready).await;
+    let foreign = bench.of::<ClientMount>("rabbit-2").get(MOUNT).await.unwrap();
+    assert!(foreign.status.is_none() && foreign.finalizers().is_empty());
+}
+
+#[tokio::test]
+async fn readiness_and_counters_show_that_the_agent_works() {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    assert!(!bench.signs.is_ready());
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    bench.until(NAME, "ready", block_ready).await;
+    assert!(bench.signs.is_ready());
+    let told = bench.signs.metrics();
+    let count =
+        told.lines().find_map(|it| it.strip_prefix("nnf_node_block_storage_reconciles_total "));
+    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{told}");
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
+    bench.until(NAME, "ready", storage_ready).await;
+}

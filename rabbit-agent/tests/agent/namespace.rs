@@ -1,0 +1,51 @@
+//! The rabbit's namespace is deleted under a job.
+
+use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt, api::DeleteParams};
+use storage::Step;
+
+use crate::bench::{
+    Bench, MOUNT, NAME, RABBIT, client_mount, in_tree, mount_ready, node_told, path,
+};
+
+#[tokio::test]
+async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
+    let bench = Bench::new().await;
+    bench.file_systems(2).await;
+    let computes = ["compute-01", "compute-02"];
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &computes)).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    // Somebody works in it, so that what follows cannot end at once.
+    let held = path(&in_tree("node-0"));
+    bench.host.hold(&held);
+    let namespaces: Api<Namespace> = Api::all(bench.client.clone());
+    let first = namespaces.get(RABBIT).await.unwrap().uid();
+    namespaces.delete(RABBIT, &DeleteParams::default()).await.unwrap();
+    bench.until(MOUNT, "said to be held", crate::bench::mount_failed).await;
+    let steps = bench.host.applied();
+    let torn_down = |step: &Step| match step {
+        Step::RunHook { id, .. } => id.phase == "preTeardown",
+        step => matches!(step, Step::DeleteNamespace { .. } | Step::Detach { .. }),
+    };
+    assert!(!steps.iter().any(torn_down), "{steps:#?}");
+    bench.host.let_go(&held);
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    let steps = bench.host.applied();
+    let last = |wanted: fn(&Step) -> bool| steps.iter().rposition(wanted).unwrap();
+    let first_deleted = steps.iter().position(|step| matches!(step, Step::DeleteNamespace { .. }));
+    assert!(last(|step| matches!(step, Step::Unmount { .. })) < first_deleted.unwrap());
+    assert!(
+        last(|step| matches!(step, Step::RunHook { id, .. } if id.phase == "preTeardown"))
+            < first_deleted.unwrap()
+    );
+    // The agent outlives its namespace, and makes itself known in a new one.
+    bench.until("nnf-nlc", "told anew", node_told).await;
+    let second = namespaces.get(RABBIT).await.unwrap().uid();
+    assert_ne!(first, second);
+    let node: NnfNode = bench.get("nnf-nlc").await;
+    assert_eq!(node.status.unwrap().capacity_allocated, 0);
+    bench.file_systems(1).await;
+}
