@@ -3,7 +3,12 @@
 use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, ResourceExt, api::PostParams, client::Body};
+use kube::{
+    Api, ResourceExt,
+    api::PostParams,
+    client::Body,
+    runtime::{conditions::is_crd_established, wait::await_condition},
+};
 use rabbit_agent::write::Object as Kind;
 use serde_json::{Value, json};
 
@@ -111,7 +116,9 @@ fn crd_of<K: Kind>() -> Value {
 
 async fn install(bench: &Bench, crd: Value) {
     let crd: CustomResourceDefinition = serde_json::from_value(crd).unwrap();
-    Api::all(bench.client.clone()).create(&PostParams::default(), &crd).await.unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(bench.client.clone());
+    definitions.create(&PostParams::default(), &crd).await.unwrap();
+    await_condition(definitions, &crd.name_any(), is_crd_established()).await.unwrap();
 }
 
 /// A site whose `K` is missing when the agent starts, and is installed later.

@@ -3,8 +3,9 @@
 use std::{
     fmt::Debug,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -16,12 +17,15 @@ use clientmount_agent::site::{Side, Site};
 use daemon::End;
 use futures::{StreamExt, TryStreamExt};
 use http::Method;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
     client::Body,
-    runtime::wait::await_condition,
+    runtime::{conditions::is_crd_established, wait::await_condition},
 };
 use kubeapi::Identity;
 use rabbit_agent::{
@@ -34,6 +38,7 @@ use storage::{
     fake::FakeHost,
     host::{ObserveError, StepError},
 };
+use tests::server::Server;
 use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,
@@ -85,6 +90,7 @@ pub(crate) struct Bench {
     pub(crate) signs: Signs,
     agent: Option<Agent>,
     gate: Gate,
+    server: Server,
     _directory: tempfile::TempDir,
 }
 
@@ -187,10 +193,11 @@ impl Bench {
     /// The same with other definitions of the kinds.
     pub(crate) async fn with_crds(crds: Vec<Value>) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut config = kubeapi::Config::new(directory.path().join("api"));
-        config.crds = crds;
-        let served = kubeapi::Api::open(config).unwrap();
-        let client = Client::new(served.service(Identity { user: "test".into() }), "default");
+        let server = Server::of_this_run();
+        let client = match server.kubeconfig() {
+            Some(kubeconfig) => real(&server, kubeconfig, crds).await,
+            None => embedded(directory.path(), crds),
+        };
         let node = RABBIT.parse().unwrap();
         let host =
             Arc::new(FakeHost::with_drives(node, roots(&["/mnt/nnf", "/mnt/temp"]), 2, 1 << 30));
@@ -203,15 +210,16 @@ impl Bench {
             signs: Signs::default(),
             agent: None,
             gate: Gate::default(),
+            server,
             _directory: directory,
         };
         for name in [RABBIT, "rabbit-2"] {
             let namespace: Namespace =
                 serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            Api::all(bench.client.clone())
-                .create(&PostParams::default(), &namespace)
-                .await
-                .unwrap();
+            let created =
+                Api::all(bench.client.clone()).create(&PostParams::default(), &namespace).await;
+            // A real server has them from its preparation.
+            assert!(created.is_ok() || bench.server.kubeconfig().is_some(), "{created:?}");
         }
         bench
     }
@@ -368,6 +376,46 @@ impl Bench {
         let storage = self.until(NAME, "ready", storage_ready).await;
         (self.get(NAME).await, storage)
     }
+}
+
+/// An API of this process.
+fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
+    let mut config = kubeapi::Config::new(directory.join("api"));
+    config.crds = crds;
+    let served = kubeapi::Api::open(config).unwrap();
+    Client::new(served.service(Identity { user: "test".into() }), "default")
+}
+
+/// The API that `make kube` started, with nothing on it but these definitions.
+async fn real(server: &Server, kubeconfig: &Path, crds: Vec<Value>) -> Client {
+    let nodes = [RABBIT, "rabbit-2"].map(str::to_owned);
+    thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();
+    let client = control_plane::client(kubeconfig).await.unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for usual in api::crd::crd_values() {
+        let name = usual["metadata"]["name"].as_str().unwrap();
+        match crds.iter().find(|crd| crd["metadata"]["name"] == name) {
+            Some(crd) if *crd == usual => {}
+            Some(crd) => define(&client, crd).await,
+            None => {
+                let gone = definitions.delete(name, &DeleteParams::default()).await;
+                gone.unwrap();
+                let gone =
+                    await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none());
+                gone.await.unwrap();
+            }
+        }
+    }
+    client
+}
+
+/// Installs a definition, or brings it up to date, as an administrator does.
+pub(crate) async fn define(client: &Client, crd: &Value) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = crd["metadata"]["name"].as_str().unwrap();
+    let params = PatchParams::apply("site").force();
+    definitions.patch(name, &params, &Patch::Apply(crd)).await.unwrap();
+    await_condition(definitions, name, is_crd_established()).await.unwrap();
 }
 
 async fn reached(counted: &watch::Sender<usize>, count: usize) {
