@@ -1,0 +1,184 @@
+//! The kinds that operations are about.
+
+use crate::random::Random;
+use crate::values::{self, Care};
+use serde_json::{Value, json};
+
+pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d-1", "e.f"];
+
+/// One kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    /// `/apis/group/version` or `/api/v1`.
+    pub(crate) root: String,
+    pub(crate) plural: String,
+    pub(crate) kind: String,
+    pub(crate) namespaced: bool,
+    pub(crate) custom: bool,
+    pub(crate) status: bool,
+    pub(crate) fields: Vec<&'static str>,
+    pub(crate) schema: Value,
+    /// Objects to start from, in place of the schema.
+    pub(crate) examples: Vec<Value>,
+}
+
+impl Kind {
+    pub(crate) fn of_crd(crd: &Value, examples: Vec<Value>) -> Self {
+        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+        let version = &crd["spec"]["versions"][0];
+        Self {
+            root: format!("/apis/{}/{}", text("/spec/group"), version["name"].as_str().unwrap()),
+            plural: text("/spec/names/plural"),
+            kind: text("/spec/names/kind"),
+            namespaced: text("/spec/scope") == "Namespaced",
+            custom: true,
+            status: version["subresources"].get("status").is_some(),
+            fields: if version["selectableFields"].is_null() {
+                Vec::new()
+            } else {
+                vec!["spec.node"]
+            },
+            schema: version["schema"]["openAPIV3Schema"].clone(),
+            examples,
+        }
+    }
+
+    fn builtin(
+        root: &str,
+        plural: &str,
+        kind: &str,
+        properties: &Value,
+        fields: &[&'static str],
+    ) -> Self {
+        Self {
+            root: root.to_owned(),
+            plural: plural.to_owned(),
+            kind: kind.to_owned(),
+            namespaced: plural != "namespaces",
+            custom: false,
+            status: false,
+            fields: fields.to_vec(),
+            schema: json!({"type": "object", "properties": properties}),
+            examples: Vec::new(),
+        }
+    }
+
+    pub(crate) fn builtins() -> Vec<Self> {
+        let text = json!({"type": "string"});
+        let texts = json!({"type": "object", "additionalProperties": text});
+        let bytes =
+            json!({"type": "object", "additionalProperties": {"type": "string", "format": "byte"}});
+        let flag = json!({"type": "boolean"});
+        let int = json!({"type": "integer", "format": "int32"});
+        let micro = json!({"type": "string", "format": "date-time"});
+        let time = json!({"type": "string", "format": "date-time"});
+        vec![
+            Self::builtin(
+                "/api/v1",
+                "configmaps",
+                "ConfigMap",
+                &json!({"data": texts, "binaryData": bytes}),
+                &[],
+            ),
+            Self::builtin(
+                "/api/v1",
+                "secrets",
+                "Secret",
+                &json!({"data": bytes, "stringData": texts, "type": {"type": "string", "enum": ["Opaque", "example.org/own", ""]}}),
+                &["type"],
+            ),
+            Self::builtin(
+                "/apis/coordination.k8s.io/v1",
+                "leases",
+                "Lease",
+                &json!({"spec": {"type": "object", "properties": {
+                "holderIdentity": text, "leaseDurationSeconds": int, "leaseTransitions": int, "acquireTime": micro, "renewTime": micro}}}),
+                &[],
+            ),
+            Self::builtin(
+                "/api/v1",
+                "events",
+                "Event",
+                &json!({
+                "involvedObject": {"type": "object", "required": ["namespace"], "properties": {"kind": text, "name": text, "namespace": {"type": "string", "enum": ["<run>-a"]}}},
+                "reason": text, "message": text, "count": int, "type": {"type": "string", "enum": ["Normal", "Warning"]},
+                "firstTimestamp": time, "lastTimestamp": time, "source": {"type": "object", "properties": {"component": text, "host": text}}}),
+                &["reason", "type", "involvedObject.name"],
+            ),
+            Self::builtin("/api/v1", "namespaces", "Namespace", &json!({}), &["status.phase"]),
+            Self::builtin(
+                "/api/v1",
+                "configmaps",
+                "ConfigMap",
+                &json!({"data": texts, "immutable": flag}),
+                &[],
+            ),
+        ]
+    }
+
+    pub(crate) fn api_version(&self) -> &str {
+        self.root.trim_start_matches("/apis/").trim_start_matches("/api/")
+    }
+
+    pub(crate) fn list(&self, namespace: &str) -> String {
+        if self.namespaced {
+            format!("{}/namespaces/{namespace}/{}", self.root, self.plural)
+        } else {
+            format!("{}/{}", self.root, self.plural)
+        }
+    }
+
+    /// The name of an object of this kind; those that all namespaces share carry the run.
+    pub(crate) fn name(&self, random: &mut Random) -> String {
+        let name = random.pick(&NAMES);
+        if self.plural == "namespaces" {
+            format!("<run>-spare-{}", name.replace('.', "-"))
+        } else {
+            name.to_owned()
+        }
+    }
+
+    /// The body of an object, without metadata.
+    pub(crate) fn body(&self, random: &mut Random, care: Care) -> Value {
+        let mut body = if self.examples.is_empty() {
+            values::value(random, &self.schema, care)
+        } else {
+            let mut example = self.examples[random.below(self.examples.len())].clone();
+            if care == Care::Nearly && random.chance(60) {
+                mutate(random, &mut example);
+            }
+            example
+        };
+        if !body.is_object() {
+            body = json!({ "spec": body });
+        }
+        body["apiVersion"] = json!(self.api_version());
+        body["kind"] = json!(self.kind);
+        body["metadata"] = json!({});
+        body
+    }
+}
+
+/// Changes one thing somewhere.
+pub(crate) fn mutate(random: &mut Random, value: &mut Value) {
+    match value {
+        Value::Object(map) if !map.is_empty() && random.chance(85) => {
+            let keys: Vec<String> = map.keys().cloned().collect();
+            let key = &keys[random.below(keys.len())];
+            match random.below(10) {
+                0 => drop(map.remove(key)),
+                1 => drop(map.insert("unknownField".to_owned(), values::nonsense(random))),
+                _ => mutate(random, map.get_mut(key).unwrap()),
+            }
+        }
+        Value::Array(items) if !items.is_empty() && random.chance(85) => {
+            let at = random.below(items.len());
+            match random.below(8) {
+                0 => drop(items.remove(at)),
+                1 => items.push(items[at].clone()),
+                _ => mutate(random, &mut items[at]),
+            }
+        }
+        other => *other = values::nonsense(random),
+    }
+}

@@ -1,0 +1,159 @@
+//! What two equal answers may differ in. Each rule hides something, so each says why it is here.
+
+use crate::operation::Memory;
+use crate::servers::Reply;
+use regex::{Captures, Regex};
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+static UUID: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap()
+});
+static REVISION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("(ResourceVersion in [a-z ]+: )([0-9]+)").unwrap());
+/// What Go's decoders say of a value of the wrong type names Go's types.
+static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("(cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch): .*").unwrap()
+});
+static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^([0-9]+[smhdy])+$").unwrap());
+
+/// An answer without what may differ.
+pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
+    let mut body = reply.body.clone();
+    clean(&mut body, memory);
+    let warnings: Vec<String> =
+        reply.warnings.iter().map(|warning| words(warning, memory)).collect();
+    json!({ "code": reply.code, "type": reply.media_type, "warnings": warnings, "body": body })
+}
+
+/// The object of a watch event without what may differ. Revisions that no answer has shown cannot be told apart: the real
+/// server's count other things too.
+pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
+    let mut event = event.clone();
+    let mut memory = memory.clone();
+    let shown = memory.order.clone();
+    let revision = event["object"]["metadata"]["resourceVersion"].take();
+    let order = revision.as_str().and_then(|revision| shown.get(revision));
+    clean(&mut event["object"], &mut memory);
+    event["object"]["metadata"]["resourceVersion"] =
+        order.map_or_else(|| json!("unseen"), |order| json!(format!("rv-{order}")));
+    event
+}
+
+fn clean(body: &mut Value, memory: &mut Memory) {
+    let kind = body["kind"].as_str().unwrap_or_default().to_owned();
+    // The revision of a list moves with whatever else the server stores, its own leases among them.
+    if (kind == "Table" || kind.ends_with("List"))
+        && let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        meta.remove("resourceVersion");
+        meta.entry("continue").and_modify(|token| *token = json!("TOKEN"));
+    }
+    if kind == "CustomResourceDefinition" {
+        // Its controllers, which tell the status, come after the answer; the state they lead to is compared once it is there.
+        if let Some(body) = body.as_object_mut() {
+            body.remove("status");
+        }
+        if let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.remove("finalizers");
+        }
+    }
+    if kind == "Table" {
+        clean_ages(body);
+    }
+    walk(body, memory);
+}
+
+/// Ages are of the moment.
+fn clean_ages(table: &mut Value) {
+    for row in table["rows"].as_array_mut().into_iter().flatten() {
+        for cell in row["cells"].as_array_mut().into_iter().flatten() {
+            if cell.as_str().is_some_and(|text| AGE.is_match(text)) {
+                *cell = json!("AGE");
+            }
+        }
+    }
+}
+
+fn walk(value: &mut Value, memory: &mut Memory) {
+    match value {
+        Value::Object(map) => walk_map(map, memory),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, memory)),
+        Value::String(text) => *text = words(text, memory),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
+    // Who wrote which field is not kept by a server without server-side apply.
+    map.remove("managedFields");
+    for (key, value) in map.iter_mut() {
+        match (key.as_str(), &value) {
+            ("resourceVersion", Value::String(text)) if text.parse::<u64>().is_ok() => {
+                *value = json!(format!("rv-{}", memory.number(text)));
+            }
+            (
+                "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime",
+                Value::String(text),
+            ) if text.len() == 20 => {
+                *value = json!("TIME");
+            }
+            _ => walk(value, memory),
+        }
+    }
+}
+
+fn words(text: &str, memory: &mut Memory) -> String {
+    let text = text.replace(&memory.run, "RUN");
+    let text = if text.contains("strict decoding error") {
+        text.into()
+    } else {
+        GO_DECODING.replace(&text, "$1")
+    };
+    let text =
+        UUID.replace_all(&text, |found: &Captures<'_>| format!("uid-{}", memory.number(&found[0])));
+    let text = REVISION.replace_all(&text, |found: &Captures<'_>| {
+        format!("{}rv-{}", &found[1], memory.number(&found[2]))
+    });
+    text.into_owned()
+}
+
+/// Where two values differ.
+pub(crate) fn differences(ours: &Value, theirs: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(ours, theirs, "", &mut found);
+    found
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) path: String,
+    pub(crate) ours: Value,
+    pub(crate) theirs: Value,
+}
+
+fn compare(ours: &Value, theirs: &Value, path: &str, found: &mut Vec<Difference>) {
+    match (ours, theirs) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: std::collections::BTreeSet<&String> =
+                left.keys().chain(right.keys()).collect();
+            for key in keys {
+                // An absent member and a null are not the same.
+                let of =
+                    |map: &Map<String, Value>| map.get(key).cloned().unwrap_or(json!("ABSENT"));
+                compare(&of(left), &of(right), &format!("{path}/{key}"), found);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                compare(left, right, &format!("{path}/{index}"), found);
+            }
+        }
+        (left, right) if left == right => {}
+        (left, right) => found.push(Difference {
+            path: path.to_owned(),
+            ours: left.clone(),
+            theirs: right.clone(),
+        }),
+    }
+}

@@ -1,0 +1,205 @@
+//! A request whose places are filled from what each server has said before, and what a server has said.
+
+use crate::servers::{Prepared, Reply, Server};
+use http::Method;
+use regex::{Captures, Regex};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+/// `<run>` is a word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are of the object at that path, `<continue:PATH>`
+/// is the token that the last page of that list came with.
+static PLACES: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("<(run|rv|oldrv|uid|continue)(?::([^<>]*))?>").unwrap());
+
+/// One request, the same for both servers.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) accept: Option<String>,
+    pub(crate) media_type: String,
+    pub(crate) body: String,
+}
+
+impl Operation {
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        let media_type = if method == Method::PATCH {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        Self {
+            method,
+            path: path.into(),
+            query: Vec::new(),
+            accept: None,
+            media_type: media_type.to_owned(),
+            body: String::new(),
+        }
+    }
+
+    pub(crate) fn with(mut self, body: &Value) -> Self {
+        self.body = body.to_string();
+        self
+    }
+
+    pub(crate) fn asking(mut self, name: &str, value: &str) -> Self {
+        self.query.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn of_type(mut self, media_type: &str) -> Self {
+        media_type.clone_into(&mut self.media_type);
+        self
+    }
+
+    pub(crate) fn accepting(mut self, accept: &str) -> Self {
+        self.accept = Some(accept.to_owned());
+        self
+    }
+
+    pub(crate) fn prepare(&self, memory: &Memory) -> Prepared {
+        let mut uri = memory.fill(&self.path);
+        if !self.query.is_empty() {
+            let pairs = self.query.iter().map(|(name, value)| (name, memory.fill(value)));
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            uri = format!("{uri}?{}", query.extend_pairs(pairs).finish());
+        }
+        Prepared {
+            method: self.method.clone(),
+            uri,
+            accept: self.accept.clone(),
+            media_type: self.media_type.clone(),
+            body: memory.fill(&self.body).into_bytes(),
+        }
+    }
+
+    /// The path of the list that the object is in, or that it is about.
+    pub(crate) fn collection(&self) -> &str {
+        let path = self.path.trim_end_matches("/status").trim_end_matches("/finalize");
+        if self.is_about_one() {
+            path.rsplit_once('/').map_or(path, |(list, _)| list)
+        } else {
+            path
+        }
+    }
+
+    pub(crate) fn is_about_one(&self) -> bool {
+        let parts: Vec<&str> = self.path.split('/').filter(|part| !part.is_empty()).collect();
+        let rest = if parts[0] == "api" { &parts[2..] } else { &parts[3..] };
+        match rest {
+            ["namespaces", _, _, _, ..] => true,
+            ["namespaces", _, _] => matches!(rest[2], "status" | "finalize"),
+            [_, _, ..] => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)?;
+        for (index, (name, value)) in self.query.iter().enumerate() {
+            write!(f, "{}{name}={value}", if index == 0 { '?' } else { '&' })?;
+        }
+        if let Some(accept) = &self.accept {
+            write!(f, " [accept {accept}]")?;
+        }
+        if !self.body.is_empty() {
+            write!(f, " [{}] {}", self.media_type, self.body)?;
+        }
+        Ok(())
+    }
+}
+
+/// What one server has said so far, so that it can be repeated to it and compared with what the other said.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    pub(crate) run: String,
+    revisions: HashMap<String, Vec<String>>,
+    uids: HashMap<String, String>,
+    tokens: HashMap<String, String>,
+    /// Revisions, uids and the like, in the order in which they were first seen.
+    pub(crate) order: HashMap<String, usize>,
+    next: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(run: &str) -> Self {
+        Self { run: run.to_owned(), ..Self::default() }
+    }
+
+    /// The number of something that each server calls by a name of its own.
+    pub(crate) fn number(&mut self, name: &str) -> usize {
+        let next = self.next;
+        let number = *self.order.entry(name.to_owned()).or_insert(next);
+        self.next += usize::from(number == next);
+        number
+    }
+
+    /// Counts on from the same number as the other, after the two have seen different things.
+    pub(crate) fn align(&mut self, other: &mut Self) {
+        let next = self.next.max(other.next);
+        self.next = next;
+        other.next = next;
+    }
+
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let filled = PLACES.replace_all(text, |place: &Captures<'_>| {
+            let path = place.get(2).map_or("", |path| path.as_str());
+            let revision = |back: usize| {
+                let known = self.revisions.get(path);
+                known.and_then(|all| all.get(all.len().checked_sub(back)?)).cloned()
+            };
+            match &place[1] {
+                "run" => self.run.clone(),
+                "rv" => revision(1).unwrap_or_else(|| "1".to_owned()),
+                "oldrv" => revision(2).unwrap_or_else(|| "1".to_owned()),
+                "uid" => {
+                    let unknown = "01234567-89ab-cdef-0123-456789abcdef";
+                    self.uids.get(path).cloned().unwrap_or_else(|| unknown.to_owned())
+                }
+                _ => self.tokens.get(path).cloned().unwrap_or_else(|| "nonsense".to_owned()),
+            }
+        });
+        filled.into_owned()
+    }
+
+    /// Takes note of the objects in an answer.
+    pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
+        let collection = operation.collection();
+        if let Some(token) = reply.body.pointer("/metadata/continue").and_then(Value::as_str) {
+            self.tokens.insert(collection.to_owned(), token.to_owned());
+        }
+        if let Some(items) = reply.body["items"].as_array() {
+            for item in items {
+                self.note_object(collection, item);
+            }
+        } else {
+            self.note_object(collection, &reply.body);
+        }
+    }
+
+    fn note_object(&mut self, collection: &str, object: &Value) {
+        let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+        let (Some(name), Some(uid)) = (text("name"), text("uid")) else { return };
+        let path = format!("{collection}/{name}");
+        self.uids.insert(path.clone(), uid);
+        let known = self.revisions.entry(path).or_default();
+        if let Some(revision) = text("resourceVersion")
+            && known.last() != Some(&revision)
+        {
+            known.push(revision);
+        }
+    }
+}
+
+/// Sends one operation to one server.
+pub(crate) async fn send(server: &Server, memory: &mut Memory, operation: &Operation) -> Reply {
+    let reply = server.send(&operation.prepare(memory)).await;
+    memory.note(operation, &reply);
+    reply
+}

@@ -1,0 +1,121 @@
+//! One run: operations one after the other on both servers, every answer compared.
+
+use crate::controllers::{purge, settle};
+use crate::normalise::{self, Difference};
+use crate::operation::{Memory, Operation, send};
+use crate::servers::{Reply, Server};
+use http::Method;
+use serde_json::{Value, json};
+
+/// The two servers, and what each has said.
+pub(crate) struct Pair {
+    pub(crate) ours: Server,
+    pub(crate) theirs: Server,
+    pub(crate) our_memory: Memory,
+    pub(crate) their_memory: Memory,
+}
+
+/// Two answers to one operation.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    pub(crate) ours: Reply,
+    pub(crate) theirs: Reply,
+    pub(crate) differences: Vec<Difference>,
+}
+
+impl Pair {
+    pub(crate) fn new(ours: Server, theirs: Server, run: &str) -> Self {
+        Self { ours, theirs, our_memory: Memory::new(run), their_memory: Memory::new(run) }
+    }
+
+    /// Sends an operation to both and compares the answers.
+    pub(crate) async fn send(&mut self, operation: &Operation) -> Answers {
+        let ours = send(&self.ours, &mut self.our_memory, operation).await;
+        let theirs = send(&self.theirs, &mut self.their_memory, operation).await;
+        settle(&self.theirs, &self.their_memory, operation, &theirs).await;
+        let mine = normalise::reply(&ours, &mut self.our_memory);
+        let real = normalise::reply(&theirs, &mut self.their_memory);
+        let mut differences = normalise::differences(&mine, &real);
+        if is_definition(operation) {
+            differences.retain(|difference| !is_wording(&difference.path));
+            if ours.code == 201 && theirs.code == 201 && !operation.is_dry() {
+                differences.extend(self.established(&theirs.body).await);
+            }
+        }
+        Answers { ours, theirs, differences }
+    }
+
+    /// Waits until the real server serves a new kind, and compares what both then say of it.
+    async fn established(&mut self, crd: &Value) -> Vec<Difference> {
+        let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let definition = format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}",
+            text("/metadata/name")
+        );
+        let is_true = |reply: &Reply| {
+            let conditions =
+                reply.body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+        };
+        let theirs = self.theirs.until(&definition, is_true).await;
+        let list = format!(
+            "/apis/{}/{}/{}",
+            text("/spec/group"),
+            text("/spec/versions/0/name"),
+            text("/spec/names/plural")
+        );
+        self.theirs.until(&list, |reply| reply.code == 200).await;
+        let ours = self.ours.until(&definition, is_true).await;
+        let settled = |reply: &Reply| {
+            let mut body = reply.body.clone();
+            for condition in body["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                condition["lastTransitionTime"] = Value::Null;
+            }
+            let meta = &body["metadata"];
+            json!({"status": body["status"], "finalizers": meta["finalizers"], "generation": meta["generation"]})
+        };
+        normalise::differences(&settled(&ours), &settled(&theirs))
+    }
+
+    /// Makes both alike again after a difference, so that the next one is another one.
+    pub(crate) async fn heal(&self, operation: &Operation, answers: &Answers) {
+        for (server, memory) in [(&self.ours, &self.our_memory), (&self.theirs, &self.their_memory)]
+        {
+            let list = memory.fill(operation.collection());
+            let mut names = Vec::new();
+            for body in [&answers.ours.body, &answers.theirs.body] {
+                names.extend(body["metadata"]["name"].as_str().map(str::to_owned));
+                let items = body["items"].as_array().into_iter().flatten();
+                names.extend(
+                    items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)),
+                );
+            }
+            if operation.is_about_one() {
+                let path = operation.path.trim_end_matches("/status");
+                names.extend(memory.fill(path).rsplit('/').next().map(str::to_owned));
+            }
+            if operation.method == Method::GET || list.contains("/customresourcedefinitions") {
+                continue;
+            }
+            for name in names {
+                purge(server, &format!("{list}/{name}")).await;
+            }
+        }
+    }
+}
+
+fn is_definition(operation: &Operation) -> bool {
+    operation.path.contains("/customresourcedefinitions")
+}
+
+/// What is wrong with a CRD, both say in words of their own; where it is wrong and of which kind the fault is they agree on.
+fn is_wording(path: &str) -> bool {
+    path == "/body/message"
+        || (path.starts_with("/body/details/causes/") && path.ends_with("/message"))
+}
+
+impl Operation {
+    pub(crate) fn is_dry(&self) -> bool {
+        self.query.iter().any(|(name, value)| name == "dryRun" && value == "All")
+    }
+}
