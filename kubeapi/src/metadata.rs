@@ -4,44 +4,53 @@ use crate::names;
 use crate::object::Object;
 use crate::registry::Definition;
 use crate::status::Cause;
+use crate::verbs::delete::{FOREGROUND, ORPHAN};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB`).
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+const ANNOTATIONS_LIMIT: u64 = 256 * 1024;
 
 /// Checks the metadata of a new object, or what an update made of it.
 pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = object.name();
+    if let Some(prefix) = object.meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
+        // What the generated part follows need not be an end.
+        for why in definition.check_name(prefix.strip_suffix('-').unwrap_or(prefix)) {
+            causes.push(Cause::invalid("metadata.generateName", &json!(prefix), why));
+        }
+    }
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
-    } else if let Err(why) = definition.check_name(name) {
+    }
+    for why in definition.check_name(name).into_iter().filter(|_| !name.is_empty()) {
         causes.push(Cause::invalid("metadata.name", &json!(name), why));
     }
+    if let Some(generation) = object.meta.generation.filter(|generation| *generation < 0) {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("metadata.generation", &json!(generation), why));
+    }
     for (key, value) in object.meta.labels.iter().flatten() {
-        if let Err(why) = names::qualified_name(key) {
+        for why in names::qualified_name(key) {
             causes.push(Cause::invalid("metadata.labels", &json!(key), why));
         }
-        if let Err(why) = names::label_value(value) {
+        for why in names::label_value(value) {
             causes.push(Cause::invalid("metadata.labels", &json!(value), why));
         }
     }
     check_annotations(object, &mut causes);
-    for finalizer in object.finalizers() {
-        if let Err(why) = names::qualified_name(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
-        }
-    }
     check_owners(object, &mut causes);
+    check_finalizers(object, &mut causes);
     causes
 }
 
 fn check_annotations(object: &Object, causes: &mut Vec<Cause>) {
     let mut size = 0;
     for (key, value) in object.meta.annotations.iter().flatten() {
-        size += key.len() + value.len();
+        size += (key.len() + value.len()) as u64;
         // Keys of annotations are compared in lower case, as kube-apiserver does.
-        if let Err(why) = names::qualified_name(&key.to_lowercase()) {
+        for why in names::qualified_name(&key.to_lowercase()) {
             causes.push(Cause::invalid("metadata.annotations", &json!(key), why));
         }
     }
@@ -51,26 +60,65 @@ fn check_annotations(object: &Object, causes: &mut Vec<Cause>) {
 }
 
 fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
-    let mut controllers = 0;
-    for (index, owner) in object.meta.owner_references.iter().flatten().enumerate() {
-        for (field, value) in [
-            ("apiVersion", &owner.api_version),
-            ("kind", &owner.kind),
-            ("name", &owner.name),
-            ("uid", &owner.uid),
+    const OWNERS: &str = "metadata.ownerReferences";
+    let owners = object.meta.owner_references.as_deref().unwrap_or_default();
+    let mut controller: Option<String> = None;
+    for owner in owners {
+        let version = match owner.api_version.split('/').collect::<Vec<_>>().as_slice() {
+            [version] | [_, version] => *version,
+            _ => "",
+        };
+        for (field, value, present, why) in [
+            ("apiVersion", &owner.api_version, version, "version must not be empty"),
+            ("kind", &owner.kind, &owner.kind, "must not be empty"),
+            ("name", &owner.name, &owner.name, "must not be empty"),
+            ("uid", &owner.uid, &owner.uid, "must not be empty"),
         ] {
-            if value.is_empty() {
-                causes.push(Cause::invalid(
-                    format!("metadata.ownerReferences[{index}].{field}"),
-                    &json!(value),
-                    "must not be empty",
-                ));
+            if present.is_empty() {
+                causes.push(Cause::invalid(format!("{OWNERS}.{field}"), &json!(value), why));
             }
         }
-        controllers += u32::from(owner.controller == Some(true));
+        if owner.controller == Some(true) {
+            let name = format!("{}/{}", owner.kind, owner.name);
+            if let Some(first) = &controller {
+                let why = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+                );
+                causes.push(Cause::invalid_text(OWNERS, &owners_in_order(owners), why));
+            } else {
+                controller = Some(name);
+            }
+        }
     }
-    if controllers > 1 {
-        let detail = "Only one reference can have Controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", &json!(controllers), detail));
+}
+
+/// Owners with their members in the order in which Go's type has them.
+fn owners_in_order(owners: &[OwnerReference]) -> String {
+    let shown = owners.iter().map(|owner| {
+        let text = |name: &str, value: &str| format!("\"{name}\":{}", json!(value));
+        let mut members = vec![
+            text("apiVersion", &owner.api_version),
+            text("kind", &owner.kind),
+            text("name", &owner.name),
+            text("uid", &owner.uid),
+        ];
+        members.extend(owner.controller.map(|flag| format!("\"controller\":{flag}")));
+        let blocks = owner.block_owner_deletion;
+        members.extend(blocks.map(|flag| format!("\"blockOwnerDeletion\":{flag}")));
+        format!("{{{}}}", members.join(","))
+    });
+    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+}
+
+fn check_finalizers(object: &Object, causes: &mut Vec<Cause>) {
+    let finalizers = object.finalizers();
+    for finalizer in finalizers {
+        for why in names::qualified_name(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
+        }
+    }
+    if object.has_finalizer(FOREGROUND) && object.has_finalizer(ORPHAN) {
+        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        causes.push(Cause::invalid("metadata.finalizers", &json!(finalizers), why));
     }
 }

@@ -1,6 +1,7 @@
 //! One API object: metadata that the server understands, and a body that only its schema does.
 
 use crate::registry::Definition;
+use crate::schema::numbers;
 use crate::status::Status;
 use hyper::body::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -119,6 +120,22 @@ impl Object {
                 self.meta.finalizers = None;
             }
         }
+    }
+
+    /// Drops the maps and lists of metadata that are empty: in Go, and so in every comparison, they are the same as absent ones.
+    pub(crate) fn drop_empty_metadata(&mut self) {
+        let meta = &mut self.meta;
+        meta.labels.take_if(|labels| labels.is_empty());
+        meta.annotations.take_if(|annotations| annotations.is_empty());
+        meta.finalizers.take_if(|finalizers| finalizers.is_empty());
+        meta.owner_references.take_if(|owners| owners.is_empty());
+        meta.generate_name.take_if(|prefix| prefix.is_empty());
+        meta.generation.take_if(|generation| *generation == 0);
+    }
+
+    /// Writes the numbers of the body as the store has them.
+    pub(crate) fn canonicalise(&mut self) {
+        self.body.values_mut().for_each(numbers::canonical);
     }
 
     /// Sets the deletion timestamp. A first call also moves the generation, so that controllers see a change they must answer.

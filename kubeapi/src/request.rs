@@ -5,15 +5,16 @@ mod protobuf;
 
 use crate::form::{Form, Include};
 use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Cause;
 use crate::status::Status;
 use crate::verbs::FieldValidation;
-use crate::verbs::delete::{DeleteOptions, Policy};
+use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::list::{self, ListOptions, Selection};
 use crate::verbs::watch::WatchOptions;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -25,6 +26,13 @@ const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 /// The query of a request; of an option that comes twice the first counts, as in Go.
 #[derive(Debug, Default)]
 pub(crate) struct Query(HashMap<String, String>);
+
+/// What writes have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_validation: FieldValidation,
+}
 
 impl Query {
     pub(crate) fn parse(query: Option<&str>) -> Self {
@@ -50,12 +58,13 @@ impl Query {
         }
     }
 
+    /// A number below zero counts as none.
     fn number(&self, name: &str) -> Result<Option<u64>, Status> {
         let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        let number = text
-            .parse()
-            .map_err(|_| Status::bad_request(format!("{name} must be a number, not {text:?}")))?;
-        Ok(Some(number))
+        let number: i64 = text.parse().map_err(|_| {
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        })?;
+        Ok(u64::try_from(number).ok())
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -66,26 +75,32 @@ impl Query {
         Ok(self.flag("watch")? == Some(true))
     }
 
+    /// The options that all writes have; `kind` is what the API calls them together.
+    ///
     /// # Errors
-    /// 400 for a `dryRun` other than `All`.
-    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
-        match self.get("dryRun") {
-            None | Some("") => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => Err(Status::bad_request(format!(
-                "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-            ))),
+    /// 422 for a `dryRun` or `fieldValidation` that does not exist.
+    pub(crate) fn write(&self, kind: &str) -> Result<WriteOptions, Status> {
+        let mut causes = Vec::new();
+        let dry_run = self.get("dryRun").filter(|value| !value.is_empty());
+        if let Some(other) = dry_run.filter(|value| *value != "All") {
+            causes.push(Cause::unsupported("dryRun", &json!([other]), &[json!("All")]));
         }
-    }
-
-    pub(crate) fn field_validation(&self) -> Result<FieldValidation, Status> {
-        match self.get("fieldValidation") {
-            None | Some("" | "Warn") => Ok(FieldValidation::Warn),
-            Some("Strict") => Ok(FieldValidation::Strict),
-            Some("Ignore") => Ok(FieldValidation::Ignore),
-            Some(other) => Err(Status::unprocessable(format!(
-                "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Warn\", \"Strict\""
-            ))),
+        let field_validation = match self.get("fieldValidation") {
+            None | Some("" | "Warn") => FieldValidation::Warn,
+            Some("Strict") => FieldValidation::Strict,
+            Some("Ignore") => FieldValidation::Ignore,
+            // A delete knows no such option.
+            Some(_) if kind == "DeleteOptions" => FieldValidation::Warn,
+            Some(other) => {
+                let modes = ["", "Ignore", "Strict", "Warn"].map(Value::from);
+                causes.push(Cause::unsupported("fieldValidation", &json!(other), &modes));
+                FieldValidation::Warn
+            }
+        };
+        if causes.is_empty() {
+            Ok(WriteOptions { dry_run: dry_run.is_some(), field_validation })
+        } else {
+            Err(Status::invalid("meta.k8s.io", kind, "", &causes))
         }
     }
 
@@ -127,11 +142,12 @@ impl Query {
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         let mut options = DeleteOptions::read(body)?;
         if let Some(policy) = self.get("propagationPolicy") {
-            options.policy = Some(Policy::parse(policy)?);
+            options.policy =
+                Policy::parse(policy).map_err(|cause| delete::refused(&[cause]))?.into();
         } else if let Some(orphan) = self.flag("orphanDependents")? {
             options.policy = Some(if orphan { Policy::Orphan } else { Policy::Background });
         }
-        options.dry_run |= self.dry_run()?;
+        options.dry_run |= self.write("DeleteOptions")?.dry_run;
         Ok(options)
     }
 

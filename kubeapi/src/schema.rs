@@ -3,6 +3,9 @@
 mod cel;
 mod compile;
 mod default;
+mod formats;
+mod lists;
+pub(crate) mod numbers;
 mod prune;
 mod validate;
 
@@ -23,6 +26,8 @@ pub(crate) struct Schema {
     items: Option<Box<Schema>>,
     default: Option<Value>,
     rules: Vec<cel::Rule>,
+    /// Whether there are rules here or further down.
+    has_rules: bool,
     constraints: Constraints,
 }
 

@@ -1,132 +1,12 @@
 //! Label and field selectors (apimachinery `labels.Parse`, `fields.ParseSelector`).
 
-use crate::names;
+mod labels;
+
+pub(crate) use labels::LabelSelector;
+
 use crate::object::Stored;
 use crate::status::Status;
 use crate::verbs::Resource;
-
-/// Conditions on labels; all must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct LabelSelector(Vec<Requirement>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    test: Test,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Test {
-    Exists,
-    Absent,
-    In(Vec<String>),
-    /// Holds for objects without the label too.
-    NotIn(Vec<String>),
-    Greater(i64),
-    Less(i64),
-}
-
-impl LabelSelector {
-    /// # Errors
-    /// 400 that shows the part that cannot be read.
-    pub(crate) fn parse(text: &str) -> Result<Self, Status> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        split_outside_parentheses(text)
-            .into_iter()
-            .map(|part| Requirement::parse(part.trim()))
-            .collect::<Result<_, _>>()
-            .map(Self)
-            .map_err(|why| {
-                Status::bad_request(format!(
-                    "unable to parse requirement in labelSelector {text:?}: {why}"
-                ))
-            })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn matches(&self, stored: &Stored) -> bool {
-        self.0.iter().all(|requirement| requirement.holds(stored.label(&requirement.key)))
-    }
-}
-
-impl Requirement {
-    fn parse(part: &str) -> Result<Self, String> {
-        let (key, test) = Self::split(part)?;
-        names::qualified_name(key).map_err(|why| format!("key {key:?}: {why}"))?;
-        if let Test::In(values) | Test::NotIn(values) = &test {
-            for value in values {
-                names::label_value(value).map_err(|why| format!("value {value:?}: {why}"))?;
-            }
-        }
-        Ok(Self { key: key.to_owned(), test })
-    }
-
-    fn split(part: &str) -> Result<(&str, Test), String> {
-        if let Some(key) = part.strip_prefix('!') {
-            return Ok((key.trim(), Test::Absent));
-        }
-        for (operator, negative) in [("!=", true), ("==", false), ("=", false)] {
-            if let Some((key, value)) = part.split_once(operator) {
-                let value = vec![value.trim().to_owned()];
-                return Ok((
-                    key.trim(),
-                    if negative { Test::NotIn(value) } else { Test::In(value) },
-                ));
-            }
-        }
-        for (operator, make) in [('>', Test::Greater as fn(i64) -> Test), ('<', Test::Less)] {
-            if let Some((key, value)) = part.split_once(operator) {
-                let number =
-                    value.trim().parse().map_err(|_| format!("{value:?} is no integer"))?;
-                return Ok((key.trim(), make(number)));
-            }
-        }
-        let Some((head, set)) = part.split_once('(') else {
-            return Ok((part, Test::Exists));
-        };
-        let set = set.trim_end().strip_suffix(')').ok_or("unbalanced parentheses")?;
-        let values: Vec<String> = set.split(',').map(|value| value.trim().to_owned()).collect();
-        match head.split_whitespace().collect::<Vec<_>>().as_slice() {
-            [key, "in"] => Ok((key, Test::In(values))),
-            [key, "notin"] => Ok((key, Test::NotIn(values))),
-            _ => Err(format!("{head:?} is not `<key> in` or `<key> notin`")),
-        }
-    }
-
-    fn holds(&self, label: Option<&str>) -> bool {
-        let number = || label.and_then(|label| label.parse::<i64>().ok());
-        match &self.test {
-            Test::Exists => label.is_some(),
-            Test::Absent => label.is_none(),
-            Test::In(values) => {
-                label.is_some_and(|label| values.iter().any(|value| value == label))
-            }
-            Test::NotIn(values) => {
-                label.is_none_or(|label| values.iter().all(|value| value != label))
-            }
-            Test::Greater(than) => number().is_some_and(|number| number > *than),
-            Test::Less(than) => number().is_some_and(|number| number < *than),
-        }
-    }
-}
-
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let mut depth = 0_u32;
-    text.split(|character| {
-        match character {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        character == ',' && depth == 0
-    })
-    .collect()
-}
 
 /// Conditions on fields; all must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -144,14 +24,11 @@ impl FieldSelector {
     /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let parts = split_unescaped(text).into_iter().filter(|part| !part.is_empty());
-        let tests = parts.map(|part| {
-            FieldTest::parse(part).ok_or_else(|| {
-                Status::bad_request(format!(
-                    "invalid field selector {text:?}: can't understand {part:?}"
-                ))
-            })
-        });
-        tests.collect::<Result<_, _>>().map(Self)
+        parts
+            .map(|part| FieldTest::parse(part, text))
+            .collect::<Result<_, _>>()
+            .map(Self)
+            .map_err(Status::bad_request)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,9 +45,7 @@ impl FieldSelector {
         };
         match self.0.iter().find(|test| !selectable(&test.field)) {
             None => Ok(()),
-            Some(test) => {
-                Err(Status::bad_request(format!("field label not supported: {}", test.field)))
-            }
+            Some(test) => Err(Status::bad_request(unknown_field(resource, &test.field))),
         }
     }
 
@@ -187,8 +62,26 @@ impl FieldSelector {
     }
 }
 
+/// Kinds without fields of their own have kube-apiserver's general words.
+fn unknown_field(resource: &Resource, field: &str) -> String {
+    let definition = &resource.definition;
+    if definition.custom || !resource.version().selectable.is_empty() {
+        format!("field label not supported: {field}")
+    } else {
+        format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )
+    }
+}
+
 impl FieldTest {
-    fn parse(part: &str) -> Option<Self> {
+    fn parse(part: &str, whole: &str) -> Result<Self, String> {
+        let strange = || format!("invalid selector: '{whole}'; can't understand '{part}'");
+        let (field, value, equal) = Self::split(part).ok_or_else(strange)?;
+        Ok(Self { field: field.to_owned(), value: unescape(value)?, equal })
+    }
+
+    fn split(part: &str) -> Option<(&str, &str, bool)> {
         let (at, _) = part.char_indices().find(|(at, _)| {
             let rest = part.get(*at..).unwrap_or_default();
             rest.starts_with('=') || rest.starts_with("!=")
@@ -198,7 +91,7 @@ impl FieldTest {
         let (value, equal) = operators
             .iter()
             .find_map(|(operator, equal)| Some((rest.strip_prefix(operator)?, *equal)))?;
-        Some(Self { field: field.trim().to_owned(), value: unescape(value)?, equal })
+        Some((field, value, equal))
     }
 }
 
@@ -213,21 +106,28 @@ fn split_unescaped(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The value that an escaped one stands for; none when it is not well formed.
-fn unescape(text: &str) -> Option<String> {
+/// The value that an escaped one stands for, or what is wrong with it.
+fn unescape(text: &str) -> Result<String, String> {
+    let sequence = |text: &str| format!("invalid field selector: invalid escape sequence: {text}");
     let mut value = String::new();
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         match character {
-            '\\' => {
-                value
-                    .push(characters.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?);
+            '\\' => match characters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => value.push(escaped),
+                Some(other) => return Err(sequence(&format!("\\{other}"))),
+                None => return Err(sequence("\\")),
+            },
+            ',' | '=' => {
+                let number = u32::from(character);
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {number}"
+                ));
             }
-            ',' | '=' => return None,
             plain => value.push(plain),
         }
     }
-    Some(value)
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::body::Body;
 use crate::form::{Form, encode};
-use crate::object::Object;
+use crate::object::Stored;
 use crate::openapi;
 use crate::registry::{builtin, discovery};
 use crate::request::{self, Document, Query};
@@ -11,10 +11,10 @@ use crate::status::Status;
 use crate::store::{Job, Outcome, Store};
 use crate::verbs::patch::Patch;
 use crate::verbs::{
-    Resource, Subresource, Target, create, delete, get, list, patch, update, watch,
+    Resource, Subresource, Target, admit, create, delete, get, list, patch, update, watch,
 };
 use crate::{Api, Identity};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WARNING};
+use http::header::{ALLOW, CONTENT_TYPE, Entry, HeaderValue, WARNING};
 use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -142,6 +142,30 @@ impl ApiService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let resource = target.resolve(&self.store.shared.read().registry)?;
+        let deprecation = resource.version().deprecation.clone();
+        let answer = self.resource(call, target, resource, body).await;
+        let mut answer = answer.unwrap_or_else(|status| refuse(&status));
+        if let Some(warning) = deprecation {
+            warn(&mut answer, &[warning], true);
+        }
+        Ok(answer)
+    }
+
+    async fn resource<B>(
+        &self,
+        call: Call,
+        target: Target,
+        resource: Resource,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if call.method == Method::PATCH {
+            Patch::check_type(request::media_type(&call.headers), &resource)?;
+        }
         let form = request::accepted(&call.headers, &call.query)?;
         let namespaced = resource.definition.namespaced;
         if namespaced && target.namespace.is_none() && target.name.is_some() {
@@ -175,13 +199,13 @@ impl ApiService {
             {
                 self.write(Change::DeleteCollection, call, addressed(), body).await
             }
-            _ => Err(Status::method_not_allowed()),
+            _ => Err(not_allowed(&call.method, one, &resource)),
         }
     }
 
     fn get(&self, target: &Target, form: Form) -> Result<Response<Body>, Status> {
         let (resource, stored) = get::get(&self.store.shared.read(), target)?;
-        Ok(warned(json_response(200, form.one(&resource, &stored, true)?), &resource, &[]))
+        Ok(json_response(200, form.one(&resource, &stored, true)?))
     }
 
     fn watch(&self, call: &Call, mut target: Target, form: Form) -> Result<Response<Body>, Status> {
@@ -205,12 +229,23 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let options = call.query.write(change.options())?;
+        let (strictness, mut dry_run) = (options.field_validation, options.dry_run);
+        let Addressed { target, resource, form } = addressed;
         let bytes = request::read(&call.headers, body).await?;
         let media_type = request::media_type(&call.headers);
-        let Document { value, duplicates } = request::decode(media_type, &bytes)?;
-        let strictness = call.query.field_validation()?;
-        let mut dry_run = call.query.dry_run()?;
-        let Addressed { target, resource, form } = addressed;
+        let decoded = request::decode(media_type, &bytes);
+        let Document { value, duplicates } = match change {
+            // Whether there is an object to patch matters more than what the patch says.
+            Change::Patch if decoded.is_err() && self.get(&target, form).is_err() => {
+                return self.get(&target, form);
+            }
+            Change::Create | Change::Update => decoded.map_err(|status| match status.code {
+                400 => admit::unrecognized(&resource, &undecoded(&status)),
+                _ => status,
+            })?,
+            _ => decoded?,
+        };
         let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
         let warned_of = strictness.judge(&resource, duplicates.collect())?;
         let job_target = target.clone();
@@ -222,7 +257,7 @@ impl ApiService {
                 Box::new(move |batch| update::update(batch, &job_target, value, strictness))
             }
             Change::Patch => {
-                let change = Patch::read(media_type, value)?;
+                let change = Patch::read(media_type, value);
                 Box::new(move |batch| patch::patch(batch, &job_target, &change, strictness))
             }
             Change::Delete => {
@@ -243,10 +278,40 @@ impl ApiService {
         self.store.submit(Job { apply, dry_run, reply })?;
         let outcome = answer.await.map_err(|_| {
             Status::unavailable("the API server stopped before the write was stored")
-        })??;
+        })?;
+        let outcome = outcome.map_err(|status| status.warning(&warned_of))?;
         // The write may have changed the kind itself, or been the last one of a kind that is going.
         let now = target.resolve(&self.store.shared.read().registry);
-        finish(&now.unwrap_or(resource), outcome, form, dry_run, warned_of)
+        let resource = now.unwrap_or(resource);
+        let before = self.revision(&target, &resource).filter(|_| dry_run);
+        finish(&resource, outcome, form, dry_run.then_some(before), warned_of)
+    }
+
+    fn revision(&self, target: &Target, resource: &Resource) -> Option<u64> {
+        let key = target.key(&resource.definition, target.name.as_deref()?);
+        Some(self.store.shared.read().objects.get(&key)?.revision)
+    }
+}
+
+/// A body that is no document has no type.
+fn undecoded(status: &Status) -> String {
+    format!("couldn't get version/kind; json parse error: {}", status.message)
+}
+
+/// The refusal of a method; custom resources name the verb that it would be.
+fn not_allowed(method: &Method, one: bool, resource: &Resource) -> Status {
+    let verb = match (method, one) {
+        (&Method::POST, _) => "create",
+        (&Method::PUT, _) => "update",
+        (&Method::PATCH, _) => "patch",
+        (&Method::DELETE, true) => "delete",
+        (&Method::DELETE, false) => "deletecollection",
+        _ => return Status::method_not_allowed(),
+    };
+    if resource.definition.custom {
+        Status::unsupported_verb(verb, resource.definition.subject(""))
+    } else {
+        Status::method_not_allowed()
     }
 }
 
@@ -260,22 +325,36 @@ enum Change {
     DeleteCollection,
 }
 
+impl Change {
+    /// What the API calls the options of the verb.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch => "PatchOptions",
+            Self::Delete | Self::DeleteCollection => "DeleteOptions",
+        }
+    }
+}
+
+/// Answers a write. `dry_run` is the revision of the object, if any, that a dry run has left as it was.
 fn finish(
     resource: &Resource,
     outcome: Outcome,
     form: Form,
-    dry_run: bool,
+    dry_run: Option<Option<u64>>,
     mut warnings: Vec<String>,
 ) -> Result<Response<Body>, Status> {
     match outcome {
         Outcome::Stored { code, stored, warnings: more } => {
             warnings.extend(more);
-            let bytes = if dry_run {
-                draft(resource, &stored.decode()?)
-            } else {
-                form.one(resource, &stored, true)?
+            let bytes = match dry_run {
+                Some(before) => form.one(resource, &draft(resource, &stored, before)?, true)?,
+                None => form.one(resource, &stored, true)?,
             };
-            Ok(warned(json_response(code, bytes), resource, &warnings))
+            let mut response = json_response(code, bytes);
+            warn(&mut response, &warnings, false);
+            Ok(response)
         }
         Outcome::Done(status) => Ok(json_response(200, encode(&status))),
         Outcome::Deleted(items) => {
@@ -292,12 +371,11 @@ fn finish(
     }
 }
 
-/// What would have been stored. Its revision never was, so it is not shown.
-fn draft(resource: &Resource, object: &Object) -> Bytes {
-    let mut object = object.clone();
-    object.meta.resource_version = None;
-    resource.version().show(&resource.definition, &mut object);
-    object.to_json()
+/// What would have been stored. Its revision never was, so the object shows the one that it has.
+fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<Stored, Status> {
+    let mut object = stored.decode()?;
+    object.meta.resource_version = before.map(|revision| revision.to_string());
+    Ok(Stored::new(&resource.definition, &object, stored.revision))
 }
 
 fn version() -> Value {
@@ -308,25 +386,29 @@ fn version() -> Value {
     })
 }
 
-/// Adds the warnings that kubectl prints (RFC 7234 code 299, as apiserver writes them).
-fn warned(
-    mut response: Response<Body>,
-    resource: &Resource,
-    warnings: &[String],
-) -> Response<Body> {
-    for warning in resource.version().deprecation.iter().chain(warnings) {
+/// Adds the warnings that kubectl prints (RFC 7234 code 299, as apiserver writes them), the first ones in front.
+fn warn(response: &mut Response<Body>, warnings: &[String], first: bool) {
+    let headers = response.headers_mut();
+    let before: Vec<HeaderValue> = match headers.entry(WARNING) {
+        Entry::Occupied(there) if first => there.remove_entry_mult().1.collect(),
+        _ => Vec::new(),
+    };
+    for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         // Bytes, not a str: names of fields need not be ASCII, and a header may carry UTF-8.
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
-            response.headers_mut().append(WARNING, value);
+            headers.append(WARNING, value);
         }
     }
-    response
+    for value in before {
+        headers.append(WARNING, value);
+    }
 }
 
 /// The answer that carries a refusal.
 pub(crate) fn refuse(status: &Status) -> Response<Body> {
     let mut response = json_response(status.code, encode(&status.to_json()));
+    warn(&mut response, &status.warnings, false);
     if status.code == 405 {
         response
             .headers_mut()

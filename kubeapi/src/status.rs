@@ -1,5 +1,6 @@
 //! The errors of the API: every refusal is a `Status` object with the code, reason and details that kube-apiserver gives.
 
+use crate::schema::numbers;
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -10,6 +11,8 @@ pub struct Status {
     pub reason: &'static str,
     pub message: String,
     details: Option<Box<Value>>,
+    /// What the client is to be warned of besides.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What a request was about, for the `details` of a refusal.
@@ -30,7 +33,10 @@ impl Subject<'_> {
     }
 
     fn details(&self) -> Value {
-        let mut details = json!({ "name": self.name, "kind": self.plural });
+        let mut details = json!({ "kind": self.plural });
+        if !self.name.is_empty() {
+            details["name"] = json!(self.name);
+        }
         if !self.group.is_empty() {
             details["group"] = json!(self.group);
         }
@@ -64,7 +70,28 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueInvalid",
-            message: format!("Invalid value: {}: {detail}", excerpt(value)),
+            message: format!("Invalid value: {}: {detail}", shown(value)),
+        }
+    }
+
+    /// For values that are shown in a form of their own.
+    pub(crate) fn invalid_text(
+        field: impl Into<String>,
+        value: &str,
+        detail: impl fmt::Display,
+    ) -> Self {
+        Self::invalid_without_value(field, format!("{value}: {detail}"))
+    }
+
+    /// For values that are too large to be shown.
+    pub(crate) fn invalid_without_value(
+        field: impl Into<String>,
+        detail: impl fmt::Display,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {detail}"),
         }
     }
 
@@ -88,7 +115,7 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", excerpt(value)),
+            message: format!("Duplicate value: {}", shown(value)),
         }
     }
 
@@ -97,35 +124,37 @@ impl Cause {
         value: &Value,
         supported: &[Value],
     ) -> Self {
-        let supported: Vec<String> = supported.iter().map(Value::to_string).collect();
+        let quoted = |value: &Value| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Value::from(text).to_string()
+        };
+        let supported: Vec<String> = supported.iter().map(quoted).collect();
         Self {
             field: field.into(),
             reason: "FieldValueNotSupported",
             message: format!(
                 "Unsupported value: {}: supported values: {}",
-                excerpt(value),
+                shown(value),
                 supported.join(", ")
             ),
         }
     }
 
-    pub(crate) fn too_long(field: impl Into<String>, limit: impl fmt::Display) -> Self {
+    pub(crate) fn too_long(field: impl Into<String>, limit: u64) -> Self {
+        let bytes = if limit == 1 { "byte" } else { "bytes" };
         Self {
             field: field.into(),
             reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {limit} bytes"),
+            message: format!("Too long: may not be more than {limit} {bytes}"),
         }
     }
 
-    pub(crate) fn too_many(
-        field: impl Into<String>,
-        count: usize,
-        limit: impl fmt::Display,
-    ) -> Self {
+    pub(crate) fn too_many(field: impl Into<String>, count: usize, limit: u64) -> Self {
+        let items = if limit == 1 { "item" } else { "items" };
         Self {
             field: field.into(),
             reason: "FieldValueTooMany",
-            message: format!("Too many: {count}: must have at most {limit} items"),
+            message: format!("Too many: {count}: must have at most {limit} {items}"),
         }
     }
 }
@@ -140,21 +169,20 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A value as an error shows it: whole when small, cut when a client sent a novel.
-fn excerpt(value: &Value) -> String {
-    const LONGEST: usize = 256;
-    let mut text = value.to_string();
-    if text.len() > LONGEST {
-        let cut = (0..=LONGEST).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        text.truncate(cut);
-        text.push('…');
-    }
-    text
+/// A value as an error shows it.
+fn shown(value: &Value) -> String {
+    numbers::go(value)
 }
 
 impl Status {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, warnings: Vec::new() }
+    }
+
+    /// The same refusal, with warnings of what was noticed before it came to that.
+    pub(crate) fn warning(mut self, warnings: &[String]) -> Self {
+        self.warnings.extend_from_slice(warnings);
+        self
     }
 
     fn about(mut self, subject: Subject<'_>) -> Self {
@@ -209,6 +237,13 @@ impl Status {
             "the server does not allow this method on the requested resource",
         )
         .with_details(json!({}))
+    }
+
+    /// As the handlers of custom resources say it.
+    pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
+        let message =
+            format!("{verb} is not supported on resources of kind \"{}\"", subject.qualified());
+        Self::new(405, "MethodNotAllowed", message).about(subject)
     }
 
     pub(crate) fn not_acceptable() -> Self {

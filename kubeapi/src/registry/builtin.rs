@@ -1,5 +1,6 @@
 //! The kinds that exist without a CRD, described the same way.
 
+use super::column::CREATED;
 use super::{Column, Definition, NameRule, Selectable, Version};
 use crate::schema::Schema;
 use serde_json::{Value, json};
@@ -71,10 +72,10 @@ fn events() -> Definition {
     let mut properties = json!({
         "involvedObject": reference(), "related": reference(), "reason": {"type": "string"}, "message": {"type": "string"},
         "source": object(&json!({"component": {"type": "string"}, "host": {"type": "string"}})),
-        "firstTimestamp": time(), "lastTimestamp": time(), "eventTime": time(), "count": {"type": "integer", "format": "int32"},
+        "firstTimestamp": time(), "lastTimestamp": time(), "eventTime": micro_time(), "count": {"type": "integer", "format": "int32"},
         "type": {"type": "string"}, "action": {"type": "string"}, "reportingComponent": {"type": "string"},
         "reportingInstance": {"type": "string"},
-        "series": object(&json!({"count": {"type": "integer", "format": "int32"}, "lastObservedTime": time()})),
+        "series": object(&json!({"count": {"type": "integer", "format": "int32"}, "lastObservedTime": micro_time()})),
     });
     let old = Version {
         columns: vec![
@@ -109,7 +110,7 @@ fn events() -> Definition {
 fn leases() -> Definition {
     let spec = object(&json!({
         "holderIdentity": {"type": "string"}, "leaseDurationSeconds": {"type": "integer", "format": "int32", "minimum": 1},
-        "acquireTime": time(), "renewTime": time(), "leaseTransitions": {"type": "integer", "format": "int32", "minimum": 0},
+        "acquireTime": micro_time(), "renewTime": micro_time(), "leaseTransitions": {"type": "integer", "format": "int32", "minimum": 0},
         "strategy": {"type": "string"}, "preferredHolder": {"type": "string"},
     }));
     let columns =
@@ -184,7 +185,8 @@ pub(crate) fn default_columns() -> Vec<Column> {
 }
 
 fn age_column() -> Column {
-    column("Age", "date", ".metadata.creationTimestamp")
+    let base = column("Age", "date", ".metadata.creationTimestamp");
+    Column { description: CREATED.to_owned(), ..base }
 }
 
 fn column(name: &str, kind: &str, path: &str) -> Column {
@@ -226,6 +228,11 @@ fn strings() -> Value {
 
 fn time() -> Value {
     json!({"type": "string", "format": "date-time"})
+}
+
+/// A time with exactly six digits after the second. A format that only built-in kinds have.
+fn micro_time() -> Value {
+    json!({"type": "string", "format": "micro-time"})
 }
 
 fn conditions() -> Value {

@@ -5,6 +5,10 @@ use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::{Value, json};
 
+/// What `metav1.ObjectMeta` says of names, and of times of creation.
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+pub(super) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// One column of a kind's table.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
@@ -38,8 +42,7 @@ impl Column {
     pub(crate) fn of_names() -> Self {
         let base =
             Self::new("Name", "string", ".metadata.name").expect("a plain path is well formed");
-        let description = "Name must be unique within a namespace.".to_owned();
-        Self { format: "name".to_owned(), description, ..base }
+        Self { format: "name".to_owned(), description: NAME.to_owned(), ..base }
     }
 
     /// The header cell (`metav1.TableColumnDefinition`).

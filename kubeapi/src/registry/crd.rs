@@ -24,7 +24,7 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         reader.causes.push(Cause::invalid("metadata.name", &json!(crd.name()), detail));
     }
-    if let Err(why) = names::dns_subdomain(&group) {
+    for why in names::dns_subdomain(&group) {
         reader.causes.push(Cause::invalid("spec.group", &json!(group), why));
     }
     let namespaced = match reader.text(&spec, "/scope").as_str() {
@@ -46,7 +46,7 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
             "this server converts between versions only with None",
         ));
     }
-    let (versions, storage) = reader.versions(&spec, &group);
+    let (versions, storage) = reader.versions(&spec, &group, &kind);
     if !reader.causes.is_empty() {
         return Err(reader.causes);
     }
@@ -109,9 +109,6 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
             spec["conversion"] = json!({"strategy": "None"});
         }
     }
-    if !crd.is_deleting() {
-        crd.add_finalizer(CLEANUP_FINALIZER);
-    }
     let mut stored: Vec<Value> = crd
         .body
         .get("status")
@@ -173,21 +170,21 @@ impl Reader {
     }
 
     /// The served versions, and the name of the one that is stored.
-    fn versions(&mut self, spec: &Value, group: &str) -> (Vec<Version>, String) {
+    fn versions(&mut self, spec: &Value, group: &str, kind: &str) -> (Vec<Version>, String) {
         let mut served = Vec::new();
         let mut storage = Vec::new();
         let empty = Vec::new();
         for (index, version) in spec["versions"].as_array().unwrap_or(&empty).iter().enumerate() {
             let path = format!("spec.versions[{index}]");
             let name = version["name"].as_str().unwrap_or_default().to_owned();
-            if let Err(why) = names::dns_label(&name) {
+            for why in names::dns_label(&name) {
                 self.causes.push(Cause::invalid(format!("{path}.name"), &json!(name), why));
             }
             if version["storage"] == true {
                 storage.push(name.clone());
             }
             if version["served"] == true
-                && let Some(version) = self.version(version, &path, group, name)
+                && let Some(version) = self.version(version, &path, group, kind, name)
             {
                 served.push(version);
             }
@@ -205,6 +202,7 @@ impl Reader {
         version: &Value,
         path: &str,
         group: &str,
+        kind: &str,
         name: String,
     ) -> Option<Version> {
         let at = format!("{path}.schema.openAPIV3Schema");
@@ -238,7 +236,7 @@ impl Reader {
             columns: self.columns(version, path),
             selectable: self.selectable(version, path),
             renames: &[],
-            deprecation: deprecation(version, group, &name),
+            deprecation: deprecation(version, group, &name, kind),
             name,
         })
     }
@@ -255,7 +253,13 @@ impl Reader {
             match Column::new(text("name"), text("type"), text("jsonPath")) {
                 Ok(base) => compiled.push(Column {
                     format: text("format").to_owned(),
-                    description: text("description").to_owned(),
+                    description: match text("description") {
+                        "" => format!(
+                            "Custom resource definition column (in JSONPath format): {}",
+                            text("jsonPath")
+                        ),
+                        given => given.to_owned(),
+                    },
                     priority: column["priority"].as_i64().unwrap_or_default(),
                     ..base
                 }),
@@ -289,10 +293,10 @@ impl Reader {
     }
 }
 
-fn deprecation(version: &Value, group: &str, name: &str) -> Option<String> {
+fn deprecation(version: &Value, group: &str, name: &str, kind: &str) -> Option<String> {
     (version["deprecated"] == true).then(|| {
         let given = version["deprecationWarning"].as_str();
-        given.map_or_else(|| format!("{group}/{name} is deprecated"), str::to_owned)
+        given.map_or_else(|| format!("{group}/{name} {kind} is deprecated"), str::to_owned)
     })
 }
 

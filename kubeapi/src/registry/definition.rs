@@ -70,7 +70,7 @@ pub(crate) enum NameRule {
 }
 
 impl Definition {
-    pub(crate) fn check_name(&self, name: &str) -> Result<(), String> {
+    pub(crate) fn check_name(&self, name: &str) -> Vec<String> {
         match self.name_rule {
             NameRule::Label => names::dns_label(name),
             NameRule::Subdomain => names::dns_subdomain(name),

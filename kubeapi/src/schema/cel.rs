@@ -1,6 +1,6 @@
 //! `x-kubernetes-validations`: CEL rules, run by the `cel` crate. A rule that the crate cannot run refuses the CRD.
 
-use super::Schema;
+use super::{Schema, validate};
 use crate::status::Cause;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr as Expression};
 use cel::{Context, Env, Program, Value as Cel, extensions};
@@ -136,13 +136,15 @@ impl Rule {
             Err(error) => format!("rule {:?} could not be evaluated: {error}", self.source),
         };
         let field = format!("{path}{}", self.field_path);
-        let field = field.trim_start_matches('.').to_owned();
-        let shown = if value.is_object() || value.is_array() {
-            Value::from(crate::object::type_name(value))
-        } else {
-            value.clone()
-        };
-        Some(Cause { reason: self.reason, ..Cause::invalid(field, &shown, problem) })
+        let field = validate::at(field.trim_start_matches('.')).to_owned();
+        let compound = value.is_object() || value.is_array();
+        Some(match self.reason {
+            "FieldValueForbidden" => Cause::forbidden(field, problem),
+            "FieldValueRequired" => Cause::required(field, &problem),
+            "FieldValueDuplicate" => Cause::duplicate(field, value),
+            _ if compound => Cause::invalid_without_value(field, problem),
+            _ => Cause::invalid(field, value, problem),
+        })
     }
 
     fn explain(&self, context: &Context<'_, '_>) -> String {

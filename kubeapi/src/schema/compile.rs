@@ -1,7 +1,7 @@
 //! From `openAPIV3Schema` JSON to [`Schema`]. A keyword that could not be enforced is refused here, never ignored later.
 
 use super::cel::Rule;
-use super::{Constraints, ListType, Range, Schema, Type};
+use super::{Constraints, ListType, Schema, Type, formats};
 use regex::RegexBuilder;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -62,6 +62,12 @@ impl Schema {
         }
         compiled.rules = Rule::compile_all(map.get("x-kubernetes-validations"), schema)
             .map_err(|problem| error(&format!("{path}.x-kubernetes-validations"), &problem))?;
+        let format = compiled.constraints.format.take();
+        compiled.constraints.format =
+            format.and_then(|format| formats::enforced(compiled.kind, &format));
+        let below = compiled.properties.values().chain(compiled.additional.as_deref());
+        compiled.has_rules = !compiled.rules.is_empty()
+            || below.chain(compiled.items.as_deref()).any(|schema| schema.has_rules);
         Ok(compiled)
     }
 
@@ -245,20 +251,6 @@ impl<'a> Node<'a> {
             Schema::node(schema, &format!("{}[{index}]", self.at(keyword)), depth)
         };
         schemas.iter().enumerate().map(compile).collect()
-    }
-}
-
-impl Range {
-    /// Whether `count` lies below, within or above the range.
-    pub(super) fn place(self, count: usize) -> std::cmp::Ordering {
-        let count = count as u64;
-        if self.least.is_some_and(|least| count < least) {
-            std::cmp::Ordering::Less
-        } else if self.most.is_some_and(|most| count > most) {
-            std::cmp::Ordering::Greater
-        } else {
-            std::cmp::Ordering::Equal
-        }
     }
 }
 

@@ -1,234 +1,225 @@
-//! Validation, with the words of kube-openapi's validator.
+//! Validation, with the order and the words of kube-openapi's validator (`pkg/validation/validate`) and of apiextensions around
+//! it: clients show these words to people, and some tell faults apart by them.
 
 use super::prune::within;
-use super::{ListType, Schema, Type};
+use super::{Schema, Type, formats, lists, numbers};
 use crate::status::Cause;
 use serde_json::{Map, Value, json};
-use std::cmp::Ordering;
 
 /// More wrong fields than this help nobody.
 const ENOUGH: usize = 100;
+/// Faults that leave an object in no state to ask its rules about (apiextensions `hasBlockingErr`).
+const BLOCKING: [&str; 5] = [
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+];
+const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 impl Schema {
-    /// Every way in which the object breaks its schema, CEL rules included. `old` is the object that an update replaces.
-    ///
-    /// Rules run only on what has the right shape, as in kube-apiserver.
-    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        self.check(object, &mut String::new(), &mut causes);
-        if causes.is_empty() {
-            self.check_rules(object, old, &mut String::new(), &mut causes);
+    /// Adds every way in which the object breaks its schema, CEL rules included, to what is wrong with it otherwise. `old` is
+    /// the object that an update replaces: what was wrong with that already, and has not changed, is let through.
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+        let known = old.map(|old| self.shape(old)).unwrap_or_default();
+        causes.extend(self.shape(object).into_iter().filter(|cause| !known.contains(cause)));
+        if self.has_rules {
+            if causes.iter().any(|cause| BLOCKING.contains(&cause.reason)) {
+                causes.push(Cause::invalid("<nil>", &Value::Null, UNCHECKED));
+            } else {
+                let known = old.map(|old| self.broken_rules(old, Some(old))).unwrap_or_default();
+                let broken = self.broken_rules(object, old);
+                causes.extend(broken.into_iter().filter(|cause| !known.contains(cause)));
+            }
         }
         causes.truncate(ENOUGH);
+    }
+
+    /// What of an object does not fit the types of the schema, or their formats; a null fits everywhere.
+    pub(crate) fn misfit(&self, body: &Map<String, Value>) -> Option<String> {
+        let mut causes = Vec::new();
+        for (name, value) in body {
+            if let Some(schema) = self.properties.get(name) {
+                schema.check_fit(value, name, &mut causes);
+            }
+        }
+        causes.into_iter().next()
+    }
+
+    fn check_fit(&self, value: &Value, path: &str, misfits: &mut Vec<String>) {
+        let mut causes = Vec::new();
+        self.check_type(value, path, &mut causes);
+        if let (Value::Number(number), Some(Type::Integer)) = (value, self.kind) {
+            numbers::check(self, number, path, &mut causes);
+            causes.retain(|cause| cause.field == "<nil>");
+        }
+        match value {
+            Value::Null => return,
+            Value::String(text) => {
+                let format = self.constraints.format.as_deref();
+                let fits = format.is_none_or(|format| formats::fits(text, format));
+                if !fits {
+                    misfits.push(format!("{path}: {text:?} is of another format"));
+                }
+            }
+            Value::Object(map) => {
+                for (name, child) in map {
+                    let schema = self.properties.get(name).or(self.additional.as_deref());
+                    schema.into_iter().for_each(|schema| schema.check_fit(child, name, misfits));
+                }
+            }
+            Value::Array(items) => {
+                let schema = self.items.iter();
+                schema.for_each(|schema| {
+                    items.iter().for_each(|item| schema.check_fit(item, path, misfits));
+                });
+            }
+            Value::Bool(_) | Value::Number(_) => {}
+        }
+        misfits.extend(causes.iter().map(Cause::to_string));
+    }
+
+    fn shape(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.check(object, &mut String::new(), &mut causes);
+        lists::check(self, object, &mut String::new(), &mut causes);
+        causes
+    }
+
+    fn broken_rules(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.check_rules(object, old, &mut String::new(), &mut causes);
         causes
     }
 
     fn check(&self, value: &Value, path: &mut String, causes: &mut Vec<Cause>) {
-        if causes.len() > ENOUGH || (value.is_null() && self.nullable) {
+        if causes.len() > ENOUGH {
             return;
         }
-        if !self.check_type(value, path, causes) {
-            return;
-        }
-        let constraints = &self.constraints;
-        if !constraints.enumeration.is_empty() && !constraints.enumeration.contains(value) {
-            causes.push(Cause::unsupported(path.as_str(), value, &constraints.enumeration));
+        self.check_type(value, path, causes);
+        if !value.is_null() {
+            self.check_combinations(value, path, causes);
         }
         match value {
-            Value::String(text) => self.check_string(text, value, path, causes),
-            Value::Number(number) => {
-                self.check_number(number.as_f64().unwrap_or_default(), value, path, causes);
-            }
-            Value::Array(items) => self.check_array(items, value, path, causes),
-            Value::Object(map) => self.check_object(map, value, path, causes),
-            Value::Null | Value::Bool(_) => {}
+            Value::String(text) => self.check_string(text, path, causes),
+            Value::Number(number) => numbers::check(self, number, path, causes),
+            Value::Array(items) => self.check_array(items, path, causes),
+            Value::Object(_) | Value::Null | Value::Bool(_) => {}
         }
-        self.check_combinations(value, path, causes);
+        self.check_enumeration(value, path, causes);
+        if let Value::Object(map) = value {
+            self.check_object(map, path, causes);
+        }
     }
 
-    fn check_type(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) -> bool {
-        if self.int_or_string {
-            let fits = value.is_string() || is_integer(value);
-            if !fits {
-                let detail = format!("{path} in body must be of type integer,string: {value}");
-                causes.push(Cause::wrong_type(path, value, detail));
-            }
-            return fits;
-        }
-        let Some(kind) = self.kind else { return true };
-        let fits = match kind {
-            Type::Object => value.is_object(),
-            Type::Array => value.is_array(),
-            Type::String => value.is_string(),
-            Type::Integer => is_integer(value),
-            Type::Number => value.is_number(),
-            Type::Boolean => value.is_boolean(),
-        };
-        if !fits {
-            let shown = json!(crate::object::type_name(value));
-            let detail = format!("{path} in body must be of type {}: {shown}", kind.name());
-            causes.push(Cause::wrong_type(path, &shown, detail));
-        }
-        fits
+    /// The names of the types that the schema allows.
+    fn types(&self) -> Option<&'static str> {
+        if self.int_or_string { Some("integer,string") } else { self.kind.map(Type::name) }
     }
 
-    fn check_string(&self, text: &str, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn allows(&self, kind: &str) -> bool {
+        self.types().is_some_and(|types| types.split(',').any(|allowed| allowed == kind))
+    }
+
+    fn check_type(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let format = self.constraints.format.as_deref();
+        let Some(types) = self.types() else { return };
+        let found = crate::object::type_name(value);
+        let numeric = self.allows("integer") || self.allows("number");
+        let fits = self.allows(found)
+            || (found == "number" && self.allows("integer") && numbers::is_whole(value))
+            || (found == "integer" && self.allows("number"));
+        match value {
+            Value::Null if self.nullable => {}
+            Value::Null => causes.push(wrong_type(path, types, found)),
+            // A format stands for the type of what could carry it.
+            Value::String(_) | Value::Array(_) if format.is_some() && !numeric => {}
+            Value::String(_) | Value::Array(_) if !fits => {
+                causes.push(wrong_type(path, types, found))
+            }
+            Value::String(_) | Value::Array(_) => {}
+            Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+                if fits {
+                    return;
+                }
+                let implied = numbers::implied_format(value);
+                match format {
+                    Some(format) if format != implied => {
+                        causes.push(wrong_type(path, format, implied));
+                    }
+                    _ => causes.push(wrong_type(path, types, found)),
+                }
+            }
+        }
+    }
+
+    fn check_enumeration(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let choices = &self.constraints.enumeration;
+        if !choices.is_empty() && !choices.iter().any(|choice| numbers::is_choice(value, choice)) {
+            causes.push(Cause::unsupported(at(path), value, choices));
+        }
+    }
+
+    fn check_string(&self, text: &str, path: &str, causes: &mut Vec<Cause>) {
         let constraints = &self.constraints;
-        match constraints.length.place(text.chars().count()) {
-            Ordering::Less => {
-                let least = constraints.length.least.unwrap_or_default();
-                let detail = format!("{path} in body should be at least {least} chars long");
-                causes.push(Cause::invalid(path, value, detail));
-            }
-            Ordering::Greater => {
-                causes.push(Cause::too_long(path, constraints.length.most.unwrap_or_default()));
-            }
-            Ordering::Equal => {}
-        }
-        if let Some(pattern) = &constraints.pattern
-            && !pattern.is_match(text)
-        {
-            causes.push(Cause::invalid(
-                path,
-                value,
-                format!("{path} in body should match '{pattern}'"),
-            ));
+        let length = text.chars().count() as u64;
+        let pattern = constraints.pattern.as_ref().filter(|pattern| !pattern.is_match(text));
+        if let Some(most) = constraints.length.most.filter(|most| length > *most) {
+            causes.push(Cause::too_long(at(path), most));
+        } else if let Some(least) = constraints.length.least.filter(|least| length < *least) {
+            let detail = format!("{path} in body should be at least {least} chars long");
+            causes.push(Cause::invalid(at(path), &json!(text), detail));
+        } else if let Some(pattern) = pattern {
+            let detail = format!("{path} in body should match '{pattern}'");
+            causes.push(Cause::invalid(at(path), &json!(text), detail));
         }
         if let Some(format) = &constraints.format
-            && !text_has_format(text, format)
+            && !formats::has(text, format)
         {
-            causes.push(Cause::invalid(
-                path,
-                value,
-                format!("{path} in body must be of type {format}: {value}"),
-            ));
+            causes.push(wrong_type(path, format, text));
         }
     }
 
-    fn check_number(&self, number: f64, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_array(&self, items: &[Value], path: &mut String, causes: &mut Vec<Cause>) {
+        if let Some(schema) = &self.items {
+            for (index, item) in items.iter().enumerate() {
+                within(path, &format!("[{index}]"), |path| schema.check(item, path, causes));
+            }
+        }
         let constraints = &self.constraints;
-        let mut refuse = |detail: String| causes.push(Cause::invalid(path, value, detail));
-        match constraints.minimum {
-            Some((least, true)) if number <= least => {
-                refuse(format!("{path} in body should be greater than {least}"));
-            }
-            Some((least, false)) if number < least => {
-                refuse(format!("{path} in body should be greater than or equal to {least}"));
-            }
-            _ => {}
+        let count = items.len() as u64;
+        if let Some(least) = constraints.items.least.filter(|least| count < *least) {
+            let detail = format!("{path} in body should have at least {least} items");
+            causes.push(Cause::invalid(at(path), &json!(count), detail));
         }
-        match constraints.maximum {
-            Some((most, true)) if number >= most => {
-                refuse(format!("{path} in body should be less than {most}"));
-            }
-            Some((most, false)) if number > most => {
-                refuse(format!("{path} in body should be less than or equal to {most}"));
-            }
-            _ => {}
+        if let Some(most) = constraints.items.most.filter(|most| count > *most) {
+            causes.push(Cause::too_many(at(path), items.len(), most));
         }
-        if let Some(factor) = constraints.multiple_of
-            && (number / factor).fract() != 0.0
-        {
-            refuse(format!("{path} in body should be a multiple of {factor}"));
-        }
-        if let Some(format) = &constraints.format
-            && !number_has_format(value, format)
-        {
-            refuse(format!("{path} in body must be of type {format}: {value}"));
+        if constraints.unique_items && lists::repeated(items.iter()).next().is_some() {
+            let detail = format!("{path} in body shouldn't contain duplicates");
+            causes.push(Cause::invalid(at(path), &json!(""), detail));
         }
     }
 
-    fn check_array(
-        &self,
-        items: &[Value],
-        value: &Value,
-        path: &mut String,
-        causes: &mut Vec<Cause>,
-    ) {
+    fn check_object(&self, map: &Map<String, Value>, path: &mut String, causes: &mut Vec<Cause>) {
         let constraints = &self.constraints;
-        match constraints.items.place(items.len()) {
-            Ordering::Less => {
-                let least = constraints.items.least.unwrap_or_default();
-                let detail = format!("{path} in body should have at least {least} items");
-                causes.push(Cause::invalid(path.as_str(), &json!(items.len()), detail));
-            }
-            Ordering::Greater => {
-                let most = constraints.items.most.unwrap_or_default();
-                causes.push(Cause::too_many(path.as_str(), items.len(), most));
-                return;
-            }
-            Ordering::Equal => {}
+        let count = map.len() as u64;
+        if let Some(least) = constraints.properties.least.filter(|least| count < *least) {
+            let detail = format!("{path} in body should have at least {least} properties");
+            causes.push(Cause::invalid(at(path), &json!(count), detail));
         }
-        if constraints.unique_items && first_duplicate(items.iter()).is_some() {
-            causes.push(Cause::invalid(
-                path.as_str(),
-                value,
-                format!("{path} in body shouldn't contain duplicates"),
-            ));
-        }
-        self.check_list_type(items, path, causes);
-        let Some(schema) = &self.items else { return };
-        for (index, item) in items.iter().enumerate() {
-            within(path, &format!("[{index}]"), |path| schema.check(item, path, causes));
-        }
-    }
-
-    fn check_list_type(&self, items: &[Value], path: &mut String, causes: &mut Vec<Cause>) {
-        let duplicate = match &self.constraints.list_type {
-            ListType::Atomic => return,
-            ListType::Set => {
-                first_duplicate(items.iter()).map(|index| (index, items.get(index).cloned()))
-            }
-            ListType::Map(keys) => {
-                let key_of = |item: &Value| -> Value {
-                    keys.iter()
-                        .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
-                        .collect::<Map<_, _>>()
-                        .into()
-                };
-                let identities: Vec<Value> = items.iter().map(key_of).collect();
-                first_duplicate(identities.iter())
-                    .map(|index| (index, identities.get(index).cloned()))
-            }
-        };
-        if let Some((index, Some(value))) = duplicate {
-            causes.push(Cause::duplicate(format!("{path}[{index}]"), &value));
-        }
-    }
-
-    fn check_object(
-        &self,
-        map: &Map<String, Value>,
-        value: &Value,
-        path: &mut String,
-        causes: &mut Vec<Cause>,
-    ) {
-        let constraints = &self.constraints;
-        match constraints.properties.place(map.len()) {
-            Ordering::Less => {
-                let least = constraints.properties.least.unwrap_or_default();
-                causes.push(Cause::invalid(
-                    path.as_str(),
-                    value,
-                    format!("{path} in body should have at least {least} properties"),
-                ));
-            }
-            Ordering::Greater => {
-                let most = constraints.properties.most.unwrap_or_default();
-                causes.push(Cause::too_many(path.as_str(), map.len(), most));
-            }
-            Ordering::Equal => {}
-        }
-        for name in &constraints.required {
-            if !map.contains_key(name) {
-                causes.push(Cause::required(join(path, name), ""));
-            }
+        if let Some(most) = constraints.properties.most.filter(|most| count > *most) {
+            causes.push(Cause::too_many(at(path), map.len(), most));
         }
         for (name, child) in map {
             if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
                 let step = step(path, name);
                 within(path, &step, |path| schema.check(child, path, causes));
             }
+        }
+        for name in constraints.required.iter().filter(|name| !map.contains_key(*name)) {
+            causes.push(Cause::required(join(path, name), ""));
         }
         if self.embedded_resource {
             check_embedded(map, path, causes);
@@ -237,32 +228,43 @@ impl Schema {
 
     fn check_combinations(&self, value: &Value, path: &mut String, causes: &mut Vec<Cause>) {
         let constraints = &self.constraints;
-        let mut fits = |schema: &Self| {
+        let mut faults = |schema: &Self| {
             let mut found = Vec::new();
             schema.check(value, path, &mut found);
             found
         };
-        let mut refusals: Vec<&str> = Vec::new();
-        let all: Vec<Vec<Cause>> = constraints.all_of.iter().map(&mut fits).collect();
-        if all.iter().any(|found| !found.is_empty()) {
-            refusals.push("must validate all the schemas (allOf)");
+        let mut say = Vec::new();
+        let any: Vec<Vec<Cause>> = constraints.any_of.iter().map(&mut faults).collect();
+        if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
+            say.push((
+                "must validate at least one schema (anyOf)".to_owned(),
+                any.first().cloned(),
+            ));
         }
-        if !constraints.any_of.is_empty()
-            && !constraints.any_of.iter().any(|schema| fits(schema).is_empty())
-        {
-            refusals.push("must validate at least one schema (anyOf)");
+        let one: Vec<Vec<Cause>> = constraints.one_of.iter().map(&mut faults).collect();
+        let matching = one.iter().filter(|found| found.is_empty()).count();
+        if !one.is_empty() && matching != 1 {
+            let (how, shown) = match matching {
+                0 => ("Found none valid".to_owned(), one.first().cloned()),
+                many => (format!("Found {many} valid alternatives"), None),
+            };
+            say.push((format!("must validate one and only one schema (oneOf). {how}"), shown));
         }
-        let matching = constraints.one_of.iter().filter(|schema| fits(schema).is_empty()).count();
-        if !constraints.one_of.is_empty() && matching != 1 {
-            refusals.push("must validate one and only one schema (oneOf)");
-        }
-        if constraints.not.as_ref().is_some_and(|schema| fits(schema).is_empty()) {
-            refusals.push("must not validate the schema (not)");
-        }
-        for refusal in refusals {
-            causes.push(Cause::invalid(path.as_str(), value, format!("{path} in body {refusal}")));
+        let all: Vec<Vec<Cause>> = constraints.all_of.iter().map(&mut faults).collect();
+        let none = if all.iter().all(|found| !found.is_empty()) { ". None validated" } else { "" };
+        let refused = all.iter().any(|found| !found.is_empty());
+        let not = constraints.not.as_ref().is_some_and(|schema| faults(schema).is_empty());
+        for (what, shown) in say {
+            causes.push(unlocated(path, &what));
+            causes.extend(shown.into_iter().flatten());
         }
         causes.extend(all.into_iter().flatten());
+        if refused {
+            causes.push(unlocated(path, &format!("must validate all the schemas (allOf){none}")));
+        }
+        if not {
+            causes.push(unlocated(path, "must not validate the schema (not)"));
+        }
     }
 
     fn check_rules(
@@ -275,15 +277,20 @@ impl Schema {
         if value.is_null() {
             return;
         }
+        // A null before is nothing that a value could have changed from.
+        let old = old.filter(|old| !old.is_null());
         for rule in &self.rules {
             causes.extend(rule.check(self, value, old, path));
         }
         match value {
             Value::Object(map) => {
                 for (name, child) in map {
-                    if let Some(schema) = self.properties.get(name).or(self.additional.as_deref()) {
-                        let before = old.and_then(|old| old.get(name));
-                        let step = step(path, name);
+                    let before = old.and_then(|old| old.get(name));
+                    let (schema, step) = match self.properties.get(name) {
+                        Some(schema) => (Some(schema), step(path, name)),
+                        None => (self.additional.as_deref(), format!("[{name}]")),
+                    };
+                    if let Some(schema) = schema {
                         within(path, &step, |path| schema.check_rules(child, before, path, causes));
                     }
                 }
@@ -291,7 +298,7 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for (index, item) in items.iter().enumerate() {
-                    let before = self.correlate(item, old);
+                    let before = lists::counterpart(self, item, old);
                     within(path, &format!("[{index}]"), |path| {
                         schema.check_rules(item, before, path, causes);
                     });
@@ -300,22 +307,35 @@ impl Schema {
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Null => {}
         }
     }
+}
 
-    /// The element of the old list that is "the same" as `item`; only map lists can tell.
-    fn correlate<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-        let ListType::Map(keys) = &self.constraints.list_type else { return None };
-        let same = |other: &&Value| keys.iter().all(|key| other.get(key) == item.get(key));
-        old?.as_array()?.iter().find(same)
-    }
+/// A fault that names its place in its words alone.
+fn unlocated(path: &str, what: &str) -> Cause {
+    Cause::invalid("<nil>", &json!(""), format!("{} {what}", json!(path)))
+}
+
+fn wrong_type(path: &str, wanted: &str, found: &str) -> Cause {
+    let detail = format!("{path} in body must be of type {wanted}: {}", json!(found));
+    Cause::wrong_type(at(path), &json!(found), detail)
 }
 
 fn check_embedded(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     for field in ["apiVersion", "kind"] {
+        let place = join(path, field);
         match map.get(field) {
-            Some(Value::String(text)) if !text.is_empty() => {}
-            _ => causes.push(Cause::required(join(path, field), "must not be empty")),
+            None => causes.push(Cause::required(place, "")),
+            Some(Value::String(text)) if text.is_empty() => {
+                causes.push(Cause::invalid(place, &json!(text), "must not be empty"));
+            }
+            Some(Value::String(_)) => {}
+            Some(other) => causes.push(Cause::invalid(place, other, "must be a string")),
         }
     }
+}
+
+/// The whole object has no path; this is how Go writes that.
+pub(super) fn at(path: &str) -> &str {
+    if path.is_empty() { "<nil>" } else { path }
 }
 
 fn step(path: &str, name: &str) -> String {
@@ -324,39 +344,4 @@ fn step(path: &str, name: &str) -> String {
 
 fn join(path: &str, name: &str) -> String {
     format!("{path}{}", step(path, name))
-}
-
-/// JSON has one number type: 1.0 is the integer 1.
-fn is_integer(value: &Value) -> bool {
-    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
-}
-
-/// The index of the first item that equals an earlier one.
-fn first_duplicate<'a>(items: impl Iterator<Item = &'a Value>) -> Option<usize> {
-    let mut seen = std::collections::HashSet::new();
-    items.map(Value::to_string).position(|item| !seen.insert(item))
-}
-
-/// Formats of strings that kube-apiserver enforces; the others it ignores, and so do we.
-fn text_has_format(text: &str, format: &str) -> bool {
-    match format {
-        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
-        "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
-        "uuid" => uuid::Uuid::try_parse(text).is_ok(),
-        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-        "byte" => base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).is_ok(),
-        _ => true,
-    }
-}
-
-fn number_has_format(value: &Value, format: &str) -> bool {
-    match format {
-        "int32" => {
-            value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
-                || !value.is_i64() && !value.is_u64()
-        }
-        "int64" => !value.is_u64() || value.is_i64(),
-        _ => true,
-    }
 }

@@ -44,14 +44,21 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
             "the object is nested more than {DEEPEST} levels deep"
         )));
     }
+    let value = with_type(resource, value)?;
     let mut unknown = unknown_metadata(&value);
-    let mut object = Object::from_value(value)?;
+    let mut object = Object::from_value(value).map_err(|status| unreadable(resource, status))?;
     check_type(&resource.definition, version, &object)?;
+    if !resource.definition.custom {
+        // Go reads these into types of its own, and takes nothing that does not fit them.
+        let misfit = version.schema.misfit(&object.body);
+        misfit.map_or(Ok(()), |why| Err(unreadable(resource, Status::bad_request(why))))?;
+    }
     version.schema.prune(&mut object.body, &mut unknown);
     version.schema.fill(&mut object.body);
     version.to_storage(&resource.definition, &mut object);
     object.meta.managed_fields = None;
     object.meta.self_link = None;
+    object.drop_empty_metadata();
     Ok(Incoming { object, unknown })
 }
 
@@ -75,10 +82,61 @@ fn unknown_metadata(value: &Value) -> Vec<String> {
         .collect()
 }
 
-fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
-    if object.kind.is_empty() {
-        return Err(Status::bad_request("Object 'Kind' is missing in the body"));
+/// The refusal of a body that is no object of the kind.
+pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
+    let kind = &resource.definition.kind;
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why}"
+    ))
+}
+
+fn unreadable(resource: &Resource, status: Status) -> Status {
+    let (kind, version) = (&resource.definition.kind, &resource.version().name);
+    Status::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: {}",
+        status.message
+    ))
+}
+
+/// The object with its type; a built-in kind may leave it to the path.
+fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
+    let no_object = |value: &Value| {
+        let found = object::type_name(value);
+        format!(
+            "couldn't get version/kind; json parse error: the body must be an object, not {found}"
+        )
+    };
+    let shown = value.to_string();
+    let Some(map) = value.as_object_mut() else {
+        return Err(unrecognized(resource, &no_object(&value)));
+    };
+    let (kind, version) = (&resource.definition.kind, resource.version().api_version());
+    for (field, name, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", &version)]
+    {
+        match map.get(field) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) if text.is_empty() => {}
+            Some(Value::String(_)) => continue,
+            Some(other) => {
+                let found = object::type_name(other);
+                let why = format!(
+                    "couldn't get version/kind; json parse error: {field} must be a string, not {found}"
+                );
+                return Err(unrecognized(resource, &why));
+            }
+        }
+        if resource.definition.custom {
+            return Err(unrecognized(
+                resource,
+                &format!("Object '{name}' is missing in '{shown}'"),
+            ));
+        }
+        map.insert(field.to_owned(), Value::from(expected.as_str()));
     }
+    Ok(value)
+}
+
+fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
     if object.api_version != expected {
         return Err(Status::bad_request(format!(
@@ -135,7 +193,7 @@ fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec
         version.show(definition, &mut object);
         Version::view(&object)
     };
-    causes.extend(version.schema.validate(&shown(object), old.map(shown).as_ref()));
+    version.schema.validate(&shown(object), old.map(shown).as_ref(), &mut causes);
     causes.extend(strategy::check(definition, object));
     causes
 }

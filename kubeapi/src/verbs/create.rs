@@ -25,7 +25,8 @@ pub(crate) fn create(
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
     let (object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
-    insert(batch, target, &resource, object, warnings)
+    let result = insert(batch, target, &resource, object, warnings.clone());
+    result.map_err(|status| status.warning(&warnings))
 }
 
 /// Stores a new object that has been read.
@@ -59,9 +60,10 @@ pub(super) fn insert(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(resource, &object, None)?;
+    object.canonicalise();
     let key = target.key(definition, object.name());
     if batch.get(&key).is_some() {
-        return Err(Status::already_exists(subject));
+        return Err(Status::already_exists(definition.subject(object.name())));
     }
     let stored = batch.put(definition, key, object)?;
     if &*definition.id == builtin::EVENTS {
@@ -85,7 +87,9 @@ fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object:
     meta.creation_timestamp = Some(now());
     meta.deletion_timestamp = None;
     meta.deletion_grace_period_seconds = None;
-    meta.generation = resource.definition.counts_generation.then_some(1);
+    if resource.definition.counts_generation {
+        meta.generation = Some(1);
+    }
     let prefix = meta.generate_name.clone().filter(|prefix| !prefix.is_empty());
     if meta.name.as_deref().is_none_or(str::is_empty)
         && let Some(prefix) = prefix

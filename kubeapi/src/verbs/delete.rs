@@ -1,8 +1,8 @@
 use super::Target;
 use super::list::Selection;
 use crate::object::{Key, Object, Stored};
-use crate::registry::{Definition, builtin};
-use crate::status::{Status, Subject};
+use crate::registry::{Definition, builtin, crd};
+use crate::status::{Cause, Status, Subject};
 use crate::store::{Batch, Outcome};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
@@ -62,23 +62,26 @@ impl DeleteOptions {
         let read = meta::DeleteOptions::deserialize(body).map_err(|error| {
             Status::bad_request(format!("DeleteOptions cannot be read: {error}"))
         })?;
+        let mut causes = Vec::new();
         let policy = match (read.propagation_policy.as_deref(), read.orphan_dependents) {
-            (Some(_), Some(_)) => {
-                return Err(Status::unprocessable(
-                    "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: orphanDependents and propagationPolicy cannot be both set",
-                ));
+            (Some(policy), orphan) => {
+                if orphan.is_some() {
+                    let why = "orphanDependents and deletionPropagation cannot be both set";
+                    causes.push(Cause::invalid("propagationPolicy", &json!(policy), why));
+                }
+                Policy::parse(policy).map_err(|cause| causes.push(cause)).ok()
             }
-            (Some(policy), None) => Some(Policy::parse(policy)?),
             (None, Some(true)) => Some(Policy::Orphan),
             (None, Some(false)) => Some(Policy::Background),
             (None, None) => None,
         };
         let preconditions = read.preconditions.unwrap_or_default();
         let dry_run = read.dry_run.unwrap_or_default();
-        if let Some(other) = dry_run.iter().find(|value| *value != "All") {
-            return Err(Status::unprocessable(format!(
-                "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: {other:?}: supported values: \"All\""
-            )));
+        if dry_run.iter().any(|value| value != "All") {
+            causes.push(Cause::unsupported("dryRun", &json!(dry_run), &[json!("All")]));
+        }
+        if !causes.is_empty() {
+            return Err(refused(&causes));
         }
         Ok(Self {
             policy,
@@ -90,16 +93,24 @@ impl DeleteOptions {
 }
 
 impl Policy {
-    pub(crate) fn parse(name: &str) -> Result<Self, Status> {
+    /// # Errors
+    /// The fault of a policy that does not exist.
+    pub(crate) fn parse(name: &str) -> Result<Self, Cause> {
         match name {
             "Background" => Ok(Self::Background),
             "Foreground" => Ok(Self::Foreground),
             "Orphan" => Ok(Self::Orphan),
-            other => Err(Status::unprocessable(format!(
-                "propagationPolicy: Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
-            ))),
+            other => {
+                let policies = ["Foreground", "Background", "Orphan", "nil"].map(Value::from);
+                Err(Cause::unsupported("propagationPolicy", &json!(other), &policies))
+            }
         }
     }
+}
+
+/// Options of a delete that cannot be meant.
+pub(crate) fn refused(causes: &[Cause]) -> Status {
+    Status::invalid("meta.k8s.io", "DeleteOptions", "", causes)
 }
 
 /// Deletes one object for a client.
@@ -214,6 +225,9 @@ pub(crate) fn delete(
                 object.remove_finalizer(finalizer);
             }
         }
+    }
+    if &*definition.id == builtin::CRDS && !object.is_deleting() {
+        object.add_finalizer(crd::CLEANUP_FINALIZER);
     }
     let is_namespace = &*definition.id == builtin::NAMESPACES;
     if object.finalizers().is_empty() && !is_namespace {

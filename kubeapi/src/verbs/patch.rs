@@ -16,26 +16,42 @@ pub(crate) enum Patch {
     Merge(Value),
     /// What kubectl sends for kinds that it knows; only built-in kinds take it.
     Strategic(Value),
+    /// None; an object that is not there is told of first.
+    Broken(Status),
 }
 
 impl Patch {
     /// # Errors
-    /// 400 for a body that is no such patch, 413 for too many operations, 415 for an unknown kind of patch.
-    pub(crate) fn read(media_type: &str, body: Value) -> Result<Self, Status> {
+    /// 415 for a kind of patch that the resource does not take.
+    pub(crate) fn check_type(media_type: &str, resource: &Resource) -> Result<(), Status> {
         match media_type {
-            "application/json-patch+json" => Self::read_json(body),
-            "application/merge-patch+json" => Self::read_map(body).map(Self::Merge),
-            "application/strategic-merge-patch+json" => Self::read_map(body).map(Self::Strategic),
+            "application/json-patch+json" | "application/merge-patch+json" => Ok(()),
+            "application/strategic-merge-patch+json" if !resource.definition.custom => Ok(()),
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
                 Err(Status::unsupported_media_type(
                     "this server does not implement server-side apply: send application/merge-patch+json, or use kubectl apply without --server-side",
                 ))
             }
-            other => Err(Status::unsupported_media_type(format!(
-                "the body of the request was in an unknown format ({other}) - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
-            ))),
+            _ if resource.definition.custom => Err(Status::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            _ => Err(Status::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, \
+                 application/strategic-merge-patch+json, application/apply-patch+yaml",
+            )),
         }
+    }
+
+    /// A patch of a type that has been checked.
+    pub(crate) fn read(media_type: &str, body: Value) -> Self {
+        let read = match media_type {
+            "application/json-patch+json" => Self::read_json(body),
+            "application/strategic-merge-patch+json" => Self::read_map(body).map(Self::Strategic),
+            _ => Self::read_map(body).map(Self::Merge),
+        };
+        read.unwrap_or_else(Self::Broken)
     }
 
     fn read_json(body: Value) -> Result<Self, Status> {
@@ -59,16 +75,11 @@ impl Patch {
         }
     }
 
-    fn apply(&self, mut object: Value, resource: &Resource) -> Result<Value, Status> {
+    fn apply(&self, mut object: Value) -> Result<Value, Status> {
         match self {
             Self::Json(patch) => apply_operations(&mut object, &patch.0)?,
             Self::Merge(patch) => json_patch::merge(&mut object, patch),
-            Self::Strategic(_) if resource.definition.custom => {
-                return Err(Status::unsupported_media_type(
-                    "the body of the request was in an unknown format - accepted media types include: \
-                     application/json-patch+json, application/merge-patch+json",
-                ));
-            }
+            Self::Broken(status) => return Err(status.clone()),
             Self::Strategic(patch) => strategic::merge(&mut object, patch),
         }
         Ok(object)
@@ -121,7 +132,7 @@ pub(crate) fn patch(
     let stored = batch.get(&key).ok_or_else(|| Status::not_found(definition.subject(name)))?;
     let mut current = stored.decode()?;
     resource.version().show(definition, &mut current);
-    let patched = patch.apply(current.to_value(), &resource)?;
+    let patched = patch.apply(current.to_value())?;
     let shown = patched.clone();
     let incoming = admit::read(&resource, patched)
         .map_err(|status| in_patch(&resource, name, &shown, &status.message))?;
@@ -138,10 +149,8 @@ pub(crate) fn patch(
         .accept(&resource, strictness)
         .map_err(|_| in_patch(&resource, name, &shown, &refusal))?;
     check_identity(&resource, &object, &current)?;
-    let revision = object.meta.resource_version.as_deref().unwrap_or_default();
-    if !revision.is_empty() && revision != stored.revision.to_string() {
-        return Err(Status::stale(definition.subject(name)));
-    }
+    update::check_revision(definition, &stored, &object)
+        .map_err(|status| status.warning(&warnings))?;
     update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
 }
 

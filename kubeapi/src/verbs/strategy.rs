@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// Bytes of all values of a ConfigMap or Secret together (core `MaxSecretSize`).
-const DATA_LIMIT: usize = 1 << 20;
+const DATA_LIMIT: u64 = 1 << 20;
 
 /// Completes what a kind fills in before validation.
 ///
@@ -121,7 +121,7 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
     for field in ["data", "binaryData"] {
         for (key, value) in members(field).into_iter().flatten() {
             let at = format!("{field}[{key}]");
-            if let Err(why) = names::data_key(key) {
+            for why in names::data_key(key) {
                 causes.push(Cause::invalid(at.as_str(), &json!(key), why));
             }
             if field == "binaryData" && members("data").is_some_and(|data| data.contains_key(key)) {
@@ -129,7 +129,7 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
                 causes.push(Cause::invalid(at, &json!(key), why));
             }
             let length = value.as_str().map_or(0, str::len);
-            size += if secret || field == "binaryData" { length / 4 * 3 } else { length };
+            size += if secret || field == "binaryData" { length / 4 * 3 } else { length } as u64;
         }
     }
     if size > DATA_LIMIT {

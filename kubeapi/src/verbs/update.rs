@@ -1,5 +1,6 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
 use crate::object::{Key, Object, Stored};
+use crate::registry::Definition;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
 use serde_json::{Value, json};
@@ -16,36 +17,61 @@ pub(crate) fn update(
     strictness: FieldValidation,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    let name = target.name.as_deref().unwrap_or_default();
     let (object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    let result = place(batch, target, &resource, object, warnings.clone());
+    result.map_err(|status| status.warning(&warnings))
+}
+
+/// Puts an object that has been read where the path says.
+fn place(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    resource: &Resource,
+    mut object: Object,
+    warnings: Vec<String>,
+) -> Result<Outcome, Status> {
+    let name = target.name.as_deref().unwrap_or_default();
     check_place(target, name, &object)?;
     let definition = &resource.definition;
     let key = target.key(definition, name);
     let Some(stored) = batch.get(&key) else {
         if definition.create_on_update && target.subresource.is_none() {
-            return create::insert(batch, target, &resource, object, warnings);
+            object.meta.resource_version = None;
+            return create::insert(batch, target, resource, object, warnings);
         }
         return Err(Status::not_found(definition.subject(name)));
     };
-    let revision = object.meta.resource_version.as_deref().filter(|revision| !revision.is_empty());
+    check_revision(definition, &stored, &object)?;
+    replace(batch, resource, target.subresource, &key, &stored, object, warnings)
+}
+
+/// An update must say of which state it is, where the kind wants that, and it must be the present one.
+pub(super) fn check_revision(
+    definition: &Definition,
+    stored: &Stored,
+    object: &Object,
+) -> Result<(), Status> {
+    let revision = object.meta.resource_version.as_deref().unwrap_or_default();
+    let subject = definition.subject(object.name());
     match revision {
-        None if !definition.unconditional_update => {
-            let cause = Cause::invalid(
-                "metadata.resourceVersion",
-                &json!("0x0"),
-                "must be specified for an update",
-            );
-            return Err(Status::invalid(&definition.group, &definition.kind, name, &[cause]));
+        "" | "0" if !definition.unconditional_update => {
+            let why = "must be specified for an update";
+            let cause = Cause::invalid("metadata.resourceVersion", &json!(0), why);
+            // Where every other refusal has the kind, this one has the resource.
+            Err(Status::invalid(subject.group, subject.plural, subject.name, &[cause]))
         }
-        Some(revision) if revision != stored.revision.to_string() => {
-            return Err(Status::stale(definition.subject(name)));
-        }
-        None | Some(_) => {}
+        "" | "0" => Ok(()),
+        revision if revision != stored.revision.to_string() => Err(Status::stale(subject)),
+        _ => Ok(()),
     }
-    replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
 }
 
 fn check_place(target: &Target, name: &str, object: &Object) -> Result<(), Status> {
+    if object.name().is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
     if object.name() != name {
         return Err(Status::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({name})",
@@ -80,6 +106,7 @@ pub(super) fn replace(
         object.meta.generation = Some(old.meta.generation.unwrap_or_default().saturating_add(1));
     }
     admit::check(resource, &object, Some(&old))?;
+    object.canonicalise();
     let stored = delete::store_or_end(batch, definition, key, object)?;
     Ok(Outcome::Stored { code: 200, stored, warnings })
 }
@@ -124,22 +151,12 @@ fn merged(
             object.meta.creation_timestamp.clone_from(&old.meta.creation_timestamp);
             object.meta.deletion_timestamp.clone_from(&old.meta.deletion_timestamp);
             object.meta.deletion_grace_period_seconds = old.meta.deletion_grace_period_seconds;
-            drop_empty(&mut object);
             if resource.version().has_status {
                 set(&mut object, "status", old.body.get("status"));
             }
             Ok(object)
         }
     }
-}
-
-/// Maps and lists that are empty are the same as absent ones, in Go and so in every comparison.
-fn drop_empty(object: &mut Object) {
-    let meta = &mut object.meta;
-    meta.labels.take_if(|labels| labels.is_empty());
-    meta.annotations.take_if(|annotations| annotations.is_empty());
-    meta.finalizers.take_if(|finalizers| finalizers.is_empty());
-    meta.owner_references.take_if(|owners| owners.is_empty());
 }
 
 fn check_immutable_metadata(

@@ -58,22 +58,27 @@ impl Run {
             self.learn(&operation, &answers);
             return answers;
         }
-        for difference in answers.differences.iter().take(3) {
+        for difference in answers.differences.iter().take(1) {
             let key = format!("{} {}", operation.method, signature(difference));
             let entry = self.found.entry(key).or_default();
             entry.0 += 1;
             if entry.1.is_empty() {
                 entry.1 = format!(
-                    "#{} {operation:.1500}\n  at   {}\n  ours   {}\n  theirs {}\n  our answer   {} {}\n  their answer {} {}",
+                    "#{} {operation:.700}\n  at     {}\n  ours   {} {:.500}\n  theirs {} {:.500}",
                     self.done.len(),
                     difference.path,
-                    difference.ours,
-                    difference.theirs,
                     answers.ours.code,
-                    cut(&answers.ours.body),
+                    cut(&difference.ours),
                     answers.theirs.code,
-                    cut(&answers.theirs.body)
+                    cut(&difference.theirs),
                 );
+                if answers.ours.code != answers.theirs.code {
+                    entry.1.push_str(&format!(
+                        "\n  our answer   {}\n  their answer {}",
+                        cut(&answers.ours.body),
+                        cut(&answers.theirs.body)
+                    ));
+                }
             }
         }
         self.pair.heal(&operation, &answers).await;
@@ -120,7 +125,7 @@ impl Run {
 
 fn cut(value: &Value) -> String {
     let mut text = value.to_string();
-    text.truncate(text.char_indices().nth(900).map_or(text.len(), |(at, _)| at));
+    text.truncate(text.char_indices().nth(600).map_or(text.len(), |(at, _)| at));
     text
 }
 

@@ -11,6 +11,10 @@ static UUID: LazyLock<Regex> = LazyLock::new(|| {
 });
 static REVISION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(ResourceVersion in [a-z ]+: )([0-9]+)").unwrap());
+/// The key in etcd that a conflict was noticed at.
+static ETCD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("StorageError: invalid object, Code: 4, Key: [^ ]*, ResourceVersion: 0, AdditionalErrorMsg: ").unwrap()
+});
 /// What Go's decoders say of a value of the wrong type names Go's types.
 static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("(cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch): .*").unwrap()
@@ -61,7 +65,27 @@ fn clean(body: &mut Value, memory: &mut Memory) {
     if kind == "Table" {
         clean_ages(body);
     }
+    if kind == "Status" {
+        clean_status(body);
+    }
     walk(body, memory);
+}
+
+fn clean_status(status: &mut Value) {
+    // Which media types there are is of each server: the real one also writes YAML and protobuf.
+    if status["code"] == 406 {
+        status["message"] = Value::Null;
+        status["details"] = Value::Null;
+    }
+    // Go walks the properties of a schema in an order that is another one every time.
+    if let Some(causes) = status["details"].get_mut("causes").and_then(Value::as_array_mut)
+        && causes.len() > 1
+    {
+        causes.sort_by_key(Value::to_string);
+        let message = status["message"].as_str().unwrap_or_default();
+        let head = message.split(" is invalid: ").next().unwrap_or_default().to_owned();
+        status["message"] = json!(head);
+    }
 }
 
 /// Ages are of the moment.
@@ -80,6 +104,10 @@ fn walk(value: &mut Value, memory: &mut Memory) {
         Value::Object(map) => walk_map(map, memory),
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, memory)),
         Value::String(text) => *text = words(text, memory),
+        // JSON has one kind of number; beyond an int64 both mean the same float.
+        Value::Number(number) if number.is_u64() && !number.is_i64() => {
+            *value = json!(number.as_f64())
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

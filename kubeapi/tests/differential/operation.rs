@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// `<run>` is a word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are of the object at that path, `<continue:PATH>`
 /// is the token that the last page of that list came with.
 static PLACES: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("<(run|rv|oldrv|uid|continue)(?::([^<>]*))?>").unwrap());
+    LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 
 /// One request, the same for both servers.
 #[derive(Debug, Clone)]
@@ -148,14 +148,14 @@ impl Memory {
     }
 
     pub(crate) fn fill(&self, text: &str) -> String {
-        let filled = PLACES.replace_all(text, |place: &Captures<'_>| {
-            let path = place.get(2).map_or("", |path| path.as_str());
+        let text = text.replace("<run>", &self.run);
+        let filled = PLACES.replace_all(&text, |place: &Captures<'_>| {
+            let path = &place[2];
             let revision = |back: usize| {
                 let known = self.revisions.get(path);
                 known.and_then(|all| all.get(all.len().checked_sub(back)?)).cloned()
             };
             match &place[1] {
-                "run" => self.run.clone(),
                 "rv" => revision(1).unwrap_or_else(|| "1".to_owned()),
                 "oldrv" => revision(2).unwrap_or_else(|| "1".to_owned()),
                 "uid" => {
@@ -170,9 +170,9 @@ impl Memory {
 
     /// Takes note of the objects in an answer.
     pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
-        let collection = operation.collection();
+        let collection = &self.fill(operation.collection());
         if let Some(token) = reply.body.pointer("/metadata/continue").and_then(Value::as_str) {
-            self.tokens.insert(collection.to_owned(), token.to_owned());
+            self.tokens.insert(collection.clone(), token.to_owned());
         }
         if let Some(items) = reply.body["items"].as_array() {
             for item in items {

@@ -46,10 +46,8 @@ const FIELD_SELECTORS: [&str; 14] = [
     "metadata.uid=1",
     "metadata.name=a\\,b",
 ];
-const ACCEPTS: [&str; 7] = [
+const ACCEPTS: [&str; 5] = [
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     "*/*",
     "text/html",
     "application/json;as=Table;v=v9;g=meta.k8s.io",
@@ -110,7 +108,12 @@ fn common_options(random: &mut Random, operation: &mut Operation) {
         operation.query.push(("dryRun".to_owned(), mode.to_owned()));
     }
     if operation.accept.is_none() && random.chance(12) {
-        operation.accept = Some(random.pick(&ACCEPTS).to_owned());
+        let one = operation.is_about_one() || operation.method == Method::POST;
+        let metadata = if one { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
+        operation.accept = Some(match random.below(4) {
+            0 => format!("application/json;as={metadata};v=v1;g=meta.k8s.io"),
+            _ => random.pick(&ACCEPTS).to_owned(),
+        });
     }
 }
 
