@@ -47,6 +47,10 @@ impl Form {
     /// One page of a list.
     pub(crate) fn page(self, page: &Page) -> Result<Bytes, Status> {
         let mut meta = json!({"resourceVersion": page.revision.to_string()});
+        if page.resource.definition.custom && self == Self::Object {
+            // Lists of custom resources are untyped in Go, and write this even when there is no more.
+            meta["continue"] = json!("");
+        }
         if let Some(token) = &page.token {
             meta["continue"] = json!(token);
         }
@@ -60,7 +64,11 @@ impl Form {
                     .items
                     .iter()
                     .map(|stored| resource.version().present(&resource.definition, stored));
-                let items = items.collect::<Result<Vec<_>, _>>()?;
+                let mut items = items.collect::<Result<Vec<_>, _>>()?;
+                if !resource.definition.custom {
+                    // Typed lists say once, for all, what their items are.
+                    items.iter_mut().for_each(|item| *item = without_type(item));
+                }
                 Ok(list(
                     &resource.definition.list_kind,
                     &resource.version().api_version(),
@@ -82,6 +90,15 @@ impl Form {
                 Ok(encode(&table(resource, version, &meta, &rows, true)))
             }
         }
+    }
+}
+
+/// An encoded object without its type, which is written first.
+fn without_type(item: &Bytes) -> Bytes {
+    let head = b"\"metadata\":";
+    match item.windows(head.len()).position(|window| window == head) {
+        Some(at) => [b"{", item.get(at..).unwrap_or_default()].concat().into(),
+        None => item.clone(),
     }
 }
 

@@ -9,7 +9,7 @@ const DATA_KEY: &str = "a valid config key must consist of alphanumeric characte
 
 /// What is wrong with an RFC 1123 label: a namespace's name.
 pub(crate) fn dns_label(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 63);
+    let mut faults = too_long(name, 63, "characters");
     if !is_dns_label(name) {
         faults.push(LABEL.to_owned());
     }
@@ -18,7 +18,7 @@ pub(crate) fn dns_label(name: &str) -> Vec<String> {
 
 /// What is wrong with an RFC 1123 subdomain: the name of almost every object.
 pub(crate) fn dns_subdomain(name: &str) -> Vec<String> {
-    let mut faults = too_long(name, 253);
+    let mut faults = too_long(name, 253, "characters");
     if !name.split('.').all(is_dns_label) {
         faults.push(SUBDOMAIN.to_owned());
     }
@@ -44,7 +44,7 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     if name.is_empty() {
         faults.push("name part must be non-empty".to_owned());
     }
-    faults.extend(too_long(name, 63).iter().map(|why| format!("name part {why}")));
+    faults.extend(too_long(name, 63, "bytes").iter().map(|why| format!("name part {why}")));
     if !is_word(name) {
         faults.push(QUALIFIED.to_owned());
     }
@@ -53,7 +53,7 @@ pub(crate) fn qualified_name(key: &str) -> Vec<String> {
 
 /// What is wrong with the value of a label.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
-    let mut faults = too_long(value, 63);
+    let mut faults = too_long(value, 63, "bytes");
     if !value.is_empty() && !is_word(value) {
         faults.push(LABEL_VALUE.to_owned());
     }
@@ -62,7 +62,7 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
 
 /// What is wrong with a key of a ConfigMap's or Secret's data: it may become the name of a file.
 pub(crate) fn data_key(key: &str) -> Vec<String> {
-    let mut faults = too_long(key, 253);
+    let mut faults = too_long(key, 253, "characters");
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if key.is_empty() || !key.bytes().all(inner) {
         faults.push(DATA_KEY.to_owned());
@@ -76,8 +76,9 @@ pub(crate) fn data_key(key: &str) -> Vec<String> {
     faults
 }
 
-fn too_long(text: &str, most: usize) -> Vec<String> {
-    if text.len() > most { vec![format!("must be no more than {most} bytes")] } else { Vec::new() }
+/// Both units mean bytes; which one is said depends on the rule.
+fn too_long(text: &str, most: usize, unit: &str) -> Vec<String> {
+    if text.len() > most { vec![format!("must be no more than {most} {unit}")] } else { Vec::new() }
 }
 
 fn is_dns_label(label: &str) -> bool {

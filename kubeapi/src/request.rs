@@ -113,13 +113,14 @@ impl Query {
 
     pub(crate) fn list(&self) -> Result<ListOptions, Status> {
         if self.flag("sendInitialEvents")?.is_some() {
-            return Err(list::invalid_options(
-                "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
-            ));
+            let why = "sendInitialEvents is forbidden for list";
+            return Err(list::invalid_options(&[Cause::forbidden("sendInitialEvents", why)]));
         }
+        // Numbers are read before selectors are.
+        let limit = self.number("limit")?;
         Ok(ListOptions {
             selection: self.selection()?,
-            limit: self.number("limit")?.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            limit: limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
             token: self.text("continue"),
             revision: self.text("resourceVersion"),
             revision_match: self.text("resourceVersionMatch"),

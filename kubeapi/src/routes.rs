@@ -82,6 +82,7 @@ fn objects(group: &str, version: &str, parts: &[&str]) -> Option<Target> {
     let subresource = match parts {
         [_, _, "status"] => Some(Subresource::Status),
         [_, _, "finalize"] => Some(Subresource::Finalize),
+        [_, _, _] => Some(Subresource::Unknown),
         [_] | [_, _] => None,
         _ => return None,
     };

@@ -33,7 +33,10 @@ impl Subject<'_> {
     }
 
     fn details(&self) -> Value {
-        let mut details = json!({ "kind": self.plural });
+        let mut details = json!({});
+        if !self.plural.is_empty() {
+            details["kind"] = json!(self.plural);
+        }
         if !self.name.is_empty() {
             details["name"] = json!(self.name);
         }
@@ -239,6 +242,11 @@ impl Status {
         .with_details(json!({}))
     }
 
+    /// A revision that is no number fails where it is compared, which is late, and without a reason.
+    pub(crate) fn no_number(revision: &str) -> Self {
+        Self::new(500, "", format!("strconv.ParseUint: parsing {revision:?}: invalid syntax"))
+    }
+
     /// As the handlers of custom resources say it.
     pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
         let message =
@@ -308,7 +316,7 @@ impl Status {
 
     /// The patch is well formed but does not fit the object.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
-        Self::new(422, "Invalid", message)
+        Self::new(422, "Invalid", message).with_details(json!({}))
     }
 
     pub(crate) fn internal(message: impl fmt::Display) -> Self {
@@ -343,8 +351,11 @@ impl Status {
     pub(crate) fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
         if let Some(details) = &self.details {
             status["details"] = (**details).clone();
         }

@@ -5,6 +5,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod install;
+mod json_patch;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod strategic;
@@ -34,6 +35,8 @@ pub(crate) enum Subresource {
     Status,
     /// Of namespaces only.
     Finalize,
+    /// One that no kind has here.
+    Unknown,
 }
 
 /// A target whose kind is known.
@@ -64,7 +67,12 @@ impl Target {
             None => true,
             Some(Subresource::Status) => resource.version().has_status,
             Some(Subresource::Finalize) => self.plural == "namespaces" && self.group.is_empty(),
+            Some(Subresource::Unknown) => false,
         };
+        if !serves && !wrong_scope && definition.custom {
+            let name = self.name.as_deref().unwrap_or_default();
+            return Err(Status::not_found(definition.subject(name)));
+        }
         if wrong_scope || !serves {
             return Err(Status::no_such_path());
         }

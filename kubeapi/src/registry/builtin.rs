@@ -9,6 +9,7 @@ pub(crate) const NAMESPACES: &str = "namespaces";
 pub(crate) const EVENTS: &str = "events";
 pub(crate) const CONFIG_MAPS: &str = "configmaps";
 pub(crate) const SECRETS: &str = "secrets";
+pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
 pub(crate) const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// An events.k8s.io/v1 Event is a core/v1 Event under newer names (kubernetes `pkg/apis/events/v1/conversion.go`).
@@ -61,7 +62,7 @@ fn configmaps() -> Definition {
 fn secrets() -> Definition {
     let schema = object(&json!({
         "data": {"type": "object", "additionalProperties": {"type": "string", "format": "byte"}},
-        "stringData": strings(), "type": {"type": "string", "default": "Opaque"}, "immutable": {"type": "boolean"},
+        "stringData": strings(), "type": {"type": "string"}, "immutable": {"type": "boolean"},
     }));
     let columns = vec![Column::of_names(), column("Type", "string", ".type"), age_column()];
     let version = Version { columns, selectable: fields(&["type"]), ..v1("", schema) };

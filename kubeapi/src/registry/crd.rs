@@ -104,6 +104,7 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
     });
     let names = without_empty(names);
     if let Some(spec) = crd.body.get_mut("spec") {
+        drop_nulls(spec);
         spec["names"] = names.clone();
         if spec.get("conversion").is_none() {
             spec["conversion"] = json!({"strategy": "None"});
@@ -142,6 +143,22 @@ fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     same.cloned().unwrap_or_else(|| {
         json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now()})
     })
+}
+
+/// A null is nothing to say, but in values that the schema gives.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            for (name, value) in map.iter_mut() {
+                if !matches!(name.as_str(), "default" | "enum" | "example") {
+                    drop_nulls(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn without_empty(mut names: Value) -> Value {

@@ -89,7 +89,7 @@ impl Schema {
             "x-kubernetes-int-or-string" => self.int_or_string = node.flag(keyword)?,
             "x-kubernetes-preserve-unknown-fields" => self.preserve_unknown = node.flag(keyword)?,
             "x-kubernetes-embedded-resource" => self.embedded_resource = node.flag(keyword)?,
-            "default" => self.default = Some(value.clone()),
+            "default" => self.default = Some(value.clone()).filter(|value| !value.is_null()),
             "properties" => {
                 for (name, property) in node.children(keyword)? {
                     let path = format!("{}.{name}", node.at(keyword));

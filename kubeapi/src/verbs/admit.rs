@@ -3,9 +3,9 @@
 use super::{FieldValidation, Resource, strategy};
 use crate::metadata;
 use crate::object::{self, DEEPEST, Object};
-use crate::registry::{Definition, Version};
+use crate::registry::{Definition, Version, builtin};
 use crate::status::{Cause, Status};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Members of `ObjectMeta`; anything else in `metadata` is unknown.
 const METADATA: [&str; 15] = [
@@ -111,8 +111,7 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
         return Err(unrecognized(resource, &no_object(&value)));
     };
     let (kind, version) = (&resource.definition.kind, resource.version().api_version());
-    for (field, name, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", &version)]
-    {
+    for (field, expected) in [("kind", kind), ("apiVersion", &version)] {
         match map.get(field) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) if text.is_empty() => {}
@@ -125,13 +124,11 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
                 return Err(unrecognized(resource, &why));
             }
         }
-        if resource.definition.custom {
-            return Err(unrecognized(
-                resource,
-                &format!("Object '{name}' is missing in '{shown}'"),
-            ));
+        if !resource.definition.custom {
+            map.insert(field.to_owned(), Value::from(expected.as_str()));
+        } else if field == "kind" {
+            return Err(unrecognized(resource, &format!("Object 'Kind' is missing in '{shown}'")));
         }
-        map.insert(field.to_owned(), Value::from(expected.as_str()));
     }
     Ok(value)
 }
@@ -144,12 +141,14 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
             object.api_version
         )));
     }
-    if object.kind != definition.kind {
+    if object.kind != definition.kind && !definition.custom {
+        let (kind, wanted) = (&object.kind, &definition.kind);
         return Err(Status::bad_request(format!(
-            "the kind in the data ({}) does not match the expected kind ({})",
-            object.kind, definition.kind
+            "{kind} in version \"{}\" cannot be handled as a {wanted}: it is none",
+            version.name
         )));
     }
+    // Of a custom resource that comes out when it is validated.
     Ok(())
 }
 
@@ -165,6 +164,11 @@ pub(crate) fn check(
     old: Option<&Object>,
 ) -> Result<(), Status> {
     let definition = &resource.definition;
+    if object.kind != definition.kind {
+        let why = format!("must be {}", definition.kind);
+        let cause = Cause::invalid("kind", &json!(object.kind), why);
+        return Err(Status::invalid(&definition.group, &object.kind, object.name(), &[cause]));
+    }
     let mut causes = all_causes(resource, object, old);
     if let Some(old) = old
         && !causes.is_empty()
@@ -194,7 +198,15 @@ fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec
         Version::view(&object)
     };
     version.schema.validate(&shown(object), old.map(shown).as_ref(), &mut causes);
-    causes.extend(strategy::check(definition, object));
+    if !definition.custom {
+        // That everything has its type was seen when it was read.
+        causes.retain(|cause| cause.reason != "FieldValueTypeInvalid");
+    }
+    let own = strategy::check(definition, object);
+    if &*definition.id == builtin::EVENTS && !own.is_empty() {
+        return own;
+    }
+    causes.extend(own);
     causes
 }
 

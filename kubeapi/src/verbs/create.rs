@@ -39,7 +39,9 @@ pub(super) fn insert(
 ) -> Result<Outcome, Status> {
     let definition = &resource.definition;
     place(target, &mut object)?;
-    if object.meta.resource_version.as_deref().is_some_and(|revision| !revision.is_empty()) {
+    let revision =
+        object.meta.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
+    if revision.is_some_and(|revision| revision > 0) {
         return Err(Status::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));
@@ -62,8 +64,12 @@ pub(super) fn insert(
     admit::check(resource, &object, None)?;
     object.canonicalise();
     let key = target.key(definition, object.name());
-    if batch.get(&key).is_some() {
-        return Err(Status::already_exists(definition.subject(object.name())));
+    if let Some(there) = batch.get(&key) {
+        let mut status = Status::already_exists(definition.subject(object.name()));
+        if there.deleting {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        return Err(status);
     }
     let stored = batch.put(definition, key, object)?;
     if &*definition.id == builtin::EVENTS {

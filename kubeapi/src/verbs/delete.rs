@@ -46,21 +46,22 @@ impl DeleteOptions {
             Value::Object(_) => {}
             _ => {
                 return Err(Status::bad_request(
-                    "the body of a DELETE must be a DeleteOptions object",
+                    "couldn't get version/kind; json parse error: the body must be an object",
                 ));
             }
         }
         match body["kind"].as_str() {
             None | Some("" | "DeleteOptions") => {}
             Some(other) => {
+                let version = body["apiVersion"].as_str().unwrap_or_default();
                 return Err(Status::bad_request(format!(
-                    "the body of a DELETE must be DeleteOptions, not {other}"
+                    "no kind {other:?} is registered for version {version:?} in scheme \"DeleteOptions\""
                 )));
             }
         }
         // Of a delete nothing may be misread: what has the wrong type refuses it.
         let read = meta::DeleteOptions::deserialize(body).map_err(|error| {
-            Status::bad_request(format!("DeleteOptions cannot be read: {error}"))
+            Status::bad_request(format!("json: cannot unmarshal DeleteOptions: {error}"))
         })?;
         let mut causes = Vec::new();
         let policy = match (read.propagation_policy.as_deref(), read.orphan_dependents) {
@@ -128,7 +129,7 @@ pub(crate) fn one(
     let key = target.key(definition, name);
     let subject = definition.subject(name);
     let stored = batch.get(&key).ok_or_else(|| Status::not_found(subject))?;
-    check_preconditions(subject, &stored, options)?;
+    check_preconditions(definition, name, &stored, options)?;
     if &*definition.id == builtin::NAMESPACES && PERMANENT.contains(&name) {
         return Err(Status::forbidden(subject, "this namespace may not be deleted"));
     }
@@ -140,24 +141,27 @@ pub(crate) fn one(
     }
 }
 
+/// Here alone kube-apiserver names the kind in place of the resource.
 fn check_preconditions(
-    subject: Subject<'_>,
+    definition: &Definition,
+    name: &str,
     stored: &Stored,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
+    let of_kind = Subject { group: &definition.group, plural: &definition.kind, name };
     if let Some(uid) = options.uid.as_ref().filter(|uid| **uid != stored.uid) {
         let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             stored.uid
         );
-        return Err(Status::conflict(subject, &why));
+        return Err(Status::conflict(of_kind, &why));
     }
     let revision = stored.revision.to_string();
     if let Some(wanted) = options.resource_version.as_ref().filter(|wanted| **wanted != revision) {
         let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
         );
-        return Err(Status::conflict(subject, &why));
+        return Err(Status::conflict(of_kind, &why));
     }
     Ok(())
 }
@@ -189,10 +193,10 @@ pub(crate) fn collection(
         let Some(stored) = batch.get(&key).filter(|stored| selection.matches(stored)) else {
             continue;
         };
-        check_preconditions(definition.subject(&key.name), &stored, options)?;
+        check_preconditions(definition, &key.name, &stored, options)?;
         match delete(batch, definition, &key, options.policy)? {
-            Deletion::Pending(marked) => deleted.push(marked),
-            Deletion::Gone => deleted.push(stored),
+            // The objects as they were found.
+            Deletion::Pending(_) | Deletion::Gone => deleted.push(stored),
         }
     }
     Ok(Outcome::Deleted(deleted))
@@ -235,6 +239,9 @@ pub(crate) fn delete(
         return Ok(Deletion::Gone);
     }
     object.mark_deleting();
+    if is_namespace {
+        object.meta.deletion_grace_period_seconds = None;
+    }
     if is_namespace && let Some(status) = object.body.get_mut("status") {
         status["phase"] = json!("Terminating");
     }

@@ -1,11 +1,12 @@
 use super::{Resource, Target};
 use crate::object::{Key, Stored};
 use crate::selector::{FieldSelector, LabelSelector};
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::store::State;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Which objects a list or watch is about, within its target.
@@ -56,8 +57,8 @@ struct Token {
 /// 400 for options that make no sense, 410 when that moment has left the log.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
     let resource = target.resolve(&state.registry)?;
-    options.selection.fields.check(&resource)?;
     check_match(options)?;
+    options.selection.fields.check(&resource)?;
     let id = Arc::clone(&resource.definition.id);
     let token = options.token.as_deref().map(Token::read).transpose()?;
     let revision = match &token {
@@ -89,8 +90,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
 }
 
 /// Options that contradict each other or mean nothing (apimachinery `ValidateListOptions`).
-pub(crate) fn invalid_options(problem: &str) -> Status {
-    Status::unprocessable(format!("ListOptions.meta.k8s.io \"\" is invalid: {problem}"))
+pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
+    Status::invalid("meta.k8s.io", "ListOptions", "", causes)
 }
 
 /// # Errors
@@ -98,24 +99,31 @@ pub(crate) fn invalid_options(problem: &str) -> Status {
 fn check_match(options: &ListOptions) -> Result<(), Status> {
     let Some(wanted) = options.revision_match.as_deref() else { return Ok(()) };
     let revision = options.revision.as_deref().unwrap_or_default();
-    let problem = match wanted {
-        _ if revision.is_empty() => {
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-                .to_owned()
-        }
-        _ if options.token.is_some() => {
-            "Forbidden: resourceVersionMatch is forbidden when continue is provided".to_owned()
-        }
-        "Exact" if revision == "0" => {
-            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
-                .to_owned()
-        }
-        "Exact" | "NotOlderThan" => return Ok(()),
-        other => {
-            format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\"")
-        }
-    };
-    Err(invalid_options(&format!("resourceVersionMatch: {problem}")))
+    let field = "resourceVersionMatch";
+    let mut causes = Vec::new();
+    if revision.is_empty() {
+        causes.push(Cause::forbidden(
+            field,
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ));
+    }
+    if options.token.is_some() {
+        causes.push(Cause::forbidden(
+            field,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
+    }
+    if !matches!(wanted, "Exact" | "NotOlderThan") {
+        let known = ["Exact", "NotOlderThan", ""].map(Value::from);
+        causes.push(Cause::unsupported(field, &json!(wanted), &known));
+    }
+    if wanted == "Exact" && revision == "0" {
+        causes.push(Cause::forbidden(
+            field,
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(invalid_options(&causes)) }
 }
 
 fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
@@ -135,7 +143,9 @@ fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> 
 /// 400 when the text is no revision of this server.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, Status> {
     text.parse().map_err(|_| {
-        Status::bad_request(format!("invalid resource version {text:?}: it must be a number"))
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        ))
     })
 }
 
@@ -169,7 +179,9 @@ fn page<'a>(
 impl Token {
     fn read(text: &str) -> Result<Self, Status> {
         let invalid = || {
-            Status::bad_request("continue key is not valid: it was not given out by this server")
+            Status::bad_request(
+                "invalid continue token: continue key is not valid: it was not given out by this server",
+            )
         };
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
         serde_json::from_slice(&bytes).map_err(|_| invalid())

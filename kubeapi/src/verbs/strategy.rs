@@ -17,9 +17,18 @@ const DATA_LIMIT: u64 = 1 << 20;
 /// # Errors
 /// 422 for a CRD that cannot be served.
 pub(super) fn complete(definition: &Definition, object: &mut Object) -> Result<(), Status> {
+    if !definition.custom {
+        // Members that are empty are not written.
+        object.body.retain(|_, value| !is_empty(value));
+    }
     match &*definition.id {
         builtin::NAMESPACES => complete_namespace(object),
-        builtin::SECRETS => fold_string_data(object),
+        builtin::SECRETS => {
+            fold_string_data(object);
+            object.body.entry("type").or_insert_with(|| json!("Opaque"));
+        }
+        builtin::LEASES => drop(object.body.entry("spec").or_insert_with(|| json!({}))),
+        builtin::EVENTS => complete_event(object),
         builtin::CRDS => {
             let compiled = crd::compile(object).map_err(|causes| {
                 Status::invalid(&definition.group, &definition.kind, object.name(), &causes)
@@ -99,6 +108,30 @@ fn complete_namespace(object: &mut Object) {
     }
 }
 
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Members that an event always has.
+fn complete_event(object: &mut Object) {
+    for (name, value) in [
+        ("source", json!({})),
+        ("firstTimestamp", Value::Null),
+        ("lastTimestamp", Value::Null),
+        ("eventTime", Value::Null),
+        ("reportingComponent", json!("")),
+        ("reportingInstance", json!("")),
+    ] {
+        object.body.entry(name).or_insert(value);
+    }
+}
+
 /// `stringData` is only a way to write `data`.
 fn fold_string_data(object: &mut Object) {
     let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
@@ -124,8 +157,9 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
             for why in names::data_key(key) {
                 causes.push(Cause::invalid(at.as_str(), &json!(key), why));
             }
-            if field == "binaryData" && members("data").is_some_and(|data| data.contains_key(key)) {
-                let why = "duplicate of key present in data";
+            let other = members("binaryData").filter(|_| field == "data" && !secret);
+            if other.is_some_and(|other| other.contains_key(key)) {
+                let why = "duplicate of key present in binaryData";
                 causes.push(Cause::invalid(at, &json!(key), why));
             }
             let length = value.as_str().map_or(0, str::len);

@@ -61,12 +61,20 @@ pub(super) fn check_revision(
             Err(Status::invalid(subject.group, subject.plural, subject.name, &[cause]))
         }
         "" | "0" => Ok(()),
+        revision if revision.parse::<u64>().is_err() => Err(Status::no_number(revision)),
         revision if revision != stored.revision.to_string() => Err(Status::stale(subject)),
         _ => Ok(()),
     }
 }
 
 fn check_place(target: &Target, name: &str, object: &Object) -> Result<(), Status> {
+    check_name(object, name)?;
+    target.check_namespace(object)
+}
+
+/// # Errors
+/// 400 for an object without a name, or with another than the path's.
+pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
     if object.name().is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -78,7 +86,7 @@ fn check_place(target: &Target, name: &str, object: &Object) -> Result<(), Statu
             object.name()
         )));
     }
-    target.check_namespace(object)
+    Ok(())
 }
 
 /// Puts `wanted` in the place of a stored object; PUT and PATCH meet here.
@@ -136,19 +144,19 @@ fn merged(
             set(&mut object, "status", wanted.body.get("status"));
             Ok(object)
         }
-        Some(Subresource::Finalize) => {
+        Some(Subresource::Finalize | Subresource::Unknown) => {
             let mut object = old.clone();
             set(&mut object, "spec", wanted.body.get("spec"));
             Ok(object)
         }
         None => {
-            check_immutable_metadata(resource, &wanted, old)?;
             let mut object = wanted;
             object.meta.name.clone_from(&old.meta.name);
             object.meta.namespace.clone_from(&old.meta.namespace);
             object.meta.uid.clone_from(&old.meta.uid);
             object.meta.generation = old.meta.generation;
             object.meta.creation_timestamp.clone_from(&old.meta.creation_timestamp);
+            check_deletion(resource, &object, old)?;
             object.meta.deletion_timestamp.clone_from(&old.meta.deletion_timestamp);
             object.meta.deletion_grace_period_seconds = old.meta.deletion_grace_period_seconds;
             if resource.version().has_status {
@@ -159,31 +167,15 @@ fn merged(
     }
 }
 
-fn check_immutable_metadata(
-    resource: &Resource,
-    wanted: &Object,
-    old: &Object,
-) -> Result<(), Status> {
+/// An update cannot begin a deletion.
+fn check_deletion(resource: &Resource, wanted: &Object, old: &Object) -> Result<(), Status> {
+    if wanted.meta.deletion_timestamp.is_none() || old.is_deleting() {
+        return Ok(());
+    }
     let definition = &resource.definition;
-    let mut causes = Vec::new();
-    let times = [
-        ("creationTimestamp", &wanted.meta.creation_timestamp, &old.meta.creation_timestamp),
-        ("deletionTimestamp", &wanted.meta.deletion_timestamp, &old.meta.deletion_timestamp),
-    ];
-    for (field, wanted, old) in times {
-        if wanted.is_some() && wanted != old {
-            causes.push(Cause::invalid(
-                format!("metadata.{field}"),
-                &json!(wanted),
-                "field is immutable",
-            ));
-        }
-    }
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(Status::invalid(&definition.group, &definition.kind, old.name(), &causes))
-    }
+    let value = json!(wanted.meta.deletion_timestamp);
+    let cause = Cause::invalid("metadata.deletionTimestamp", &value, "field is immutable");
+    Err(Status::invalid(&definition.group, &definition.kind, old.name(), &[cause]))
 }
 
 fn set(object: &mut Object, field: &str, value: Option<&Value>) {

@@ -5,7 +5,7 @@ use super::list::{Selection, invalid_options, parse_revision};
 use super::{Resource, Target};
 use crate::form::Form;
 use crate::object::Stored;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::store::{Event, Expired, Shared, Verb};
 use futures::Stream;
 use hyper::body::Bytes;
@@ -111,14 +111,14 @@ fn start(options: &WatchOptions) -> Result<Start, Status> {
     match (options.send_initial, options.revision_match.as_deref().unwrap_or_default()) {
         (None, "") => {}
         (None, _) => {
-            return Err(invalid_options(
-                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            return Err(forbidden_match(
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
         }
         (Some(_), "NotOlderThan") => {}
         (Some(_), _) => {
-            return Err(invalid_options(
-                "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            return Err(forbidden_match(
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
     }
@@ -128,6 +128,10 @@ fn start(options: &WatchOptions) -> Result<Start, Status> {
         (None | Some(0), Some(false)) => Start::Now { initial: false, least: 0 },
         (Some(revision), _) => Start::After(revision),
     })
+}
+
+fn forbidden_match(why: &str) -> Status {
+    invalid_options(&[Cause::forbidden("resourceVersionMatch", why)])
 }
 
 impl Watch {

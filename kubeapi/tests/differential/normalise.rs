@@ -17,7 +17,7 @@ static ETCD: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// What Go's decoders say of a value of the wrong type names Go's types.
 static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("(cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch): .*").unwrap()
+    Regex::new("(?s)(cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch|continue key is not valid|Object 'Kind' is missing in|json: cannot unmarshal|in our request|in scheme).*").unwrap()
 });
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^([0-9]+[smhdy])+$").unwrap());
 
@@ -53,6 +53,10 @@ fn clean(body: &mut Value, memory: &mut Memory) {
         meta.remove("resourceVersion");
         meta.entry("continue").and_modify(|token| *token = json!("TOKEN"));
     }
+    if body.get("items") == Some(&Value::Null) {
+        // An empty list of Go, made in another way.
+        body["items"] = json!([]);
+    }
     if kind == "CustomResourceDefinition" {
         // Its controllers, which tell the status, come after the answer; the state they lead to is compared once it is there.
         if let Some(body) = body.as_object_mut() {
@@ -77,11 +81,20 @@ fn clean_status(status: &mut Value) {
         status["message"] = Value::Null;
         status["details"] = Value::Null;
     }
+    if let Some(causes) = status["details"].get_mut("causes").and_then(Value::as_array_mut)
+        && causes.iter().any(|cause| cause["field"] == "patch")
+    {
+        // It shows all that the patch made of the object, and who manages which field of it.
+        causes.iter_mut().for_each(|cause| cause["message"] = Value::Null);
+        status["message"] = Value::Null;
+    }
     // Go walks the properties of a schema in an order that is another one every time.
     if let Some(causes) = status["details"].get_mut("causes").and_then(Value::as_array_mut)
         && causes.len() > 1
     {
         causes.sort_by_key(Value::to_string);
+        // An update checks metadata up to three times, and says so as often.
+        causes.dedup();
         let message = status["message"].as_str().unwrap_or_default();
         let head = message.split(" is invalid: ").next().unwrap_or_default().to_owned();
         status["message"] = json!(head);

@@ -80,7 +80,7 @@ pub(crate) fn operation(random: &mut Random, known: &Knowledge) -> Operation {
         8 => delete_collection(random, kind, &list),
         _ => odd(random, &list, &one),
     };
-    common_options(random, &mut operation);
+    common_options(random, kind, &mut operation);
     operation
 }
 
@@ -97,7 +97,7 @@ fn with_status(random: &mut Random, kind: &Kind, one: &str, percent: usize) -> S
     if kind.custom && random.chance(percent) { format!("{one}/status") } else { one.to_owned() }
 }
 
-fn common_options(random: &mut Random, operation: &mut Operation) {
+fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
     let writes = operation.method != Method::GET;
     if writes && operation.method != Method::DELETE && random.chance(35) {
         let mode = random.pick(&["Strict", "Warn", "Ignore", "Strict", "Ignore", "strict"]);
@@ -112,6 +112,8 @@ fn common_options(random: &mut Random, operation: &mut Operation) {
         let metadata = if one { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
         operation.accept = Some(match random.below(4) {
             0 => format!("application/json;as={metadata};v=v1;g=meta.k8s.io"),
+            // Columns of built-in kinds are compared as kubectl shows them, elsewhere.
+            _ if !kind.custom => random.pick(&ACCEPTS[1..4]).to_owned(),
             _ => random.pick(&ACCEPTS).to_owned(),
         });
     }
