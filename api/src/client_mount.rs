@@ -214,8 +214,12 @@ impl ClientMountDeviceReference {
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountStatus {
     /// One entry per entry of `spec.mounts`. Never null.
+    #[serde(default)]
+    #[schemars(!default)]
     pub mounts: Vec<ClientMountInfoStatus>,
     /// Whether every mount is ready.
+    #[serde(default)]
+    #[schemars(!default)]
     pub all_ready: bool,
     /// What went wrong, if anything did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,7 +231,11 @@ pub struct ClientMountStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountInfoStatus {
     /// The state that was worked towards.
+    #[serde(default = "MountState::unsaid")]
+    #[schemars(!default)]
     pub state: MountState,
     /// Whether that state is reached.
+    #[serde(default)]
+    #[schemars(!default)]
     pub ready: bool,
 }

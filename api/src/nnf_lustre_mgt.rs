@@ -99,6 +99,8 @@ pub struct NnfLustreMgtStatusCommand {
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub reference: Option<ObjectReference>,
     /// Whether all commands were run.
+    #[serde(default)]
+    #[schemars(!default)]
     pub ready: bool,
     /// What went wrong, if anything did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -60,6 +60,8 @@ pub struct NnfNodeBlockStorageStatus {
     #[schemars(schema_with = "schema::date_time")]
     pub pod_start_time: Option<Time>,
     /// Whether everything is allocated and attached as asked.
+    #[serde(default)]
+    #[schemars(!default)]
     pub ready: bool,
 }
 
@@ -98,9 +100,12 @@ pub struct NnfNodeBlockStorageAccessStatus {
 #[serde(rename_all = "camelCase")]
 pub struct NnfNodeBlockStorageDeviceStatus {
     /// NQN of the drive's subsystem.
-    #[serde(rename = "NQN")]
+    #[serde(default, rename = "NQN")]
+    #[schemars(!default)]
     pub nqn: String,
     /// Namespace id, decimal.
+    #[serde(default)]
+    #[schemars(!default)]
     pub namespace_id: String,
     /// Bytes of the namespace.
     #[serde(default, skip_serializing_if = "crate::omit::is_zero")]

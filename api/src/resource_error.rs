@@ -52,11 +52,16 @@ impl Severity {
 #[serde(rename_all = "camelCase")]
 pub struct ResourceError {
     /// The chain of causes, outermost first, for administrators.
+    #[serde(default)]
+    #[schemars(!default)]
     pub debug_message: String,
     /// How likely a retry is to succeed.
+    #[serde(default = "Severity::unsaid")]
+    #[schemars(!default)]
     pub severity: Severity,
     /// Whose error it is.
-    #[serde(rename = "type")]
+    #[serde(default = "ErrorType::unsaid", rename = "type")]
+    #[schemars(!default)]
     pub error_type: ErrorType,
     /// What the user should know and do.
     #[serde(default, skip_serializing_if = "Option::is_none")]

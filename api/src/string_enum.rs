@@ -29,6 +29,12 @@ macro_rules! string_enum {
                     Self::Other(text) => text,
                 }
             }
+
+            /// How a status reads that lacks it, as where an older CRD has no such field.
+            #[must_use]
+            pub fn unsaid() -> Self {
+                Self::Other(String::new())
+            }
         }
 
         impl From<&str> for $name {

@@ -98,6 +98,8 @@ pub struct ComputeAccess {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemConfigurationStatus {
     /// Whether the configuration has been taken over.
+    #[serde(default)]
+    #[schemars(!default)]
     pub ready: bool,
     /// What went wrong, if anything did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

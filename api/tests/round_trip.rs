@@ -152,3 +152,43 @@ fn fixtures_use_every_field() {
         assert!(missing.is_empty(), "no fixture of {kind} uses {missing:#?}");
     }
 }
+
+/// Every place of an object in a status from which a field can be missing, as where an older CRD does not have it.
+fn fields(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (name, inner) in members {
+                found.push((at.to_owned(), name.clone()));
+                fields(
+                    inner,
+                    &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")),
+                    found,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (index, inner) in items.iter().enumerate() {
+                fields(inner, &format!("{at}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn statuses_are_readable_without_any_of_their_fields() {
+    let mut left_out = 0;
+    for (path, object) in fixtures() {
+        let mut places = Vec::new();
+        fields(&object["status"], "/status", &mut places);
+        for (parent, name) in places {
+            let mut less = object.clone();
+            less.pointer_mut(&parent).unwrap().as_object_mut().unwrap().remove(&name);
+            if let Some(Err(error)) = round_trip(&less) {
+                panic!("{}: without {parent}/{name}: {error}", path.display());
+            }
+            left_out += 1;
+        }
+    }
+    assert!(left_out > 100, "only {left_out} fields were left out");
+}
