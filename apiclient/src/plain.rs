@@ -12,6 +12,7 @@ pub fn plain(error: &ApiError) -> String {
             format!("{} ({} {})", status.message, status.code, status.reason)
         }
         ApiError::Service(cause) => innermost(&**cause),
+        ApiError::ReadEvents(cause) => format!("the connection broke: {}", innermost(cause)),
         _ => error.to_string(),
     }
 }
@@ -61,6 +62,9 @@ mod tests {
 
     #[test]
     fn no_answer_is_its_innermost_cause() {
+        let lost = std::io::Error::other(std::io::Error::from_raw_os_error(110));
+        let error = ApiError::ReadEvents(lost);
+        assert_eq!(plain(&error), "the connection broke: Connection timed out (os error 110)");
         let refused = std::io::Error::from_raw_os_error(111);
         let error = ApiError::Service(Box::new(refused));
         assert_eq!(plain(&error), "Connection refused (os error 111)");
