@@ -2,20 +2,20 @@
 
 use std::{fmt, sync::Arc};
 
-use api::ResourceError;
+use api::{NnfStorageProfile, ResourceError};
 use apiclient::plain;
 use clientmount_agent::{
     error::{Failure, Retry},
     site::Site,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Client, ResourceExt, core::object::HasStatus};
+use kube::{Api, Client, ResourceExt, core::object::HasStatus};
 use storage::{ConvergeError, Converged, Converger, Desired, desired::NodeName};
 
 use crate::{
     node_storage::desired::TemporaryRoot,
     shelf::Fingerprint,
-    world::{Kept, Key, Tell, Wake, World},
+    world::{Kept, Key, NoProfile, Tell, Wake, World},
     write::{self, Object, WriteError},
 };
 
@@ -52,6 +52,33 @@ impl Context {
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
         let converger = Arc::clone(&self.converger);
         self.blocking(move || converger.converge_all(&units)).await
+    }
+
+    /// Whether an object exists that no watch has brought: watches are apart, and one of them may be behind or broken, so
+    /// nobody is told that something is missing before the API was asked.
+    ///
+    /// # Errors
+    /// When the API does not say.
+    pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
+        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+        let found = api.get_metadata_opt(name).await;
+        found.map(|it| it.is_some()).map_err(|source| WriteError::Look {
+            object: format!("{} {namespace}/{name}", K::kind(&())),
+            source: Box::new(source),
+        })
+    }
+
+    /// Whether a profile exists all the same.
+    ///
+    /// # Errors
+    /// When the API does not say.
+    pub async fn profile_exists(&self, no_profile: &NoProfile) -> Result<bool, WriteError> {
+        match no_profile {
+            NoProfile::Unnamed => Ok(false),
+            NoProfile::Unseen { namespace, name } => {
+                self.exists::<NnfStorageProfile>(namespace, name).await
+            }
+        }
     }
 
     /// Runs something that may block in the kernel.
@@ -152,12 +179,18 @@ impl Pass {
         match &error {
             WriteError::Gone { .. } => {}
             WriteError::Conflict { .. } => self.retry = Retry::Soon,
-            WriteError::Api { source, .. } => {
+            WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 self.failures.push(format!("{error}: {}", plain(source)));
                 self.retry = Retry::Soon;
             }
         }
         self
+    }
+
+    /// Something that exists has not been seen yet: it is on its way, and wakes the object.
+    pub fn wait(&mut self) {
+        self.done = false;
+        self.retry = Retry::Soon;
     }
 
     /// Notes a write.

@@ -37,7 +37,12 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.waiting.insert(key);
     }
 
-    /// The same, but in a while.
+    /// What this key was woken for is what was just worked on.
+    pub fn satisfy(&mut self, key: &K) {
+        self.waiting.remove(key);
+    }
+
+    /// Like `wake`, but in a while.
     pub fn wake_later(&mut self, key: &K, now: Instant) {
         let Some(delay) = Retry::Soon.delay(0, jitter()) else { return };
         let failing =
@@ -111,6 +116,19 @@ mod tests {
         queue.finished(&"a", Retry::OnChange, now);
         assert!(queue.start(now).is_empty());
         assert_eq!(queue.deadline(), None, "at rest there is no timer");
+    }
+
+    #[test]
+    fn a_wake_for_what_was_just_done_is_over_with_it() {
+        let now = Instant::now();
+        let mut queue = Queue::new(8);
+        queue.wake("a");
+        queue.start(now);
+        queue.wake("a");
+        queue.satisfy(&"a");
+        queue.finished(&"a", Retry::Soon, now);
+        assert!(queue.start(now).is_empty());
+        assert_eq!(queue.start(now + second(2)), ["a"], "what failed is tried again all the same");
     }
 
     #[test]

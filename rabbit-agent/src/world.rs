@@ -20,6 +20,7 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt, runtime::watcher::Event};
 use storage::desired::{NodeName, ObjectUid};
+use thiserror::Error;
 
 use crate::{
     chassis::Chassis,
@@ -67,6 +68,24 @@ pub enum Wake {
     /// Its status is another than this agent knows, as of this resourceVersion: written by a pass that still runs, or by
     /// somebody else.
     Retold(Key, String),
+}
+
+/// Why an object's profile cannot be had, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoProfile {
+    /// No label says which.
+    #[error(
+        "metadata.labels name no pinned NnfStorageProfile: the controller that creates the object must set them"
+    )]
+    Unnamed,
+    /// The watch has not brought it.
+    #[error("NnfStorageProfile {namespace}/{name} does not exist: create it with data.pinned true")]
+    Unseen {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// The objects that this rabbit's agent knows.
@@ -251,19 +270,15 @@ impl World {
         Chassis::new(&self.node, system.map(AsRef::as_ref))
     }
 
-    /// The profile that an object's labels name, or in words for the user why it cannot be had.
+    /// The profile that an object's labels name.
     ///
     /// # Errors
-    /// When the labels name none, or it does not exist.
-    pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, String> {
-        let Some(named) = object.pinned_profile() else {
-            return Err("metadata.labels name no pinned NnfStorageProfile: the controller that creates the object must set them".into());
-        };
-        self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| {
-            format!(
-                "NnfStorageProfile {}/{} does not exist: create it with data.pinned true",
-                named.namespace, named.name
-            )
+    /// When the labels name none, or it was not seen.
+    pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, NoProfile> {
+        let named = object.pinned_profile().ok_or(NoProfile::Unnamed)?;
+        self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Unseen {
+            namespace: named.namespace.to_owned(),
+            name: named.name.to_owned(),
         })
     }
 

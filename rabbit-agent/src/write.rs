@@ -59,6 +59,15 @@ pub enum WriteError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// It depends on another object, of which the API did not say whether it exists.
+    #[error("look for {object}")]
+    Look {
+        /// Kind, namespace and name.
+        object: String,
+        /// Why.
+        #[source]
+        source: Box<kube::Error>,
+    },
 }
 
 /// Kind, namespace and name of an object, for logs and messages.

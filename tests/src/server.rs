@@ -139,9 +139,10 @@ async fn clear(client: &Client) -> anyhow::Result<()> {
             let namespace = object.namespace().unwrap_or_default();
             let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
             let name = object.name_any();
+            // First, because one that a laxer definition admitted can be deleted and not be changed any more.
+            gone_or(own.delete(&name, &DeleteParams::default()).await.map(drop))?;
             let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             gone_or(own.patch(&name, &PatchParams::default(), &release).await.map(drop))?;
-            gone_or(own.delete(&name, &DeleteParams::default()).await.map(drop))?;
         }
     }
     Ok(())

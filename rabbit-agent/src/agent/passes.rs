@@ -115,11 +115,12 @@ impl Agent {
         let object = Arc::clone(self.world.client_mount(name)?);
         let (work, moved) = prepare(&object, &self.world, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
+        let profile = self.world.profile(&*object).err();
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let result =
-                client_mount::reconcile::reconcile(&context, &object, work, &mut pass).await;
+            let view = client_mount::reconcile::View { object, work, profile };
+            let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
             pass.ended(result)
         });
         Some(())
@@ -227,6 +228,10 @@ impl Agent {
             for uid in self.world.vanished_under(name) {
                 self.related(Key::Vanished(uid));
             }
+        }
+        if !self.again.contains(&key) && handled == self.world.fingerprint(&key) {
+            // A watch was faster than the end of the pass: what woke the object meanwhile is the pass's own finalizer.
+            self.queue.satisfy(&key);
         }
         match handled.filter(|_| pass.done && !self.again.contains(&key)) {
             Some(print) => drop(self.settled.insert(key.clone(), print)),

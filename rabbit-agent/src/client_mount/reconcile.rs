@@ -18,7 +18,7 @@ use crate::{
     failure::combined,
     node_storage::desired::namespaces,
     pass::{Context, Pass},
-    world::World,
+    world::{NoProfile, World},
     write::{WriteError, has_finalizer},
 };
 
@@ -43,7 +43,7 @@ pub fn units(
     world: &World,
     site: &Site,
 ) -> Result<MountUnits, Failure> {
-    let profile = world.profile(object);
+    let profile = world.profile(object).map_err(|why| why.to_string());
     let profile = profile.as_ref().map(|it| &**it).map_err(String::as_str);
     let references = |reference: &ClientMountDeviceReference| follow(reference, world, site);
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
@@ -119,16 +119,24 @@ pub fn prepare_for(
     (work, moved)
 }
 
+/// A ClientMount and what to do about it.
+#[derive(Debug)]
+pub struct View {
+    /// Itself.
+    pub object: Arc<ClientMount>,
+    /// What to do.
+    pub work: Work,
+    /// Why there is no profile, if there is none.
+    pub profile: Option<NoProfile>,
+}
+
 /// Mounts or unmounts, and says how it went; on deletion lets the object go when nothing of it is left.
 ///
 /// # Errors
 /// When a write did not happen.
-pub async fn reconcile(
-    context: &Context,
-    object: &ClientMount,
-    work: Work,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
+pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
+    let View { object, work, profile } = view;
+    let object = &*object;
     let deleted = object.metadata.deletion_timestamp.is_some();
     if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
         pass.unmounted = object.uid();
@@ -139,6 +147,12 @@ pub async fn reconcile(
     } else {
         pass.with_finalizer(context, object, finalizer::CLIENT_MOUNT).await?
     };
+    if let (Work::Refuse(..), Some(no_profile), false) = (&work, &profile, deleted)
+        && context.profile_exists(no_profile).await?
+    {
+        pass.wait();
+        return Ok(());
+    }
     let count = object.spec.mounts.len();
     let outcome = match work {
         // What cannot be understood was never mounted, unless the object was changed to that.

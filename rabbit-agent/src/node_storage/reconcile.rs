@@ -17,7 +17,7 @@ use crate::{
     block_storage::report::is_current,
     failure::combined,
     pass::{Context, Pass},
-    world::block_name,
+    world::{NoProfile, block_name},
     write::{WriteError, describe, has_finalizer},
 };
 
@@ -29,7 +29,7 @@ pub struct View {
     /// The block storage underneath, if it exists.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
     /// Its pinned profile, or why it cannot be had.
-    pub profile: Result<Arc<NnfStorageProfile>, String>,
+    pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
     /// ClientMounts of this rabbit through which its file systems may be mounted.
     pub mounts: Vec<String>,
 }
@@ -44,6 +44,11 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     }
     let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
     let Some(block) = &view.block else {
+        let namespace = object.namespace().unwrap_or_default();
+        if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(&object)).await? {
+            pass.wait();
+            return Ok(());
+        }
         return pass.refuse(context, &object, &no_block(&object), report::refused).await;
     };
     // Its devices are on their way, and their coming wakes us: that is no error, and an earlier one is over.
@@ -54,6 +59,12 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
         return pass
             .status(context, &object, &NnfNodeStorage { status: waiting, ..object.clone() })
             .await;
+    }
+    if let Err(no_profile) = &view.profile
+        && context.profile_exists(no_profile).await?
+    {
+        pass.wait();
+        return Ok(());
     }
     pass.with_finalizer(context, &**block, finalizer::NNF_NODE_STORAGE).await?;
     match units(context, view, block, true) {
@@ -78,7 +89,7 @@ fn units(
     block: &NnfNodeBlockStorage,
     to_make: bool,
 ) -> Result<Vec<FileSystem>, Failure> {
-    let profile = view.profile.as_ref().map_err(|why| Failure::input(why.clone()))?;
+    let profile = view.profile.as_ref().map_err(|why| Failure::input(why.to_string()))?;
     if !profile.data().pinned {
         let name = describe(&**profile);
         return Err(Failure::input(format!(

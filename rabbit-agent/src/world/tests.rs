@@ -61,7 +61,7 @@ fn a_missing_profile_is_named_and_its_coming_wakes_who_waits() {
     let mut world = world();
     let storage = samples::node_storage(1, "xfs");
     world.take(Event::Apply(storage.clone()));
-    assert!(world.profile(&storage).unwrap_err().contains("default/job-7-0"));
+    assert!(world.profile(&storage).unwrap_err().to_string().contains("default/job-7-0"));
     let wakes = world.take(Event::Apply(samples::profile()));
     assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
     assert!(world.profile(&storage).is_ok());

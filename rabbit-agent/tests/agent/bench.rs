@@ -25,7 +25,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
     client::Body,
-    runtime::{conditions::is_crd_established, wait::await_condition},
+    runtime::wait::await_condition,
 };
 use kubeapi::Identity;
 use rabbit_agent::{
@@ -38,7 +38,7 @@ use storage::{
     fake::FakeHost,
     host::{ObserveError, StepError},
 };
-use tests::server::Server;
+use tests::server::{Server, install_crds};
 use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,
@@ -194,8 +194,8 @@ impl Bench {
     pub(crate) async fn with_crds(crds: Vec<Value>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::of_this_run();
-        let client = match server.kubeconfig() {
-            Some(kubeconfig) => real(&server, kubeconfig, crds).await,
+        let client = match server.real() {
+            Some(_) => real(&server, crds).await,
             None => embedded(directory.path(), crds),
         };
         let node = RABBIT.parse().unwrap();
@@ -219,7 +219,7 @@ impl Bench {
             let created =
                 Api::all(bench.client.clone()).create(&PostParams::default(), &namespace).await;
             // A real server has them from its preparation.
-            assert!(created.is_ok() || bench.server.kubeconfig().is_some(), "{created:?}");
+            assert!(created.is_ok() || bench.server.real().is_some(), "{created:?}");
         }
         bench
     }
@@ -387,19 +387,18 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 }
 
 /// The API that `make kube` started, with nothing on it but these definitions.
-async fn real(server: &Server, kubeconfig: &Path, crds: Vec<Value>) -> Client {
+async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let nodes = [RABBIT, "rabbit-2"].map(str::to_owned);
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();
-    let client = control_plane::client(kubeconfig).await.unwrap();
+    let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for usual in api::crd::crd_values() {
         let name = usual["metadata"]["name"].as_str().unwrap();
         match crds.iter().find(|crd| crd["metadata"]["name"] == name) {
             Some(crd) if *crd == usual => {}
-            Some(crd) => define(&client, crd).await,
+            Some(crd) => install_crds(&client, std::slice::from_ref(crd)).await.unwrap(),
             None => {
-                let gone = definitions.delete(name, &DeleteParams::default()).await;
-                gone.unwrap();
+                definitions.delete(name, &DeleteParams::default()).await.unwrap();
                 let gone =
                     await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none());
                 gone.await.unwrap();
@@ -407,15 +406,6 @@ async fn real(server: &Server, kubeconfig: &Path, crds: Vec<Value>) -> Client {
         }
     }
     client
-}
-
-/// Installs a definition, or brings it up to date, as an administrator does.
-pub(crate) async fn define(client: &Client, crd: &Value) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = crd["metadata"]["name"].as_str().unwrap();
-    let params = PatchParams::apply("site").force();
-    definitions.patch(name, &params, &Patch::Apply(crd)).await.unwrap();
-    await_condition(definitions, name, is_crd_established()).await.unwrap();
 }
 
 async fn reached(counted: &watch::Sender<usize>, count: usize) {

@@ -1,0 +1,68 @@
+//! The program in the place of nnf-node-manager, as far as its command line and environment reach.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
+
+use assert_cmd::Command;
+
+fn agent(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rabbit-agent"));
+    command.env_clear().args(args).envs(environment.iter().copied());
+    let output = command.timeout(std::time::Duration::from_secs(30)).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(told).unwrap())
+}
+
+#[test]
+fn the_environment_of_its_daemon_set_is_read() {
+    // A name that no node can have, so that the start ends by saying where it comes from.
+    for (environment, told) in [
+        (&[("NNF_NODE_NAME", "a b")][..], "\"a b\""),
+        (&[("NNF_NODE_NAME", "rabbit-1"), ("WARREN_NODE", "c d")], "\"c d\""),
+        (
+            &[("NNF_NODE_NAME", "rabbit-1"), ("NNF_COMMAND_TIMEOUT_SECONDS", "soon")],
+            "'soon' for '--command-deadline",
+        ),
+    ] {
+        let (code, text) = agent(&[], environment);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains(told), "{environment:?}: {text}");
+    }
+}
+
+#[test]
+fn in_a_pod_the_api_is_that_of_its_cluster() {
+    let state = tempfile::tempdir().unwrap();
+    let state = ["--state-dir", state.path().to_str().unwrap()];
+    let pod =
+        [("NNF_NODE_NAME", "rabbit-1"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+    let line = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
+    // No token of a service account is mounted here, and the start says that this is what it looked for.
+    let (code, text) = agent(&[&line[..], &state].concat(), &pod);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("find the cluster of this pod"), "{text}");
+}
+
+#[test]
+fn what_must_not_be_obeyed_stops_the_start_before_anything_is_touched() {
+    for (line, told) in [
+        (&["-purge"][..], "--purge deletes every volume"),
+        (&["--initializeAndExit"], "--initializeAndExit is for a job"),
+        (&["-direct", "nvme.*"], "--direct nvme.*"),
+        (&["--mock"], "--file-pool DIR"),
+        (&["--controller", "storage"], "nnf-controller-manager"),
+        (&["-health-probe-bind-address", "8081"], "use HOST:PORT, :PORT, or 0"),
+    ] {
+        let (code, text) = agent(&[&["--node", "rabbit-1"], line].concat(), &[]);
+        assert_eq!(code, Some(2), "{line:?}: {text}");
+        assert!(text.contains(told), "{line:?}: {text}");
+    }
+}
+
+#[test]
+fn version_is_one_line() {
+    for line in ["--version", "version"] {
+        let (code, text) = agent(&[line], &[]);
+        assert_eq!((code, text.lines().count()), (Some(0), 1), "{text}");
+        assert!(text.contains(env!("CARGO_PKG_VERSION")), "{text}");
+    }
+}
