@@ -200,7 +200,7 @@ impl Cluster {
         argv.envs(environment.iter().copied());
         argv.arg("--socket").arg(self.coordinator_socket());
         match self.server.real() {
-            Some(real) => argv.arg("--kubeconfig").arg(&real.daemons),
+            Some(real) => argv.arg("--kubeconfig").arg(&real.roles.coordinator),
             None => argv
                 .arg("--data-dir")
                 .arg(self.directory.join("coordinator"))
@@ -254,13 +254,13 @@ impl Cluster {
     pub fn agent_of(&self, name: &str, own: &str) -> anyhow::Result<Command> {
         let rabbit = name == self.chassis.rabbit;
         let mut argv = command(binary(if rabbit { "rabbit-agent" } else { "clientmount-agent" })?);
-        let api = self.api(|real| &real.daemons);
         let coordinator = format!("unix://{}", self.coordinator_socket().display());
         argv.args(["--node", name]);
         argv.arg("--mount-root").arg(self.mount_root());
         argv.arg("--file-pool").arg(self.directory.join("pool"));
         argv.arg("--state-dir").arg(self.directory.join("state").join(own));
         if rabbit {
+            let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
             argv.args(&self.rabbit_arguments);
@@ -268,7 +268,9 @@ impl Cluster {
             argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
             match self.link {
                 Link::Coordinator => argv.args(["--coordinator", &coordinator]),
-                Link::Api => argv.args(["--api", &api]),
+                Link::Api => argv.args(self.server.own_way(name).unwrap_or_else(|| {
+                    vec!["--api".to_owned(), self.api(|real| &real.roles.coordinator)]
+                })),
             };
         }
         Ok(argv)
@@ -348,7 +350,7 @@ impl Cluster {
     /// When it was not built.
     pub fn warren(&self) -> anyhow::Result<Command> {
         let mut argv = command(binary("warren")?);
-        argv.env("WARREN_API", self.api(|real| &real.administrator));
+        argv.env("WARREN_API", self.api(|real| &real.roles.operator));
         argv.env("WARREN_COORDINATOR", format!("unix://{}", self.coordinator_socket().display()));
         Ok(argv)
     }

@@ -13,5 +13,6 @@ pub mod gate;
 pub mod leftovers;
 pub mod program;
 pub mod run;
+pub mod secrets;
 pub mod server;
 pub mod stand_in;

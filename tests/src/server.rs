@@ -2,6 +2,7 @@
 //! before any node starts: the CRDs, and a namespace per node.
 
 use std::{
+    collections::BTreeMap,
     env,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -41,25 +42,46 @@ pub enum Server {
 /// A real Kubernetes API, ours alone until this is dropped.
 #[derive(Debug)]
 pub struct RealServer {
-    /// The administrator's kubeconfig: `warren` and the central controllers use it.
+    /// The administrator's kubeconfig: the central controllers use it.
     pub administrator: PathBuf,
-    /// The kubeconfig of the daemons.
-    pub daemons: PathBuf,
+    /// The kubeconfig of each of our programs.
+    pub roles: Roles,
     turn: Option<MutexGuard<'static, ()>>,
+}
+
+/// Who our programs are to a real server.
+#[derive(Debug, Clone, Default)]
+pub struct Roles {
+    /// The kubeconfig of `warren`.
+    pub operator: PathBuf,
+    /// The coordinator's.
+    pub coordinator: PathBuf,
+    /// The rabbit agent's.
+    pub rabbit: PathBuf,
+    /// Arguments of computes that use the API themselves and as themselves; others are who the coordinator is.
+    pub computes: BTreeMap<String, Vec<String>>,
 }
 
 impl RealServer {
     /// One that nobody else uses.
     #[must_use]
     pub fn own(administrator: PathBuf, daemons: PathBuf) -> Self {
-        Self { administrator, daemons, turn: None }
+        let (operator, coordinator) = (administrator.clone(), daemons.clone());
+        let computes = BTreeMap::new();
+        Self::with_roles(administrator, Roles { operator, coordinator, rabbit: daemons, computes })
+    }
+
+    /// The same, to each of our programs with rights of its own.
+    #[must_use]
+    pub fn with_roles(administrator: PathBuf, roles: Roles) -> Self {
+        Self { administrator, roles, turn: None }
     }
 
     /// The one that `make kube` has started, in turn.
     fn shared(kubeconfig: PathBuf) -> Self {
         // A test that failed says nothing about the next one: it begins by clearing away.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        Self { administrator: kubeconfig.clone(), daemons: kubeconfig, turn: Some(turn) }
+        Self { turn: Some(turn), ..Self::own(kubeconfig.clone(), kubeconfig) }
     }
 
     async fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
@@ -88,6 +110,12 @@ impl Server {
         let Self::Real(real) = self else { return Ok(()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(real.prepare(nodes))
+    }
+
+    /// The arguments with which this compute uses the API itself, if it has some of its own.
+    #[must_use]
+    pub fn own_way(&self, compute: &str) -> Option<Vec<String>> {
+        self.real()?.roles.computes.get(compute).cloned()
     }
 
     /// The real one.

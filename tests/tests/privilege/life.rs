@@ -1,0 +1,213 @@
+//! The whole life of a job on a real API server, by programs that have the packaged rights and no others. What the server's
+//! audit log then tells is the other half of the proof: each right was used, and none was missed.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use control_plane::AuditEvent;
+use tests::{
+    centre::{Chassis, Job},
+    cluster::{Cluster, DRIVES, Link, PATIENCE},
+    gate,
+    program::until,
+    run::{Run, Silent},
+    secrets::{Secret, connections, found_in},
+    server::{RealServer, Roles, Server},
+};
+
+use crate::{
+    identities::{HOUR, Identity, Need, compute, everybody},
+    installed::Installed,
+    policy::objects::lustre_mgt,
+};
+
+const PEOPLE: &str = "system:serviceaccount:default:applier";
+const COORDINATOR: &str = "system:serviceaccount:nnf-system:warren-coordinator";
+const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
+const COMPUTES: [&str; 2] = [
+    "system:serviceaccount:warren-nodes:compute-1",
+    "system:serviceaccount:warren-nodes:compute-2",
+];
+
+/// Rights that one life without mishap does not use: reading an object again after a lost race, telling that another pod
+/// speaks for the rabbit, and renewing a token, which is not the agent's work.
+const IN_OTHER_LIVES: [(&str, &str); 3] = [
+    ("get", "dataworkflowservices.github.io/clientmounts"),
+    ("patch", "nnf.cray.hpe.com/nnfnodes"),
+    ("create", "/serviceaccounts/token"),
+];
+
+/// Everybody's tokens, as kubeconfigs and as what must be on no compute.
+struct Credentials {
+    roles: Roles,
+    secrets: Vec<Secret>,
+    rabbits: Secret,
+}
+
+async fn credentials(installed: &Installed) -> anyhow::Result<Credentials> {
+    installed.account("default", "applier", Some("warren-view"))?;
+    installed.bind("default", "applier", "warren-apply")?;
+    let operator = installed.plane.token("default", "applier", HOUR).await?;
+    let coordinator = installed.plane.token("nnf-system", "warren-coordinator", HOUR).await?;
+    let rabbit = installed.pod_token("rabbit-1").await?;
+    let roles = Roles {
+        operator: installed.kubeconfig("operator", &operator)?,
+        coordinator: installed.kubeconfig("coordinator", &coordinator)?,
+        rabbit: installed.kubeconfig("rabbit", &rabbit)?,
+        ..Roles::default()
+    };
+    let rabbits = Secret::new("the rabbit's token", &rabbit);
+    let secrets = vec![
+        Secret::new("the operator's token", &operator),
+        Secret::new("the coordinator's token", &coordinator),
+        rabbits.clone(),
+    ];
+    Ok(Credentials { roles, secrets, rabbits })
+}
+
+/// Starts everything, lives a life, looks at what lives, and ends it.
+fn live(
+    installed: &Installed,
+    roles: Roles,
+    link: Link,
+    look: impl Fn(&Cluster) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let server = Server::Real(RealServer::with_roles(installed.plane.kubeconfig(), roles));
+    let directory = installed.directory.path().join("box");
+    let cluster = Cluster::start_on(&directory, Chassis::new(2), &DRIVES, server, link)?;
+    let job = Job::new(1, "xfs", &cluster.mount_root());
+    let mut run = Run { cluster, job, narrator: Silent, patient: false };
+    run.describe_system()?;
+    run.whole_life()?;
+    // The one kind that is no part of a life: the rabbit says that it does not serve it.
+    installed.apply(&[lustre_mgt("targets", "rabbit-1")])?;
+    let told = "jsonpath={.status.error.userMessage}";
+    until("the rabbit to refuse a management target", PATIENCE, || {
+        let said =
+            installed.kubectl(&["get", "nnflustremgt", "-n", "rabbit-1", "targets", "-o", told])?;
+        ensure!(said.contains("serves no Lustre"), "not yet: {said}");
+        Ok(())
+    })?;
+    look(&run.cluster)?;
+    run.cluster.stop()?;
+    let left = run.cluster.leftovers()?;
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+#[test]
+fn a_jobs_life_uses_every_right_and_misses_none() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let installed = Installed::start("through-coordinator", &["compute-1", "compute-2"])?;
+    let credentials = runtime.block_on(credentials(&installed))?;
+    live(&installed, credentials.roles.clone(), Link::Coordinator, |cluster| {
+        computes_hold_nothing(cluster, &credentials, installed.plane.port())
+    })?;
+    let direct = crate::installed::tree("packaging/kubernetes/direct").display().to_string();
+    installed.kubectl(&["apply", "--server-side", "-k", &direct])?;
+    installed.kubectl(&["create", "namespace", "rabbit-2"])?;
+    let everybody = runtime.block_on(everybody(&installed))?;
+    judge(
+        &installed.plane.audit()?,
+        &[
+            (COORDINATOR, needs(&everybody, "nnf-system/warren-coordinator")?),
+            (RABBIT, needs(&everybody, "nnf-system/warren-rabbit")?),
+        ],
+    )
+}
+
+/// The same with computes that use the API themselves, each with a token that names it and the flags of the Go daemon.
+#[test]
+fn so_does_one_with_computes_that_use_the_api_themselves() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let computes = ["compute-1", "compute-2"];
+    let installed = Installed::start("direct", &computes)?;
+    let coordinator = crate::installed::tree("packaging/kubernetes/through-coordinator");
+    installed.kubectl(&["apply", "--server-side", "-k", &coordinator.display().to_string()])?;
+    installed.identities("apply", &computes)?;
+    let mut roles = runtime.block_on(credentials(&installed))?.roles;
+    for compute in computes {
+        let token = runtime.block_on(installed.plane.token("warren-nodes", compute, HOUR))?;
+        roles.computes.insert(compute.to_owned(), as_the_go_daemon(&installed, compute, &token)?);
+    }
+    live(&installed, roles, Link::Api, |_| Ok(()))?;
+    let (first, second) = (compute("compute-1"), compute("compute-2"));
+    judge(&installed.plane.audit()?, &[(COMPUTES[0], first), (COMPUTES[1], second)])
+}
+
+fn as_the_go_daemon(
+    installed: &Installed,
+    compute: &str,
+    token: &str,
+) -> anyhow::Result<Vec<String>> {
+    let file = installed.directory.path().join(format!("{compute}.token"));
+    std::fs::write(&file, token)?;
+    let port = installed.plane.port();
+    Ok(vec![
+        "--kubernetes-service-host=127.0.0.1".to_owned(),
+        format!("--kubernetes-service-port={port}"),
+        format!("--service-token-file={}", file.display()),
+        format!("--service-cert-file={}", installed.plane.authority_file().display()),
+    ])
+}
+
+fn needs(everybody: &[Identity], who: &str) -> anyhow::Result<Vec<Need>> {
+    let identity = everybody.iter().find(|identity| identity.who == who);
+    identity.map(|identity| identity.needs.clone()).context("no such identity")
+}
+
+/// While the rabbit, where the same look finds both, holds its token and a connection.
+fn computes_hold_nothing(
+    cluster: &Cluster,
+    credentials: &Credentials,
+    port: u16,
+) -> anyhow::Result<()> {
+    for (compute, _) in &cluster.chassis().computes {
+        let pid = cluster.node(compute)?.pid()?;
+        for secret in &credentials.secrets {
+            let places = found_in(pid, secret)?;
+            ensure!(places.is_empty(), "{compute} holds {secret}: {places:?}");
+        }
+        let open = connections(pid)?;
+        ensure!(open.is_empty(), "{compute} is connected with {open:?}");
+    }
+    let rabbit = cluster.node(&cluster.chassis().rabbit)?.pid()?;
+    ensure!(!found_in(rabbit, &credentials.rabbits)?.is_empty(), "the look is blind for tokens");
+    let open = connections(rabbit)?;
+    ensure!(open.iter().any(|peer| peer.port() == port), "the look is blind for {port}: {open:?}");
+    Ok(())
+}
+
+fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<()> {
+    let everybody = [[PEOPLE, COORDINATOR, RABBIT].as_slice(), &COMPUTES].concat();
+    let ours = || audit.iter().filter(|event| everybody.contains(&event.user.as_str()));
+    let refused: Vec<_> = ours().filter(|event| event.code == 403).map(told).collect();
+    ensure!(refused.is_empty(), "refused:\n{}", refused.join("\n"));
+    for (user, needs) in rights {
+        let used: BTreeSet<_> = ours()
+            .filter(|event| event.user == *user)
+            .map(|event| (event.verb.as_str(), event.resource.as_str()))
+            .collect();
+        let unused: Vec<_> = needs
+            .iter()
+            .filter(|need| {
+                let plural = need.resource.split_once('/').map_or("", |(_, plural)| plural);
+                !used.contains(&(need.verb, plural))
+                    && !IN_OTHER_LIVES.contains(&(need.verb, need.resource.as_str()))
+            })
+            .map(|need| format!("{} {}", need.verb, need.resource))
+            .collect();
+        ensure!(unused.is_empty(), "{user} has and does not use: {unused:?}; it used {used:?}");
+    }
+    Ok(())
+}
+
+fn told(event: &AuditEvent) -> String {
+    format!("{} {} {}/{}", event.user, event.verb, event.namespace, event.resource)
+}

@@ -1,0 +1,12 @@
+//! What each identity may do on a real API server, and what it may not, with the objects that are packaged for clusters.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod ask;
+mod identities;
+mod installed;
+mod life;
+mod packaging;
+mod policy;
+mod rights;
+mod tokens;

@@ -1,0 +1,127 @@
+//! The chart and the kustomizations are two ways to the same objects.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use tests::program::command;
+
+use crate::installed::{run, tree};
+
+/// Objects by apiVersion, kind, namespace and name.
+type Objects = BTreeMap<String, Value>;
+
+fn objects(text: &str) -> anyhow::Result<Objects> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("decode YAML")?;
+    let key = |object: &Value| {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
+        ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(text).join(" ")
+    };
+    let count = documents.iter().filter(|object| !object.is_null()).count();
+    let objects: Objects = documents
+        .into_iter()
+        .filter(|object| !object.is_null())
+        .map(|object| (key(&object), object))
+        .collect();
+    ensure!(objects.len() == count, "an object appears twice");
+    Ok(objects)
+}
+
+/// The first place where two objects differ.
+fn difference(at: &str, ours: &Value, theirs: &Value) -> Option<String> {
+    match (ours, theirs) {
+        (Value::Object(one), Value::Object(other)) => one
+            .keys()
+            .chain(other.keys())
+            .find_map(|key| difference(&format!("{at}/{key}"), &ours[key], &theirs[key])),
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => (0..one.len())
+            .find_map(|place| difference(&format!("{at}/{place}"), &one[place], &other[place])),
+        _ if ours == theirs => None,
+        _ => Some(format!("{at}: kustomize has {ours}, helm has {theirs}")),
+    }
+}
+
+fn kustomized(variant: &str) -> anyhow::Result<Objects> {
+    let mut argv = command(control_plane::Assets::find()?.kubectl());
+    argv.arg("kustomize").arg(tree("packaging/kubernetes").join(variant));
+    objects(&run(argv, "").context("kubectl kustomize")?)
+}
+
+/// helm lists what a chart makes without a cluster, as for a server of its own version.
+fn helm(words: &[&str]) -> anyhow::Result<String> {
+    let program =
+        std::env::var_os("WARREN_HELM").context("WARREN_HELM names no helm: run `make kube`")?;
+    let mut argv = command(program);
+    argv.args(["template", "warren"]).arg(tree("packaging/kubernetes/chart")).args(words);
+    run(argv, "").with_context(|| format!("helm template {}", words.join(" ")))
+}
+
+#[test]
+fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
+    for (variant, mode) in [("direct", "direct"), ("through-coordinator", "coordinator")] {
+        let (ours, theirs) =
+            (kustomized(variant)?, objects(&helm(&["--set", &format!("mode={mode}")])?)?);
+        ensure!(ours.len() > 12, "{variant} has only {:?}", ours.keys());
+        for key in ours.keys().chain(theirs.keys()) {
+            let (ours, theirs) = (ours.get(key), theirs.get(key));
+            let (ours, theirs) =
+                (ours.cloned().unwrap_or_default(), theirs.cloned().unwrap_or_default());
+            let difference = difference(key, &ours, &theirs);
+            ensure!(difference.is_none(), "{variant}: {}", difference.unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_chart_leaves_policies_out_where_the_server_has_none() -> anyhow::Result<()> {
+    for (words, there) in [
+        (&["--kube-version", "1.29.9"][..], false),
+        (&["--kube-version", "1.30.0"], true),
+        (&["--kube-version", "1.29.9", "--set", "policy=always"], true),
+        (&["--set", "policy=never"], false),
+    ] {
+        let made = objects(&helm(words)?)?;
+        let policies = made.keys().filter(|key| key.contains("ValidatingAdmissionPolicy")).count();
+        ensure!(policies == if there { 4 } else { 0 }, "{words:?}: {policies} policies");
+    }
+    Ok(())
+}
+
+#[test]
+fn values_of_a_site_reach_every_place_that_names_them() -> anyhow::Result<()> {
+    let made = helm(&[
+        "--set",
+        "mode=coordinator,namespace=storage,nodesNamespace=identities,image.repository=site/warren,image.tag=v2",
+    ])?;
+    ensure!(!made.contains("nnf-system") && !made.contains("warren-nodes"), "{made}");
+    ensure!(made.matches("image: \"site/warren:v2\"").count() == 2, "{made}");
+    let direct =
+        helm(&["--set", "nodesNamespace=identities,profileNamespaces={default,projects}"])?;
+    ensure!(direct.matches("system:serviceaccounts:identities").count() == 2, "{direct}");
+    let wrong = helm(&["--set", "mode=sideways"]).unwrap_err();
+    ensure!(format!("{wrong:#}").contains("'direct', 'coordinator'"), "{wrong:#}");
+    Ok(())
+}
+
+/// The arguments of a container are flags that its program has: a name that is no name is all that is left to complain of.
+#[test]
+fn containers_start_our_programs_with_flags_they_have() -> anyhow::Result<()> {
+    let made = kustomized("through-coordinator")?;
+    for (key, bad, complaint) in [
+        ("apps/v1 DaemonSet nnf-system warren-rabbit-agent", &["--node", "a b"][..], "\"a b\""),
+        ("apps/v1 Deployment nnf-system warren-coordinator", &["--socket"], "--socket"),
+    ] {
+        let container = &made[key]["spec"]["template"]["spec"]["containers"][0];
+        let words = |field: &str| -> Vec<String> {
+            let list = container[field].as_array().cloned().unwrap_or_default();
+            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let program = words("command").concat();
+        let mut argv = command(tests::program::binary(program.trim_start_matches("/usr/bin/"))?);
+        argv.args(words("args")).args(bad);
+        let error = format!("{:#}", run(argv, "").unwrap_err());
+        ensure!(error.contains(complaint) && !error.contains("unexpected"), "{key}: {error}");
+    }
+    Ok(())
+}

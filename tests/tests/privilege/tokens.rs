@@ -1,0 +1,223 @@
+//! Tokens that end, are renewed by their holder, and are taken away.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use tests::{
+    cluster::PATIENCE,
+    program::{command, until},
+};
+
+use crate::{
+    ask::Ask,
+    identities::HOUR,
+    installed::{Installed, run, tree},
+};
+
+fn claims(token: &str) -> anyhow::Result<Value> {
+    let payload = token.split('.').nth(1).context("no JSON web token")?;
+    Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload)?)?)
+}
+
+/// A token file as an agent has it, and the script that renews it.
+struct Holder<'a> {
+    installed: &'a Installed,
+    file: PathBuf,
+}
+
+impl<'a> Holder<'a> {
+    fn new(installed: &'a Installed, token: &str) -> anyhow::Result<Self> {
+        let folder = installed.directory.path().join("client-mount");
+        fs::create_dir_all(&folder)?;
+        let holder = Self { installed, file: folder.join("service.token") };
+        holder.hold(token)?;
+        Ok(holder)
+    }
+
+    fn hold(&self, token: &str) -> anyhow::Result<()> {
+        fs::write(&self.file, token)?;
+        Ok(fs::set_permissions(&self.file, fs::Permissions::from_mode(0o640))?)
+    }
+
+    fn token(&self) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(&self.file)?)
+    }
+
+    /// Runs the script; `before` comes first on its PATH.
+    fn renew(&self, words: &[&str], before: Option<&Path>) -> anyhow::Result<String> {
+        let mut argv = command(tree("packaging/kubernetes/renew-token"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = before.map_or(path.clone(), |folder| format!("{}:{path}", folder.display()));
+        argv.args(words)
+            .env("PATH", path)
+            .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+            .env("KUBERNETES_SERVICE_PORT", self.installed.plane.port().to_string())
+            .env("DWS_CLIENT_MOUNT_SERVICE_TOKEN_FILE", &self.file)
+            .env("DWS_CLIENT_MOUNT_SERVICE_CERT_FILE", self.installed.plane.authority_file())
+            .env("WARREN_TOKEN_LIFETIME", "3600");
+        run(argv, "")
+    }
+
+    /// Why the script fails; the file stays as it is.
+    fn refused(&self, words: &[&str]) -> anyhow::Result<String> {
+        let before = self.token()?;
+        let why = self.renew(words, None).err().context("it should have failed")?;
+        ensure!(self.token()? == before, "a failure changed the token");
+        self.alone()?;
+        Ok(format!("{why:#}"))
+    }
+
+    /// Nothing lies beside the token.
+    fn alone(&self) -> anyhow::Result<()> {
+        let folder = self.file.parent().context("no folder")?;
+        ensure!(fs::read_dir(folder)?.count() == 1, "something was left in {}", folder.display());
+        Ok(())
+    }
+}
+
+/// What a compute always asks.
+fn list() -> Ask {
+    Ask {
+        verb: "list",
+        resource: "dataworkflowservices.github.io/clientmounts",
+        namespace: Some("compute-1".to_owned()),
+        name: None,
+    }
+}
+
+/// HTTP status of that request with this token.
+async fn listed_with(installed: &Installed, token: &str) -> anyhow::Result<u16> {
+    Ok(list().with(&installed.client(token).await?, &json!({})).await?.code)
+}
+
+#[tokio::test]
+async fn a_node_renews_its_own_token_and_the_file_is_replaced_as_a_whole() -> anyhow::Result<()> {
+    let installed = Installed::start("direct", &["compute-1"])?;
+    installed.identities("apply", &["compute-1"])?;
+    let first = installed.plane.token("warren-nodes", "compute-1", HOUR / 6).await?;
+    let holder = Holder::new(&installed, &first)?;
+    holder.renew(&[], None)?;
+    ensure!(holder.token()? == first, "a token was renewed before half of its life");
+
+    // A curl that tells what it was started with, before it is curl.
+    let spy = tempfile::tempdir()?;
+    let script = format!(
+        "#!/bin/sh\nprintf '%s ' \"$@\" >{0}/argv\nPATH=${{PATH#*:}} exec curl \"$@\"\n",
+        spy.path().display()
+    );
+    fs::write(spy.path().join("curl"), script)?;
+    fs::set_permissions(spy.path().join("curl"), fs::Permissions::from_mode(0o755))?;
+    holder.renew(&["--now"], Some(spy.path()))?;
+    let argv = fs::read_to_string(spy.path().join("argv"))?;
+    ensure!(argv.contains("/serviceaccounts/compute-1/token") && !argv.contains(&first), "{argv}");
+
+    let second = holder.token()?;
+    let (old, new) = (claims(&first)?, claims(&second)?);
+    let life = |claims: &Value| {
+        claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(end, start)| end - start)
+    };
+    ensure!(life(&old) == Some(600) && life(&new) == Some(3600), "{old} {new}");
+    ensure!(
+        old["sub"] == new["sub"] && new["sub"] == "system:serviceaccount:warren-nodes:compute-1"
+    );
+    let mode = fs::metadata(&holder.file)?.permissions().mode() & 0o777;
+    ensure!(mode == 0o640, "{mode:o}");
+    holder.alone()?;
+    ensure!(listed_with(&installed, &second).await? == 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_is_taken_away_is_worth_nothing_and_the_script_says_what_to_do()
+-> anyhow::Result<()> {
+    let installed = Installed::start("direct", &["compute-1"])?;
+    installed.identities("apply", &["compute-1"])?;
+    let old = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
+    let holder = Holder::new(&installed, &old)?;
+    ensure!(listed_with(&installed, &old).await? == 200);
+
+    installed.kubectl(&["delete", "rolebinding", "compute-1", "-n", "warren-nodes"])?;
+    let why = until("the right to renew to be gone", PATIENCE, || holder.refused(&["--now"]))?;
+    ensure!(why.contains("may not create tokens for itself"), "{why}");
+
+    installed.identities("delete", &["compute-1"]).err().context("the binding was there still")?;
+    let gone = async {
+        // The server remembers for some seconds whom it let in.
+        while listed_with(&installed, &old).await? != 401 {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(PATIENCE, gone).await??;
+    let why = holder.refused(&["--now"])?;
+    ensure!(why.contains("takes this token no more"), "{why}");
+
+    // The same name again is another account: what the old one held stays worthless.
+    installed.identities("apply", &["compute-1"])?;
+    let new = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
+    ensure!(listed_with(&installed, &old).await? == 401);
+    ensure!(listed_with(&installed, &new).await? == 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_script_names_what_it_cannot_use() -> anyhow::Result<()> {
+    let installed = Installed::start("direct", &[])?;
+    let holder = Holder::new(&installed, "")?;
+    let forged = |claims: Value| format!("e30.{}.e30", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let subject = "system:serviceaccount:warren-nodes:compute-1";
+    for (token, why) in [
+        (String::new(), "not the token of a service account"),
+        ("no token".to_owned(), "no JSON web token"),
+        (forged(json!({"sub": "admin", "iat": 1, "exp": 2})), "not the token of a service account"),
+        (forged(json!({"sub": subject})), "never expires"),
+        // Past half of its life, so that the script asks, and the server knows no such signature.
+        (
+            forged(json!({"sub": subject, "iat": 1_000_000, "exp": 2_000_000})),
+            "takes this token no more",
+        ),
+    ] {
+        holder.hold(&token)?;
+        let said = holder.refused(&[])?;
+        ensure!(said.contains(why), "{token:?}: {said}");
+    }
+    let said = holder.refused(&["--later"])?;
+    ensure!(said.contains("usage: renew-token"), "{said}");
+    Ok(())
+}
+
+/// Names that YAML would take for numbers or truth stay names; what cannot name a namespace changes nothing.
+#[test]
+fn node_identities_prints_all_or_nothing() -> anyhow::Result<()> {
+    let printed = |words: &[&str]| {
+        let mut argv = command(tree("packaging/kubernetes/node-identities"));
+        argv.args(words);
+        run(argv, "")
+    };
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&printed(&["0x10", "true", "1e5"])?)?;
+    let accounts: Vec<_> = objects
+        .iter()
+        .filter(|object| object["kind"] == "ServiceAccount")
+        .map(|object| object["metadata"]["name"].clone())
+        .collect();
+    ensure!(accounts == [json!("0x10"), json!("true"), json!("1e5")], "{accounts:?}");
+    for (words, why) in [
+        (&["good", "Bad"][..], "'Bad' cannot name a namespace"),
+        (&["good", "a\nb"], "cannot name a namespace"),
+        (&["--role", "king", "a"], "neither compute nor rabbit"),
+        (&["--role"], "neither compute nor rabbit"),
+        (&["--force", "a"], "unknown option"),
+        (&["--namespace", "A", "a"], "--namespace: 'A'"),
+        (&[], "usage: node-identities"),
+    ] {
+        let said = format!("{:#}", printed(words).err().with_context(|| format!("{words:?}"))?);
+        ensure!(said.contains(why), "{words:?}: {said}");
+    }
+    Ok(())
+}
