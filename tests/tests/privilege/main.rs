@@ -7,6 +7,7 @@ mod identities;
 mod installed;
 mod life;
 mod packaging;
+mod pods;
 mod policy;
 mod rights;
 mod tokens;

@@ -1,0 +1,184 @@
+//! The containers of the packaged pods, started as a kubelet would: their own arguments, a service account's files where a
+//! pod has them, and the probes. Only what is the box's is another: ports, and directories to write in.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use control_plane::Authority;
+use serde_json::Value;
+use tests::{
+    cluster::PATIENCE,
+    gate,
+    program::{Program, binary, command, until},
+};
+
+use crate::{identities::HOUR, installed::Installed};
+
+/// Puts the account's files where a pod has them, in a mount namespace of its own, and becomes the program.
+const KUBELET: &str = r#"set -e
+mount -t tmpfs pod /run
+mkdir -p /run/secrets/kubernetes.io/serviceaccount
+cp "$ACCOUNT"/* /run/secrets/kubernetes.io/serviceaccount/
+exec "$@""#;
+
+/// A container's command with its arguments, some of them exchanged.
+fn container(installed: &Installed, kind: &str, name: &str) -> anyhow::Result<Vec<String>> {
+    let text = installed.kubectl(&["get", kind, name, "-n", "nnf-system", "-o", "json"])?;
+    let object: Value = serde_json::from_str(&text)?;
+    let container = &object["spec"]["template"]["spec"]["containers"][0];
+    let words =
+        ["command", "args"].iter().filter_map(|field| container[field].as_array()).flatten();
+    let mut words: Vec<_> = words.filter_map(Value::as_str).map(str::to_owned).collect();
+    let program = words.first_mut().context("a container without command")?;
+    *program = binary(program.trim_start_matches("/usr/bin/"))?.display().to_string();
+    Ok(words)
+}
+
+fn exchange(words: &mut [String], old: &str, new: &str) -> anyhow::Result<()> {
+    let word = words.iter_mut().find(|word| word.contains(old));
+    let word = word.with_context(|| format!("{old} is in no argument"))?;
+    *word = word.replace(old, new);
+    Ok(())
+}
+
+fn start(
+    installed: &Installed,
+    name: &str,
+    token: &str,
+    words: &[String],
+    variables: &[(&str, &str)],
+) -> anyhow::Result<Program> {
+    let account = installed.directory.path().join(format!("{name}-account"));
+    fs::create_dir_all(&account)?;
+    fs::write(account.join("token"), token)?;
+    fs::write(account.join("namespace"), "nnf-system")?;
+    fs::copy(installed.plane.authority_file(), account.join("ca.crt"))?;
+    let mut argv: Command = command("unshare");
+    argv.args(["--mount", "--propagation", "private", "--", "/bin/sh", "-c", KUBELET, "kubelet"]);
+    argv.args(words).env("ACCOUNT", account).envs(variables.iter().copied());
+    argv.env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
+    argv.env("KUBERNETES_SERVICE_PORT", installed.plane.port().to_string());
+    Program::start(name, &argv, installed.directory.path())
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn probe(port: u16, path: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: kubelet\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.lines().next().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn the_rabbits_pod_becomes_ready_and_a_new_pod_speaks_for_the_rabbit() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let installed = Installed::start("direct", &[])?;
+    installed.apply(&[tests::centre::Chassis::new(1).system_configuration()])?;
+    let token = runtime.block_on(installed.pod_token("rabbit-1"))?;
+    let folder = |name: &str| installed.directory.path().join(name).display().to_string();
+    for pod in ["warren-rabbit-agent-abcde", "warren-rabbit-agent-fghij"] {
+        let mut words = container(&installed, "daemonset", "warren-rabbit-agent")?;
+        let port = free_port()?;
+        exchange(&mut words, ":8081", &format!("127.0.0.1:{port}"))?;
+        let (state, mounts, temporary) = (folder("state"), folder("mnt"), folder("temp"));
+        let variables = [
+            ("WARREN_NODE", "rabbit-1"),
+            ("NNF_POD_NAME", pod),
+            ("WARREN_STATE_DIR", &state),
+            ("WARREN_MOUNT_ROOT", &mounts),
+            ("WARREN_TEMP_ROOT", &temporary),
+        ];
+        let mut agent = start(&installed, "rabbit-pod", &token, &words, &variables)?;
+        for path in ["/healthz", "/readyz"] {
+            until(path, PATIENCE, || {
+                let answer = probe(port, path)
+                    .with_context(|| fs::read_to_string(agent.log()).unwrap_or_default())?;
+                ensure!(answer.contains("200"), "{answer}");
+                Ok(())
+            })?;
+        }
+        until("the NnfNode to name the pod", PATIENCE, || {
+            let told = "jsonpath={.spec.pod} {.status.status}";
+            let told =
+                installed.kubectl(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "-o", told])?;
+            ensure!(told.starts_with(pod) && told.len() > pod.len() + 1, "{told}");
+            Ok(())
+        })?;
+        ensure!(agent.stop(PATIENCE)? == 0, "see {}", agent.log().display());
+    }
+    let refused = installed.plane.audit()?.into_iter().filter(|event| event.code == 403);
+    let refused: Vec<_> = refused.filter(|event| event.user.ends_with("warren-rabbit")).collect();
+    ensure!(refused.is_empty(), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn the_coordinators_pod_serves_its_port_and_bears_a_kubelet_that_only_connects()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let installed = Installed::start("through-coordinator", &[])?;
+    let token =
+        runtime.block_on(installed.plane.token("nnf-system", "warren-coordinator", HOUR))?;
+    let mut words = container(&installed, "deployment", "warren-coordinator")?;
+    let port = free_port()?;
+    exchange(&mut words, "0.0.0.0:7443", &format!("127.0.0.1:{port}"))?;
+    let secret = installed.directory.path().join("tls");
+    write_secret(&secret)?;
+    for _ in 0..3 {
+        exchange(&mut words, "/etc/warren/tls", &secret.display().to_string())?;
+    }
+    let socket = installed.directory.path().join("coordinator.sock").display().to_string();
+    let mut coordinator = start(
+        &installed,
+        "coordinator-pod",
+        &token,
+        &words,
+        &[("WARREN_COORDINATOR_SOCKET", &socket)],
+    )?;
+    until("the coordinator to watch", PATIENCE, || {
+        let audit = installed.plane.audit()?;
+        let watches = audit
+            .iter()
+            .filter(|event| event.user.ends_with(":warren-coordinator") && event.verb == "watch");
+        let log = fs::read_to_string(coordinator.log())?;
+        ensure!(watches.count() >= 3 && log.contains("serve"), "not yet: {log}");
+        Ok(())
+    })?;
+    let before = fs::read_to_string(coordinator.log())?.len();
+    for _ in 0..20 {
+        drop(TcpStream::connect(("127.0.0.1", port))?);
+    }
+    ensure!(coordinator.stop(PATIENCE)? == 0, "see {}", coordinator.log().display());
+    let log = fs::read_to_string(coordinator.log())?;
+    let said: Vec<_> = log[before..].lines().collect();
+    ensure!(said.len() == 1 && said[0].contains("stop"), "a probe was worth a line:\n{log}");
+    Ok(())
+}
+
+/// As cert-manager writes one.
+fn write_secret(folder: &Path) -> anyhow::Result<()> {
+    let authority = Authority::new("nodes")?;
+    let server = authority.server()?;
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("ca.crt"), authority.certificate())?;
+    fs::write(folder.join("tls.crt"), &server.certificate)?;
+    Ok(fs::write(folder.join("tls.key"), &server.key)?)
+}
