@@ -1,13 +1,12 @@
 //! CustomResourceDefinitions at run time.
 
-use crate::server::{Server, WIDGETS, crd, widget};
+use crate::exchange::{CRDS, WIDGETS};
+use crate::server::Server;
 use serde_json::{Value, json};
 
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-fn gadgets() -> Value {
-    let mut gadgets = crd();
-    gadgets["metadata"]["name"] = json!("gadgets.test.example");
+fn gadgets(server: &Server) -> Value {
+    let mut gadgets = server.crd();
+    gadgets["metadata"]["name"] = json!(format!("gadgets.{}", server.group()));
     gadgets["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget"});
     gadgets["spec"]["scope"] = json!("Cluster");
     gadgets
@@ -15,19 +14,20 @@ fn gadgets() -> Value {
 
 #[tokio::test]
 async fn a_kind_lives_and_dies_with_its_crd() {
-    let server = Server::start();
-    let path = "/apis/test.example/v1/gadgets";
+    let server = Server::alone().await;
+    let path = format!("/apis/{}/v1/gadgets", server.group());
+    let path = path.as_str();
     server.get(path).await.refused(404);
-    let made = server.post(CRDS, &gadgets()).await.expect(201);
+    let made = server.post(CRDS, &gadgets(&server)).await.expect(201);
     let conditions = made["status"]["conditions"].to_string();
     assert!(conditions.contains("Established") && conditions.contains("NamesAccepted"), "{made}");
     assert_eq!(made["status"]["acceptedNames"]["listKind"], "GadgetList");
-    let mut gadget = widget("g", json!({"node": "n"}));
+    let mut gadget = server.draft("g", json!({"node": "n"}));
     gadget["kind"] = json!("Gadget");
     gadget["metadata"]["finalizers"] = json!(["x/hold"]);
     server.post(path, &gadget).await.expect(201);
 
-    server.delete(&format!("{CRDS}/gadgets.test.example"), &Value::Null).await.expect(200);
+    server.delete(&format!("{CRDS}/gadgets.{}", server.group()), &Value::Null).await.expect(200);
     gadget["metadata"] = json!({"name": "late"});
     assert!(server.post(path, &gadget).await.refused(405).contains("terminating"));
     server
@@ -35,20 +35,18 @@ async fn a_kind_lives_and_dies_with_its_crd() {
         .await
         .expect(200);
     server.get(path).await.refused(404);
-    server.get(&format!("{CRDS}/gadgets.test.example")).await.refused(404);
-    let server = server.restart();
-    server.get(path).await.refused(404);
+    server.get(&format!("{CRDS}/gadgets.{}", server.group())).await.refused(404);
 }
 
 #[tokio::test]
 async fn a_changed_schema_shows_in_old_objects() {
-    let server = Server::start();
+    let server = Server::alone().await;
     server.widget("a", json!({"node": "n"})).await;
-    let mut changed = crd();
+    let mut changed = server.crd();
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["added"] = json!({"type": "string", "default": "new"});
     server
-        .merge(&format!("{CRDS}/widgets.test.example"), &json!({"spec": changed["spec"]}))
+        .merge(&server.widget_crd(), &json!({"spec": changed["spec"]}))
         .await
         .expect(200);
     assert_eq!(server.get(&format!("{WIDGETS}/a")).await.expect(200)["spec"]["added"], "new");
@@ -56,15 +54,15 @@ async fn a_changed_schema_shows_in_old_objects() {
 
 #[tokio::test]
 async fn what_became_invalid_can_still_be_finalized() {
-    let server = Server::start();
-    let mut body = widget("a", json!({"node": "n", "count": 9}));
+    let server = Server::alone().await;
+    let mut body = server.draft("a", json!({"node": "n", "count": 9}));
     body["metadata"]["finalizers"] = json!(["x/hold"]);
     server.post(WIDGETS, &body).await.expect(201);
-    let mut changed = crd();
+    let mut changed = server.crd();
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["count"]["maximum"] = json!(5);
     server
-        .merge(&format!("{CRDS}/widgets.test.example"), &json!({"spec": changed["spec"]}))
+        .merge(&server.widget_crd(), &json!({"spec": changed["spec"]}))
         .await
         .expect(200);
     server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 8}})).await.refused(422);
@@ -78,7 +76,7 @@ async fn what_became_invalid_can_still_be_finalized() {
 
 #[tokio::test]
 async fn a_crd_that_asks_for_too_much_is_refused() {
-    let server = Server::start();
+    let server = Server::alone().await;
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let cases = [
         (
@@ -111,32 +109,24 @@ async fn a_crd_that_asks_for_too_much_is_refused() {
         ("/spec/scope".to_owned(), json!("World"), "spec.scope: Unsupported value"),
     ];
     for (pointer, value, message) in cases {
-        let mut crd = gadgets();
+        let mut crd = gadgets(&server);
         *crd.pointer_mut(&pointer).unwrap() = value;
         let told = server.post(CRDS, &crd).await.refused(422);
         assert!(told.contains(message), "{pointer}: {told}");
     }
-    let mut crd = gadgets();
+    let mut crd = gadgets(&server);
     crd["spec"]["names"]["kind"] = json!("Widget");
     assert!(server.post(CRDS, &crd).await.refused(422).contains("already in use"));
-    let mut crd = gadgets();
+    let mut crd = gadgets(&server);
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["node"]
         ["$ref"] = json!("#/x");
     assert!(server.post(CRDS, &crd).await.refused(422).contains("$ref"));
 }
 
 #[tokio::test]
-async fn installing_the_same_crd_again_changes_nothing() {
-    let server = Server::start();
-    let before = server.get(CRDS).await.expect(200);
-    let server = server.restart();
-    assert_eq!(server.get(CRDS).await.expect(200), before);
-}
-
-#[tokio::test]
 async fn what_objects_are_stored_under_stays() {
-    let widgets = format!("{CRDS}/widgets.test.example");
-    let server = Server::start();
+    let server = Server::alone().await;
+    let widgets = server.widget_crd();
     server.widget("a", json!({"node": "n"})).await;
     let told = server.merge(&widgets, &json!({"spec": {"scope": "Cluster"}})).await.refused(422);
     assert!(told.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"), "{told}");
@@ -149,7 +139,7 @@ async fn what_objects_are_stored_under_stays() {
 
 #[tokio::test]
 async fn a_cluster_scoped_object_has_no_namespace_whatever_it_says() {
-    let server = Server::start();
+    let server = Server::alone().await;
     let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "default"}});
     let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
     assert_eq!(made["metadata"].get("namespace"), None);

@@ -1,6 +1,7 @@
 //! Deleting: finalizers, preconditions, owners, namespaces.
 
-use crate::server::{Answer, Server, WIDGETS, widget};
+use crate::exchange::{Answer, JSON_PATCH, WIDGETS};
+use crate::server::Server;
 use serde_json::{Value, json};
 
 fn path(name: &str) -> String {
@@ -8,13 +9,13 @@ fn path(name: &str) -> String {
 }
 
 async fn finalized(server: &Server, name: &str, finalizers: &[&str]) -> Value {
-    let mut body = widget(name, json!({"node": "n"}));
+    let mut body = server.draft(name, json!({"node": "n"}));
     body["metadata"]["finalizers"] = json!(finalizers);
     server.post(WIDGETS, &body).await.expect(201)
 }
 
 async fn owned(server: &Server, name: &str, owner: &Value, block: bool) -> Value {
-    let mut body = widget(name, json!({"node": "n"}));
+    let mut body = server.draft(name, json!({"node": "n"}));
     body["metadata"]["ownerReferences"] = json!([reference(owner, block)]);
     server.post(WIDGETS, &body).await.expect(201)
 }
@@ -34,9 +35,15 @@ async fn names(server: &Server) -> Vec<String> {
         .collect()
 }
 
+/// Waits until exactly these are there.
+async fn remain(server: &Server, expected: &[&str]) {
+    let what = format!("{expected:?} remain");
+    server.eventually(&what, async || names(server).await == expected).await;
+}
+
 #[tokio::test]
 async fn an_object_goes_at_once_or_with_its_last_finalizer() {
-    let server = Server::start();
+    let server = Server::start().await;
     let plain = server.widget("a", json!({"node": "n"})).await;
     let gone = server.delete(&path("a"), &Value::Null).await.expect(200);
     assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
@@ -59,14 +66,14 @@ async fn an_object_goes_at_once_or_with_its_last_finalizer() {
         .refused(422);
     assert!(told.contains("no new finalizers can be added"), "{told}");
     server.merge(&path("b"), &json!({"metadata": {"finalizers": ["x/two"]}})).await.expect(200);
-    assert_eq!(names(&server).await, ["b"]);
+    remain(&server, &["b"]).await;
     server.merge(&path("b"), &json!({"metadata": {"finalizers": []}})).await.expect(200);
-    assert!(names(&server).await.is_empty());
+    remain(&server, &[]).await;
 }
 
 #[tokio::test]
 async fn preconditions_hold_or_nothing_happens() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let other = json!({"preconditions": {"uid": "other"}});
     assert!(
@@ -88,7 +95,7 @@ async fn preconditions_hold_or_nothing_happens() {
 
 #[tokio::test]
 async fn a_collection_goes_by_selector() {
-    let server = Server::start();
+    let server = Server::start().await;
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
         server.widget(name, json!({"node": node})).await;
     }
@@ -97,59 +104,62 @@ async fn a_collection_goes_by_selector() {
         .await
         .expect(200);
     assert_eq!(deleted["items"].as_array().unwrap().len(), 2);
-    assert_eq!(names(&server).await, ["b"]);
+    remain(&server, &["b"]).await;
 }
 
 #[tokio::test]
 async fn dependents_go_with_their_last_owner() {
-    let server = Server::start();
+    let server = Server::start().await;
     let one = server.widget("one", json!({"node": "n"})).await;
     let two = server.widget("two", json!({"node": "n"})).await;
     let child = owned(&server, "child", &one, false).await;
     owned(&server, "grandchild", &child, false).await;
-    let mut shared = widget("shared", json!({"node": "n"}));
+    let mut shared = server.draft("shared", json!({"node": "n"}));
     shared["metadata"]["ownerReferences"] = json!([reference(&one, false), reference(&two, false)]);
     server.post(WIDGETS, &shared).await.expect(201);
 
     server.delete(&path("one"), &Value::Null).await.expect(200);
-    assert_eq!(names(&server).await, ["shared", "two"]);
+    remain(&server, &["shared", "two"]).await;
     let shared = server.get(&path("shared")).await.expect(200);
     assert_eq!(shared["metadata"]["ownerReferences"], json!([reference(&two, false)]));
     server.delete(&path("two"), &Value::Null).await.expect(200);
-    assert!(names(&server).await.is_empty());
+    remain(&server, &[]).await;
 }
 
 #[tokio::test]
 async fn an_owner_that_never_was_takes_its_dependent_along_but_an_unknown_kind_does_not() {
-    let server = Server::start();
-    let ghost = json!({"apiVersion": "test.example/v1", "kind": "Widget", "metadata": {"name": "ghost", "uid": "1"}});
+    let server = Server::start().await;
+    let ghost = json!({"apiVersion": server.group().to_owned() + "/v1", "kind": "Widget", "metadata": {"name": "ghost", "uid": "1"}});
     owned(&server, "a", &ghost, false).await;
     let foreign = json!({"apiVersion": "elsewhere.example/v1", "kind": "Thing", "metadata": {"name": "x", "uid": "2"}});
     owned(&server, "b", &foreign, false).await;
-    assert_eq!(names(&server).await, ["b"]);
+    remain(&server, &["b"]).await;
 }
 
 #[tokio::test]
 async fn a_foreground_owner_waits_for_what_blocks_it() {
-    let server = Server::start();
+    let server = Server::start().await;
     let owner = server.widget("owner", json!({"node": "n"})).await;
-    let mut body = widget("child", json!({"node": "n"}));
+    let mut body = server.draft("child", json!({"node": "n"}));
     body["metadata"]["ownerReferences"] = json!([reference(&owner, true)]);
     body["metadata"]["finalizers"] = json!(["x/hold"]);
     server.post(WIDGETS, &body).await.expect(201);
     server.delete(&path("owner"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     let waiting = server.get(&path("owner")).await.expect(200);
     assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-    assert!(
-        server.get(&path("child")).await.expect(200)["metadata"]["deletionTimestamp"].is_string()
-    );
+    server
+        .eventually("the child is marked", async || {
+            let child = server.get(&path("child")).await.expect(200);
+            child["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await;
     server.merge(&path("child"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    assert!(names(&server).await.is_empty());
+    remain(&server, &[]).await;
 }
 
 #[tokio::test]
 async fn orphans_stay() {
-    let server = Server::start();
+    let server = Server::start().await;
     let owner = server.widget("owner", json!({"node": "n"})).await;
     owned(&server, "child", &owner, true).await;
     server
@@ -158,40 +168,56 @@ async fn orphans_stay() {
         .expect(200);
     let child = server.get(&path("child")).await.expect(200);
     assert_eq!(child["metadata"].get("ownerReferences"), None);
-    assert_eq!(names(&server).await, ["child"]);
+    remain(&server, &["child"]).await;
 }
 
-async fn in_namespace(server: &Server, name: &str, finalizers: &[&str]) -> Answer {
-    let mut body = widget(name, json!({"node": "n"}));
+async fn in_another(server: &Server, name: &str, finalizers: &[&str]) -> Answer {
+    let mut body = server.draft(name, json!({"node": "n"}));
     body["metadata"]["finalizers"] = json!(finalizers);
-    server.post("/apis/test.example/v1/namespaces/rabbit-1/widgets", &body).await
+    server.post(&another(server), &body).await
+}
+
+/// The widgets of a second namespace.
+fn another(server: &Server) -> String {
+    format!("/apis/{}/v1/namespaces/{}-2/widgets", server.group(), server.namespace())
 }
 
 #[tokio::test]
 async fn a_namespace_goes_when_it_is_empty() {
-    let server = Server::start();
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-1"}});
+    let server = Server::start().await;
+    let name = format!("{}-2", server.namespace());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
     assert_eq!(made["status"]["phase"], "Active");
-    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "rabbit-1");
-    in_namespace(&server, "held", &["x/hold"]).await.expect(201);
-    in_namespace(&server, "free", &[]).await.expect(201);
+    assert_eq!(made["spec"]["finalizers"], json!(["kubernetes"]));
+    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], name);
+    in_another(&server, "held", &["x/hold"]).await.expect(201);
+    in_another(&server, "free", &[]).await.expect(201);
 
-    server.delete("/api/v1/namespaces/rabbit-1", &Value::Null).await.expect(200);
-    let ending = server.get("/api/v1/namespaces/rabbit-1").await.expect(200);
-    assert_eq!(ending["status"]["phase"], "Terminating");
-    assert!(
-        ending["status"]["conditions"].to_string().contains("x/hold in 1 resource instances"),
-        "{ending}"
-    );
-    let told = in_namespace(&server, "late", &[]).await;
+    let path = format!("/api/v1/namespaces/{name}");
+    let marked = server.delete(&path, &Value::Null).await.expect(200);
+    assert_eq!((&marked["kind"], &marked["status"]["phase"]), (&json!("Namespace"), &json!("Terminating")));
+    let told = in_another(&server, "late", &[]).await;
     assert_eq!(told.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
     assert!(told.refused(403).contains("because it is being terminated"));
-    server.get("/apis/test.example/v1/namespaces/rabbit-1/widgets/free").await.refused(404);
-    let held = "/apis/test.example/v1/namespaces/rabbit-1/widgets/held";
-    server.merge(held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    server.get("/api/v1/namespaces/rabbit-1").await.refused(404);
+    server.gone(&format!("{}/free", another(&server))).await;
+    server.eventually("the namespace says what holds it", async || {
+        let ending = server.get(&path).await.expect(200);
+        let conditions = ending["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let message = |kind: &str| {
+            let found = conditions.iter().find(|condition| condition["type"] == kind)?;
+            (found["status"] == "True").then(|| found["message"].as_str().unwrap().to_owned())
+        };
+        let resources = format!(
+            "Some resources are remaining: widgets.{} has 1 resource instances", server.group());
+        message("NamespaceContentRemaining").as_deref() == Some(resources.as_str())
+            && message("NamespaceFinalizersRemaining").as_deref() == Some(
+                "Some content in the namespace has finalizers remaining: x/hold in 1 resource instances")
+    })
+    .await;
+    let held = format!("{}/held", another(&server));
+    server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    server.gone(&path).await;
     assert!(
         server
             .delete("/api/v1/namespaces/default", &Value::Null)
@@ -203,7 +229,7 @@ async fn a_namespace_goes_when_it_is_empty() {
 
 #[tokio::test]
 async fn delete_options_that_cannot_be_read_delete_nothing() {
-    let server = Server::start();
+    let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let refused = [
         (json!({"dryRun": ["Some"]}), 422),
@@ -223,7 +249,7 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
     for query in ["fieldSelector=spec.count!%3D1", "fieldSelector=nonsense", "labelSelector=a,"] {
         server.delete(&format!("{WIDGETS}?{query}"), &Value::Null).await.refused(400);
     }
-    assert_eq!(names(&server).await, ["a"]);
+    remain(&server, &["a"]).await;
     server.delete("/api/v1/namespaces", &Value::Null).await.refused(405);
     let told = server.delete("/api/v1/namespaces/default", &Value::Null).await.refused(403);
     assert!(told.contains("this namespace may not be deleted"), "{told}");
@@ -231,68 +257,64 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
 
 #[tokio::test]
 async fn a_foreground_deletion_leaves_what_another_owner_holds() {
-    let server = Server::start();
+    let server = Server::start().await;
     let one = server.widget("one", json!({"node": "n"})).await;
     let two = server.widget("two", json!({"node": "n"})).await;
-    let mut shared = widget("shared", json!({"node": "n"}));
+    let mut shared = server.draft("shared", json!({"node": "n"}));
     shared["metadata"]["ownerReferences"] = json!([reference(&one, true), reference(&two, true)]);
     server.post(WIDGETS, &shared).await.expect(201);
     server.delete(&path("one"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
-    assert_eq!(names(&server).await, ["shared", "two"]);
+    remain(&server, &["shared", "two"]).await;
     let shared = server.get(&path("shared")).await.expect(200);
     assert_eq!(shared["metadata"]["ownerReferences"], json!([reference(&two, true)]));
 }
 
 #[tokio::test]
 async fn foreground_goes_down_the_tree_and_survives_a_circle() {
-    let server = Server::start();
+    let server = Server::start().await;
     let top = server.widget("top", json!({"node": "n"})).await;
     let middle = owned(&server, "middle", &top, true).await;
-    let mut leaf = widget("leaf", json!({"node": "n"}));
+    let mut leaf = server.draft("leaf", json!({"node": "n"}));
     leaf["metadata"]["ownerReferences"] = json!([reference(&middle, true)]);
     leaf["metadata"]["finalizers"] = json!(["x/hold"]);
     server.post(WIDGETS, &leaf).await.expect(201);
     server.delete(&path("top"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
-    assert_eq!(names(&server).await, ["leaf", "middle", "top"]);
+    remain(&server, &["leaf", "middle", "top"]).await;
     // Letting go of the owner counts as well as going.
     let let_go = json!({"metadata": {"ownerReferences": null}});
     server.merge(&path("leaf"), &let_go).await.expect(200);
-    assert_eq!(names(&server).await, ["leaf"]);
+    remain(&server, &["leaf"]).await;
 
     let a = server.widget("a", json!({"node": "n"})).await;
     let b = owned(&server, "b", &a, true).await;
     let circle = json!({"metadata": {"ownerReferences": [reference(&b, true)]}});
     server.merge(&path("a"), &circle).await.expect(200);
     server.delete(&path("a"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
-    assert_eq!(names(&server).await, ["leaf"]);
+    remain(&server, &["leaf"]).await;
 }
 
 #[tokio::test]
 async fn a_second_delete_may_change_the_policy() {
-    let server = Server::start();
+    let server = Server::start().await;
     let owner = server.widget("owner", json!({"node": "n"})).await;
-    let mut child = widget("child", json!({"node": "n"}));
+    let mut child = server.draft("child", json!({"node": "n"}));
     child["metadata"]["ownerReferences"] = json!([reference(&owner, true)]);
     child["metadata"]["finalizers"] = json!(["x/hold"]);
     server.post(WIDGETS, &child).await.expect(201);
     server.delete(&path("owner"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     server.delete(&path("owner"), &Value::Null).await.expect(200);
-    assert_eq!(names(&server).await, ["child", "owner"]);
+    remain(&server, &["child", "owner"]).await;
     server.delete(&path("owner"), &json!({"propagationPolicy": "Background"})).await.expect(200);
-    assert_eq!(names(&server).await, ["child"]);
+    remain(&server, &["child"]).await;
 }
 
 #[tokio::test]
 async fn a_json_patch_takes_the_last_finalizer_off() {
-    use crate::server::request;
-    let server = Server::start();
+    let server = Server::start().await;
     finalized(&server, "a", &["x/one", "x/two"]).await;
     server.delete(&path("a"), &Value::Null).await.expect(200);
-    let patch = async |path: &str, operations: Value| {
-        let bytes = operations.to_string();
-        let kind = "application/json-patch+json";
-        server.answer(request(http::Method::PATCH, path, kind, bytes.as_bytes())).await
-    };
+    let patch =
+        async |path: &str, operations: Value| server.patch(path, JSON_PATCH, &operations).await;
     let wrong = json!([{"op": "test", "path": "/metadata/finalizers/0", "value": "x/two"},
         {"op": "remove", "path": "/metadata/finalizers/0"}]);
     patch(&path("a"), wrong).await.refused(422);
@@ -305,5 +327,5 @@ async fn a_json_patch_takes_the_last_finalizer_off() {
     let left = patch(&path("a"), remove.clone()).await.expect(200);
     assert_eq!(left["metadata"]["finalizers"], json!(["x/two"]));
     patch(&path("a"), remove).await.expect(200);
-    assert!(names(&server).await.is_empty());
+    remain(&server, &[]).await;
 }

@@ -1,15 +1,19 @@
-//! The API in process: raw requests on the tower Service, and a real kube client on top of it.
+//! The suite of the API on the embedded server, in process: raw requests on the tower Service, and a real kube client.
+//! `tests/kube` is the same suite on a real kube-apiserver. Only what that one does not have is in `embedded`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod client;
 mod crds;
 mod delete;
-mod open;
+mod embedded;
+mod exchange;
 mod ours;
 mod read;
 mod requests;
 mod server;
+mod stream;
 mod tables;
 mod watch;
+mod widget;
 mod write;

@@ -1,16 +1,8 @@
 //! The CRDs and sample objects of the `api` crate: every one is accepted whole, comes back unchanged, and is listed.
 
 use crate::server::Server;
-use kubeapi::{Api, Config};
 use serde_json::{Value, json};
 use std::path::Path;
-
-fn server() -> Server {
-    let directory = tempfile::tempdir().unwrap();
-    let config = Config { crds: api::crd_values(), ..Config::new(directory.path()) };
-    let api = Api::open(config).unwrap();
-    Server { api, directory }
-}
 
 fn fixtures() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/fixtures");
@@ -24,22 +16,18 @@ fn fixtures() -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn our_kinds_hold_what_controllers_send() {
-    let server = server();
+    let server = Server::ours().await;
     let fixtures = fixtures();
     assert!(fixtures.len() > 10);
     for (file, fixture) in fixtures {
         let mut object = fixture.clone();
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
-        let made =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        server.post("/api/v1/namespaces", &made).await;
         let group_version = object["apiVersion"].as_str().unwrap();
         let resources = server.get(&format!("/apis/{group_version}")).await.expect(200);
         let kinds = resources["resources"].as_array().unwrap();
         let plural = kinds.iter().find(|kind| kind["kind"] == object["kind"]).unwrap()["name"]
             .as_str()
             .unwrap();
-        let path = format!("/apis/{group_version}/namespaces/{namespace}/{plural}");
+        let path = format!("/apis/{group_version}/namespaces/{}/{plural}", server.namespace());
         // A name of its own, and no revision: these were captured from other servers.
         let name = file.trim_end_matches(".yaml");
         object["metadata"] = json!({"name": name, "labels": fixture["metadata"]["labels"]});

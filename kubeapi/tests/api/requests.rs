@@ -1,18 +1,19 @@
 //! Requests that are not what they should be.
 
-use crate::server::{Server, WIDGETS, request, widget};
+use crate::exchange::WIDGETS;
+use crate::server::Server;
 use http::{Method, Request};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::json;
 
-async fn post(server: &Server, media_type: &str, body: &[u8]) -> crate::server::Answer {
-    server.answer(request(Method::POST, WIDGETS, media_type, body)).await
+async fn post(server: &Server, media_type: &str, body: &[u8]) -> crate::exchange::Answer {
+    server.answer(server.request(Method::POST, WIDGETS, media_type, body)).await
 }
 
 #[tokio::test]
 async fn broken_bodies_are_told_where_they_break() {
-    let server = Server::start();
+    let server = Server::start().await;
     let told = post(&server, "application/json", b"{\"kind\": ").await.refused(400);
     assert!(told.contains("not valid JSON") && told.contains("line 1"), "{told}");
     let told = post(&server, "application/json", b"{\"a\": \"\xff\"}").await.refused(400);
@@ -23,11 +24,11 @@ async fn broken_bodies_are_told_where_they_break() {
     post(&server, "application/json", &b"[".repeat(100_000)).await.refused(400);
     post(&server, "application/yaml", &b"[".repeat(100_000)).await.refused(400);
     post(&server, "text/html", b"<p>").await.refused(415);
-    let wrong = widget("a", json!({})).to_string().replace("Widget", "Gadget");
+    let wrong = server.draft("a", json!({})).to_string().replace("Widget", "Gadget");
     assert!(
         post(&server, "application/json", wrong.as_bytes()).await.refused(400).contains("Gadget")
     );
-    let wrong = widget("a", json!({})).to_string().replace("/v1", "/v9");
+    let wrong = server.draft("a", json!({})).to_string().replace("/v1", "/v9");
     assert!(
         post(&server, "application/json", wrong.as_bytes())
             .await
@@ -38,7 +39,7 @@ async fn broken_bodies_are_told_where_they_break() {
 
 #[tokio::test]
 async fn yaml_is_as_good_as_json() {
-    let server = Server::start();
+    let server = Server::start().await;
     let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: a}\nspec:\n  node: n\n  count: 4\n";
     let object = post(&server, "application/yaml", yaml.as_bytes()).await.expect(201);
     assert_eq!(object["spec"]["count"], 4);
@@ -46,19 +47,19 @@ async fn yaml_is_as_good_as_json() {
 
 #[tokio::test]
 async fn a_body_over_three_mebibytes_is_refused() {
-    let server = Server::start();
-    let large = widget("a", json!({"node": "n", "free": {"x": "y".repeat(3 << 20)}})).to_string();
+    let server = Server::start().await;
+    let large = server.draft("a", json!({"node": "n", "free": {"x": "y".repeat(3 << 20)}})).to_string();
     post(&server, "application/json", large.as_bytes()).await.refused(413);
-    let fits = widget("a", json!({"node": "n", "free": {"x": "y".repeat(2 << 20)}})).to_string();
+    let fits = server.draft("a", json!({"node": "n", "free": {"x": "y".repeat(2 << 20)}})).to_string();
     post(&server, "application/json", fits.as_bytes()).await.expect(201);
 }
 
 #[tokio::test]
 async fn forms_that_are_not_offered_are_not_acceptable() {
-    let server = Server::start();
+    let server = Server::start().await;
     let get = |accept: &str| {
         Request::builder()
-            .uri(WIDGETS)
+            .uri(server.uri(WIDGETS))
             .header("accept", accept)
             .body(Full::new(Bytes::new()))
             .unwrap()
@@ -71,9 +72,9 @@ async fn forms_that_are_not_offered_are_not_acceptable() {
 
 #[tokio::test]
 async fn the_form_that_a_client_likes_best_is_answered() {
-    let server = Server::start();
+    let server = Server::start().await;
     let kind = async |accept: &str| {
-        let request = Request::builder().uri(WIDGETS).header("accept", accept);
+        let request = Request::builder().uri(server.uri(WIDGETS)).header("accept", accept);
         let answer = server.answer(request.body(Full::new(Bytes::new())).unwrap()).await;
         answer.body["kind"].as_str().unwrap().to_owned()
     };
@@ -89,13 +90,13 @@ async fn the_form_that_a_client_likes_best_is_answered() {
 
 #[tokio::test]
 async fn keys_that_come_twice_are_told_or_refused() {
-    let server = Server::start();
-    let text = widget("a", json!({"node": "n"})).to_string();
+    let server = Server::start().await;
+    let text = server.draft("a", json!({"node": "n"})).to_string();
     let text = text.replace(r#""node":"n""#, r#""node":"m","node":"n""#);
     assert_eq!(text.matches("node").count(), 2);
     let create = async |query: &str| {
         let path = format!("{WIDGETS}?{query}");
-        server.answer(request(Method::POST, &path, "application/json", text.as_bytes())).await
+        server.answer(server.request(Method::POST, &path, "application/json", text.as_bytes())).await
     };
     let told = create("fieldValidation=Strict").await.refused(400);
     assert!(told.contains(r#"strict decoding error: duplicate field "spec.node""#), "{told}");
@@ -112,9 +113,9 @@ async fn keys_that_come_twice_are_told_or_refused() {
 
 #[tokio::test]
 async fn warnings_carry_names_that_are_not_ascii() {
-    let server = Server::start();
-    let body = widget("a", json!({"node": "n", "größe": 1})).to_string();
-    let request = request(Method::POST, WIDGETS, "application/json", body.as_bytes());
+    let server = Server::start().await;
+    let body = server.draft("a", json!({"node": "n", "größe": 1})).to_string();
+    let request = server.request(Method::POST, WIDGETS, "application/json", body.as_bytes());
     let response = server.send(request).await;
     let warning = response.headers().get("warning").unwrap();
     assert_eq!(warning.as_bytes(), r#"299 - "unknown field \"spec.größe\"""#.as_bytes());
@@ -123,7 +124,7 @@ async fn warnings_carry_names_that_are_not_ascii() {
 /// kubectl before 1.27 reads the document in this form only, and parses the media type of the answer strictly.
 #[tokio::test]
 async fn old_clients_get_the_openapi_document_that_they_can_read() {
-    let server = Server::start();
+    let server = Server::start().await;
     let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let request = Request::builder().uri("/openapi/v2").header("accept", accept);
     let response = server.send(request.body(Full::new(Bytes::new())).unwrap()).await;
@@ -139,7 +140,7 @@ async fn old_clients_get_the_openapi_document_that_they_can_read() {
 
     let json = server.get("/openapi/v2").await.expect(200);
     let patch =
-        &json["paths"][format!("{}/{{name}}", WIDGETS.replace("default", "{namespace}"))]["patch"];
+        &json["paths"][format!("/apis/{}/v1/namespaces/{{namespace}}/widgets/{{name}}", server.group())]["patch"];
     assert_eq!(patch["parameters"][0]["name"], "dryRun");
     assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Widget");
 }

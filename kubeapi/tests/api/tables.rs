@@ -1,25 +1,18 @@
 //! Tables, as kubectl asks for them.
 
-use crate::server::{Server, WIDGETS};
-use http::Request;
-use http_body_util::Full;
-use hyper::body::Bytes;
+use crate::exchange::WIDGETS;
+use crate::server::Server;
 use serde_json::{Value, json};
 
 async fn table(server: &Server, path: &str, accept: &str) -> Value {
-    let request = Request::builder()
-        .uri(path)
-        .header("accept", accept)
-        .body(Full::new(Bytes::new()))
-        .unwrap();
-    server.answer(request).await.expect(200)
+    server.get_as(path, accept).await.expect(200)
 }
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 #[tokio::test]
 async fn columns_come_from_the_crd() {
-    let server = Server::start();
+    let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     server
         .merge(&format!("{WIDGETS}/a/status"), &json!({"status": {"ready": true}}))
@@ -48,7 +41,7 @@ async fn columns_come_from_the_crd() {
 
 #[tokio::test]
 async fn metadata_alone() {
-    let server = Server::start();
+    let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let list = table(&server, WIDGETS, accept).await;

@@ -1,52 +1,13 @@
 //! Watches: order, resumption, selectors, bookmarks, expiry.
 
-use crate::server::{Server, WIDGETS, request, widget};
-use futures::StreamExt;
-use http::Method;
-use http_body_util::BodyStream;
-use kubeapi::Body;
+use crate::exchange::WIDGETS;
+use crate::server::Server;
+use crate::stream::{Watch, revision};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-
-struct Watch {
-    body: BodyStream<Body>,
-    lines: VecDeque<Value>,
-}
-
-impl Watch {
-    async fn open(server: &Server, query: &str) -> Self {
-        let response = server
-            .send(request(Method::GET, &format!("{WIDGETS}?watch=true&{query}"), "", b""))
-            .await;
-        assert_eq!(response.status(), 200);
-        Self { body: BodyStream::new(response.into_body()), lines: VecDeque::new() }
-    }
-
-    /// The next event; none at the end of the stream.
-    async fn next(&mut self) -> Option<Value> {
-        while self.lines.is_empty() {
-            let frame = self.body.next().await?.unwrap().into_data().unwrap();
-            let lines = frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            self.lines.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
-        }
-        self.lines.pop_front()
-    }
-
-    /// The next event as `VERB name`.
-    async fn told(&mut self) -> String {
-        let event = self.next().await.unwrap();
-        let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
-        format!("{} {name}", event["type"].as_str().unwrap())
-    }
-}
-
-fn revision(object: &Value) -> &str {
-    object["metadata"]["resourceVersion"].as_str().unwrap()
-}
 
 #[tokio::test]
 async fn a_watch_without_revision_starts_with_what_is_there() {
-    let server = Server::start();
+    let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
     assert_eq!(watch.told().await, "ADDED a");
@@ -59,7 +20,7 @@ async fn a_watch_without_revision_starts_with_what_is_there() {
 
 #[tokio::test]
 async fn a_list_streams_with_a_bookmark_at_its_end() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = Watch::open(&server, query).await;
@@ -73,7 +34,7 @@ async fn a_list_streams_with_a_bookmark_at_its_end() {
 
 #[tokio::test]
 async fn an_object_that_leaves_the_selector_is_gone() {
-    let server = Server::start();
+    let server = Server::start().await;
     let mut watch = Watch::open(&server, "labelSelector=a%3Db").await;
     server.widget("a", json!({"node": "n"})).await;
     let label = |value: Value| json!({"metadata": {"labels": {"a": value}}});
@@ -89,8 +50,8 @@ async fn an_object_that_leaves_the_selector_is_gone() {
 
 #[tokio::test]
 async fn the_last_finalizer_ends_an_object_in_one_event() {
-    let server = Server::start();
-    let mut body = widget("a", json!({"node": "n"}));
+    let server = Server::start().await;
+    let mut body = server.draft("a", json!({"node": "n"}));
     body["metadata"]["finalizers"] = json!(["x/y"]);
     server.post(WIDGETS, &body).await.expect(201);
     let mut watch = Watch::open(&server, "fieldSelector=metadata.name%3Da").await;
@@ -106,7 +67,7 @@ async fn the_last_finalizer_ends_an_object_in_one_event() {
 
 #[tokio::test]
 async fn every_event_comes_once_and_in_order() {
-    let server = Server::start();
+    let server = Server::start().await;
     let start = server.widget("start", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&start))).await;
     let names: Vec<String> = (0..300).map(|index| format!("w{index:03}")).collect();
@@ -129,92 +90,38 @@ async fn every_event_comes_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_revision_that_has_left_the_log_is_expired() {
-    let server = Server::with_history(8);
-    let first = server.widget("a", json!({"node": "n"})).await;
-    let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
-    for count in 0..20 {
-        server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
-    }
-    let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&first))).await;
-    let event = watch.next().await.unwrap();
-    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert_eq!(watch.next().await, None);
-    let exact = format!("{WIDGETS}?resourceVersionMatch=Exact&resourceVersion={}", revision(&page));
-    server.get(&exact).await.refused(410);
-}
-
-#[tokio::test]
 async fn a_revision_of_the_future_is_expired_too() {
-    let server = Server::start();
-    let mut watch = Watch::open(&server, "resourceVersion=999999").await;
+    let server = Server::start().await;
+    let mut watch = Watch::open(&server, "resourceVersion=999999999").await;
     assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
 }
 
 #[tokio::test]
-async fn quiet_watches_are_told_how_far_the_log_is() {
-    let server = Server::with_history(40);
-    let mut watch =
-        Watch::open(&server, "allowWatchBookmarks=true&fieldSelector=spec.node%3Dquiet").await;
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}});
-    let noise = async {
-        for _ in 0..30 {
-            server.post("/api/v1/namespaces/default/configmaps", &map).await.expect(201);
-        }
-    };
-    let (told, ()) = futures::join!(watch.told(), noise);
-    assert_eq!(told, "BOOKMARK -");
-}
-
-#[tokio::test]
 async fn a_watch_ends_when_it_was_asked_to() {
-    let server = Server::start();
+    let server = Server::start().await;
     let mut watch = Watch::open(&server, "timeoutSeconds=1&allowWatchBookmarks=true").await;
     assert_eq!(watch.told().await, "BOOKMARK -");
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
-async fn watches_end_with_the_server_and_with_their_kind() {
-    let server = Server::start();
-    let mut watch = Watch::open(&server, "").await;
-    let mut crd = crate::server::crd();
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["extra"] =
-        json!({"type": "string"});
-    let change = json!({"spec": crd["spec"]});
-    server
-        .merge(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.test.example",
-            &change,
-        )
-        .await
-        .expect(200);
-    assert_eq!(watch.next().await, None);
-    let mut watch = Watch::open(&server, "").await;
-    server.api.close();
-    assert_eq!(watch.next().await, None);
-    server.post(WIDGETS, &widget("a", json!({"node": "n"}))).await.refused(503);
-}
-
-#[tokio::test]
-async fn a_reader_that_falls_behind_is_told_and_costs_nothing() {
-    let server = Server::with_history(8);
+async fn watches_end_with_their_kind() {
+    let server = Server::alone().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
     assert_eq!(watch.told().await, "ADDED a");
-    for count in 0..20 {
-        server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
-    }
-    let event = watch.next().await.unwrap();
-    assert_eq!((&event["type"], &event["object"]["reason"]), (&json!("ERROR"), &json!("Expired")));
+    let mut crd = server.crd();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["extra"] =
+        json!({"type": "string"});
+    server.merge(&server.widget_crd(), &json!({"spec": crd["spec"]})).await.expect(200);
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
 async fn a_stream_of_a_list_is_never_older_than_what_the_client_has_seen() {
-    let server = Server::start();
+    let server = Server::start().await;
     let query =
-        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999";
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
     let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(504);
     assert!(told.contains("Too large resource version"), "{told}");
 }

@@ -1,7 +1,7 @@
 //! Create, update and patch.
 
-use crate::server::{Server, WIDGETS, request, widget};
-use http::Method;
+use crate::exchange::{JSON_PATCH, WIDGETS};
+use crate::server::Server;
 use serde_json::{Value, json};
 
 fn path(name: &str) -> String {
@@ -10,15 +10,15 @@ fn path(name: &str) -> String {
 
 #[tokio::test]
 async fn a_new_object_is_completed_by_the_server() {
-    let server = Server::start();
-    let mut body = widget("a", json!({"node": "n"}));
+    let server = Server::start().await;
+    let mut body = server.draft("a", json!({"node": "n"}));
     body["status"] = json!({"ready": true});
     body["metadata"]["uid"] = json!("mine");
     body["metadata"]["generation"] = json!(7);
     let object = server.post(WIDGETS, &body).await.expect(201);
     assert_eq!(object["spec"], json!({"node": "n", "count": 1}));
     assert_eq!(object["metadata"]["generation"], 1);
-    assert_eq!(object["metadata"]["namespace"], "default");
+    assert_eq!(object["metadata"]["namespace"], server.namespace());
     assert_ne!(object["metadata"]["uid"], "mine");
     assert!(object["metadata"]["creationTimestamp"].is_string());
     assert!(object.get("status").is_none(), "status is written through its subresource only");
@@ -26,7 +26,7 @@ async fn a_new_object_is_completed_by_the_server() {
 
 #[tokio::test]
 async fn generated_names_are_free_names() {
-    let server = Server::start();
+    let server = Server::start().await;
     let body = json!({"apiVersion": "test.example/v1", "kind": "Widget", "metadata": {"generateName": "w-"}, "spec": {"node": "n"}});
     let first = server.post(WIDGETS, &body).await.expect(201);
     let second = server.post(WIDGETS, &body).await.expect(201);
@@ -38,15 +38,15 @@ async fn generated_names_are_free_names() {
 
 #[tokio::test]
 async fn what_cannot_be_created_is_told_precisely() {
-    let server = Server::start();
+    let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     assert_eq!(
-        server.post(WIDGETS, &widget("a", json!({"node": "n"}))).await.refused(409),
+        server.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await.refused(409),
         "widgets.test.example \"a\" already exists"
     );
     let elsewhere = "/apis/test.example/v1/namespaces/nowhere/widgets";
     assert_eq!(
-        server.post(elsewhere, &widget("a", json!({"node": "n"}))).await.refused(404),
+        server.post(elsewhere, &server.draft("a", json!({"node": "n"}))).await.refused(404),
         "namespaces \"nowhere\" not found"
     );
     let cases = [
@@ -80,7 +80,7 @@ async fn what_cannot_be_created_is_told_precisely() {
         (json!({"node": "n", "port": 1.5}), "spec.port in body must be of type integer,string"),
     ];
     for (spec, message) in cases {
-        let answer = server.post(WIDGETS, &widget("b", spec)).await;
+        let answer = server.post(WIDGETS, &server.draft("b", spec)).await;
         let cause = answer.body["details"]["causes"][0].clone();
         let told = answer.refused(422);
         assert!(told.starts_with("Widget.test.example \"b\" is invalid: "), "{told}");
@@ -92,7 +92,7 @@ async fn what_cannot_be_created_is_told_precisely() {
 
 #[tokio::test]
 async fn metadata_follows_the_rules() {
-    let server = Server::start();
+    let server = Server::start().await;
     for (pointer, value, message) in [
         (
             "/metadata/name",
@@ -113,12 +113,12 @@ async fn metadata_follows_the_rules() {
             "metadata.ownerReferences[0].uid",
         ),
     ] {
-        let mut body = widget("a", json!({"node": "n"}));
+        let mut body = server.draft("a", json!({"node": "n"}));
         body["metadata"][pointer.rsplit('/').next().unwrap()] = value;
         let told = server.post(WIDGETS, &body).await.refused(422);
         assert!(told.contains(message), "{told}");
     }
-    let mut body = widget("a", json!({"node": "n"}));
+    let mut body = server.draft("a", json!({"node": "n"}));
     body["metadata"]["namespace"] = json!("other");
     assert!(
         server.post(WIDGETS, &body).await.refused(400).contains("does not match the namespace")
@@ -129,8 +129,8 @@ async fn metadata_follows_the_rules() {
 
 #[tokio::test]
 async fn unknown_fields_are_dropped_told_or_refused() {
-    let server = Server::start();
-    let body = widget(
+    let server = Server::start().await;
+    let body = server.draft(
         "a",
         json!({"node": "n", "free": {"any": {"thing": 1}}, "typo": 1, "items": [{"name": "x", "nope": 2}]}),
     );
@@ -156,7 +156,7 @@ async fn unknown_fields_are_dropped_told_or_refused() {
 
 #[tokio::test]
 async fn nulls_of_go_clients_count_as_absent() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object =
         server.widget("a", json!({"node": "n", "count": null, "mode": null, "note": null})).await;
     assert_eq!(object["spec"], json!({"node": "n", "count": 1, "note": null}));
@@ -167,7 +167,7 @@ async fn nulls_of_go_clients_count_as_absent() {
 
 #[tokio::test]
 async fn a_put_replaces_under_the_revision_it_read() {
-    let server = Server::start();
+    let server = Server::start().await;
     let first = server.widget("a", json!({"node": "n", "mode": "on"})).await;
     let mut second = first.clone();
     second["spec"] = json!({"node": "n", "count": 5});
@@ -208,7 +208,7 @@ async fn a_put_replaces_under_the_revision_it_read() {
     assert!(server.put(&path("a"), &other).await.refused(422).contains("node is immutable"));
     assert!(
         server
-            .put(&path("zz"), &widget("zz", json!({"node": "n"})))
+            .put(&path("zz"), &server.draft("zz", json!({"node": "n"})))
             .await
             .refused(404)
             .contains("not found")
@@ -218,7 +218,7 @@ async fn a_put_replaces_under_the_revision_it_read() {
 
 #[tokio::test]
 async fn a_write_that_changes_nothing_is_no_write() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     assert_eq!(server.put(&path("a"), &object).await.expect(200), object);
     assert_eq!(
@@ -241,7 +241,7 @@ async fn a_write_that_changes_nothing_is_no_write() {
 
 #[tokio::test]
 async fn the_status_subresource_writes_status_only() {
-    let server = Server::start();
+    let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let body = json!({"status": {"ready": true, "unknown": 1}, "spec": {"count": 9}, "metadata": {"labels": {"a": "b"}, "finalizers": ["x/y"]}});
     let object = server.merge(&format!("{}/status", path("a")), &body).await.expect(200);
@@ -271,30 +271,25 @@ async fn the_status_subresource_writes_status_only() {
     assert_eq!(server.get(&format!("{}/status", path("a"))).await.expect(200), kept);
 }
 
-async fn patch(server: &Server, media_type: &str, body: &Value) -> crate::server::Answer {
-    server.answer(request(Method::PATCH, &path("a"), media_type, body.to_string().as_bytes())).await
-}
-
 #[tokio::test]
 async fn json_patches_apply_whole_or_not_at_all() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
-    let media_type = "application/json-patch+json";
     let half = json!([{"op": "replace", "path": "/spec/count", "value": 5}, {"op": "test", "path": "/spec/node", "value": "x"}]);
-    patch(&server, media_type, &half).await.refused(422);
-    patch(&server, media_type, &json!([{"op": "remove", "path": "/spec/absent"}]))
+    server.patch(&path("a"), JSON_PATCH, &half).await.refused(422);
+    server.patch(&path("a"), JSON_PATCH, &json!([{"op": "remove", "path": "/spec/absent"}]))
         .await
         .refused(422);
-    patch(&server, media_type, &json!([{"op": "jump"}])).await.refused(400);
+    server.patch(&path("a"), JSON_PATCH, &json!([{"op": "jump"}])).await.refused(400);
     assert_eq!(server.get(&path("a")).await.expect(200), object);
     let good = json!([{"op": "test", "path": "/spec/node", "value": "n"}, {"op": "add", "path": "/spec/items", "value": [{"name": "i"}]}]);
-    let patched = patch(&server, media_type, &good).await.expect(200);
+    let patched = server.patch(&path("a"), JSON_PATCH, &good).await.expect(200);
     assert_eq!(patched["spec"]["items"], json!([{"name": "i", "size": 7}]));
 }
 
 #[tokio::test]
 async fn merge_patches_check_the_revision_they_name() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let old = object["metadata"]["resourceVersion"].clone();
     let body = |count: u32| json!({"metadata": {"resourceVersion": old}, "spec": {"count": count}});
@@ -309,21 +304,11 @@ async fn merge_patches_check_the_revision_they_name() {
 }
 
 #[tokio::test]
-async fn patches_that_are_not_implemented_say_so() {
-    let server = Server::start();
-    server.widget("a", json!({"node": "n"})).await;
-    let told = patch(&server, "application/apply-patch+yaml", &json!({})).await.refused(415);
-    assert!(told.contains("server-side apply"), "{told}");
-    patch(&server, "application/strategic-merge-patch+json", &json!({})).await.refused(415);
-    patch(&server, "text/plain", &json!({})).await.refused(415);
-}
-
-#[tokio::test]
 async fn a_dry_run_leaves_nothing_behind() {
-    let server = Server::start();
+    let server = Server::start().await;
     let before = server.get(WIDGETS).await.expect(200);
     let draft = server
-        .post(&format!("{WIDGETS}?dryRun=All"), &widget("a", json!({"node": "n"})))
+        .post(&format!("{WIDGETS}?dryRun=All"), &server.draft("a", json!({"node": "n"})))
         .await
         .expect(201);
     assert_eq!(draft["spec"]["count"], 1);
@@ -333,40 +318,23 @@ async fn a_dry_run_leaves_nothing_behind() {
     server.delete(&format!("{}?dryRun=All", path("a")), &Value::Null).await.expect(200);
     assert_eq!(server.get(&path("a")).await.expect(200), object);
     server
-        .post(&format!("{WIDGETS}?dryRun=Some"), &widget("b", json!({"node": "n"})))
+        .post(&format!("{WIDGETS}?dryRun=Some"), &server.draft("b", json!({"node": "n"})))
         .await
         .refused(400);
 }
 
 #[tokio::test]
-async fn everything_is_there_after_a_restart() {
-    let server = Server::start();
-    server.widget("a", json!({"node": "n"})).await;
-    server.widget("b", json!({"node": "n"})).await;
-    server.delete(&path("b"), &Value::Null).await.expect(200);
-    let before = server.get(WIDGETS).await.expect(200);
-    let server = server.restart();
-    assert_eq!(server.get(WIDGETS).await.expect(200), before);
-    let next = server.widget("c", json!({"node": "n"})).await;
-    let number = |object: &Value| {
-        object["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
-    };
-    assert!(number(&next) > number(&before));
-}
-
-#[tokio::test]
 async fn a_small_patch_cannot_make_a_large_object() {
-    let server = Server::start();
+    let server = Server::start().await;
     let object =
         server.widget("a", json!({"node": "n", "free": {"x": {"y": "z".repeat(1000)}}})).await;
-    let media_type = "application/json-patch+json";
     let doubling: Vec<Value> =
         (0..40).map(|index| json!({"op": "copy", "from": "/spec/free", "path": format!("/spec/free/c{index}")})).collect();
-    patch(&server, media_type, &json!(doubling)).await.refused(413);
+    server.patch(&path("a"), JSON_PATCH, &json!(doubling)).await.refused(413);
     let nesting = "/x".repeat(150);
-    patch(
-        &server,
-        media_type,
+    server.patch(
+        &path("a"),
+        JSON_PATCH,
         &json!([{"op": "add", "path": format!("/spec/free{nesting}"), "value": 1}]),
     )
     .await
@@ -381,25 +349,25 @@ async fn a_small_patch_cannot_make_a_large_object() {
 
 #[tokio::test]
 async fn builtin_kinds_follow_their_own_rules() {
-    let server = Server::start();
-    let maps = "/api/v1/namespaces/default/configmaps";
+    let server = Server::start().await;
+    let maps = server.core("configmaps");
     let map = |name: &str, members: Value| {
         let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         map.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         map
     };
     for data in [json!({"a b": "x"}), json!({"..": "x"}), json!({"": "x"})] {
-        let told = server.post(maps, &map("m", json!({"data": data}))).await.refused(422);
+        let told = server.post(&maps, &map("m", json!({"data": data}))).await.refused(422);
         assert!(told.contains("data["), "{told}");
     }
     let twice = json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}});
-    let told = server.post(maps, &map("m", twice)).await.refused(422);
+    let told = server.post(&maps, &map("m", twice)).await.refused(422);
     assert!(told.contains("duplicate of key present in data"), "{told}");
     let large = json!({"data": {"a": "x".repeat((1 << 20) + 1)}});
-    let told = server.post(maps, &map("m", large)).await.refused(422);
+    let told = server.post(&maps, &map("m", large)).await.refused(422);
     assert!(told.contains("Too long: may not be more than 1048576 bytes"), "{told}");
     server
-        .post(maps, &map("m", json!({"data": {"a.b_C-1": "x"}, "immutable": true})))
+        .post(&maps, &map("m", json!({"data": {"a.b_C-1": "x"}, "immutable": true})))
         .await
         .expect(201);
     let told = server.merge(&format!("{maps}/m"), &json!({"data": {"b": "y"}})).await.refused(422);
@@ -409,10 +377,10 @@ async fn builtin_kinds_follow_their_own_rules() {
         .await
         .expect(200);
 
-    let secrets = "/api/v1/namespaces/default/secrets";
+    let secrets = server.core("secrets");
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "t"});
-    server.post(secrets, &secret).await.expect(201);
+    server.post(&secrets, &secret).await.expect(201);
     let told = server.merge(&format!("{secrets}/s"), &json!({"type": "other"})).await.refused(422);
     assert!(told.contains("type: Invalid value") && told.contains("immutable"), "{told}");
 

@@ -1,0 +1,70 @@
+//! A history that is full: of a real server only its operator can say when that is, see `tests/kube/compaction.rs`.
+
+use crate::exchange::WIDGETS;
+use crate::server::Server;
+use crate::stream::{Watch, revision};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_revision_that_has_left_the_log_is_expired() {
+    let server = Server::with_history(8);
+    let first = server.widget("a", json!({"node": "n"})).await;
+    let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
+    for count in 0..20 {
+        server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
+    }
+    let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&first))).await;
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(watch.next().await, None);
+    let exact = format!("{WIDGETS}?resourceVersionMatch=Exact&resourceVersion={}", revision(&page));
+    server.get(&exact).await.refused(410);
+}
+
+#[tokio::test]
+async fn quiet_watches_are_told_how_far_the_log_is() {
+    let server = Server::with_history(40);
+    let mut watch =
+        Watch::open(&server, "allowWatchBookmarks=true&fieldSelector=spec.node%3Dquiet").await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}});
+    let noise = async {
+        for _ in 0..30 {
+            server.post("/api/v1/namespaces/default/configmaps", &map).await.expect(201);
+        }
+    };
+    let (told, ()) = futures::join!(watch.told(), noise);
+    assert_eq!(told, "BOOKMARK -");
+}
+
+#[tokio::test]
+async fn a_reader_that_falls_behind_is_told_and_costs_nothing() {
+    let server = Server::with_history(8);
+    server.widget("a", json!({"node": "n"})).await;
+    let mut watch = Watch::open(&server, "").await;
+    assert_eq!(watch.told().await, "ADDED a");
+    for count in 0..20 {
+        server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
+    }
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["reason"]), (&json!("ERROR"), &json!("Expired")));
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn pages_of_a_moment_that_is_gone_are_expired() {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let server = Server::with_history(4);
+    server.widget("a", json!({"node": "n"})).await;
+    server.widget("b", json!({"node": "n"})).await;
+    let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    for count in 2..9 {
+        let spec = json!({"spec": {"count": count}});
+        server.merge(&format!("{WIDGETS}/a"), &spec).await.expect(200);
+    }
+    let told = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
+    assert!(told.contains("too old"), "{told}");
+    let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"default","name":"a"}"#);
+    server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
+}

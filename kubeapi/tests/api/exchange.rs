@@ -1,0 +1,156 @@
+//! Requests and answers, and the kind that the tests use: the same on every server.
+
+use crate::server::{PATIENCE, Server};
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// The collection of widgets of the test's own namespace, relative as [`Server::uri`] takes it.
+pub(crate) const WIDGETS: &str = "widgets";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+
+/// An answer, its body read as JSON.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Server {
+    /// A path that starts with `/` as it is; any other within the test's own group and namespace.
+    pub(crate) fn uri(&self, path: &str) -> String {
+        if path.starts_with('/') {
+            return path.to_owned();
+        }
+        format!("/apis/{}/v1/namespaces/{}/{path}", self.group(), self.namespace())
+    }
+
+    /// A path among the core kinds of the test's own namespace.
+    pub(crate) fn core(&self, path: &str) -> String {
+        format!("/api/v1/namespaces/{}/{path}", self.namespace())
+    }
+
+    /// The path of the definition of widgets.
+    pub(crate) fn widget_crd(&self) -> String {
+        format!("{CRDS}/widgets.{}", self.group())
+    }
+
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        media_type: &str,
+        body: &[u8],
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::builder().method(method).uri(self.uri(path));
+        if !media_type.is_empty() {
+            request = request.header("content-type", media_type);
+        }
+        request.body(Full::new(Bytes::copy_from_slice(body))).unwrap()
+    }
+
+    pub(crate) async fn answer(&self, request: Request<Full<Bytes>>) -> Answer {
+        let response = self.send(request).await;
+        let warnings = response
+            .headers()
+            .get_all("warning")
+            .iter()
+            .map(|value| String::from_utf8(value.as_bytes().to_vec()).unwrap())
+            .collect();
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
+        Answer { code, body, warnings }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.answer(self.request(Method::GET, path, "", b"")).await
+    }
+
+    /// A GET that asks for a form of its own.
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        let mut request = self.request(Method::GET, path, "", b"");
+        request.headers_mut().insert("accept", accept.parse().unwrap());
+        self.answer(request).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.answer(self.request(Method::POST, path, JSON, body.to_string().as_bytes())).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.answer(self.request(Method::PUT, path, JSON, body.to_string().as_bytes())).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, media_type: &str, body: &Value) -> Answer {
+        let body = body.to_string();
+        self.answer(self.request(Method::PATCH, path, media_type, body.as_bytes())).await
+    }
+
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
+        self.patch(path, MERGE_PATCH, body).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, body: &Value) -> Answer {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        self.answer(self.request(Method::DELETE, path, JSON, text.as_bytes())).await
+    }
+
+    /// Creates a widget that must be accepted.
+    pub(crate) async fn widget(&self, name: &str, spec: Value) -> Value {
+        self.post(WIDGETS, &self.draft(name, spec)).await.expect(201)
+    }
+
+    /// A widget as a client sends it.
+    pub(crate) fn draft(&self, name: &str, spec: Value) -> Value {
+        let version = format!("{}/v1", self.group());
+        let mut widget =
+            json!({"apiVersion": version, "kind": "Widget", "metadata": {"name": name}});
+        widget["spec"] = spec;
+        widget
+    }
+
+    /// The definition of widgets in the test's own group.
+    pub(crate) fn crd(&self) -> Value {
+        crate::widget::crd(self.group())
+    }
+
+    /// Waits for what the server does in its own time. The embedded one has none: there it holds at once or never.
+    pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !holds().await {
+            assert!(Instant::now() < end, "{what}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until nothing is found at a path.
+    pub(crate) async fn gone(&self, path: &str) {
+        self.eventually(&format!("{path} goes"), async || self.get(path).await.code == 404).await;
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn expect(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{self:?}");
+        self.body
+    }
+
+    /// The message of a refusal with this code.
+    #[track_caller]
+    pub(crate) fn refused(self, code: u16) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.body["kind"], "Status", "{self:?}");
+        assert_eq!(self.body["code"], code, "{self:?}");
+        self.body["message"].as_str().unwrap().to_owned()
+    }
+}

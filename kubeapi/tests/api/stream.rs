@@ -1,0 +1,49 @@
+//! A watch, event by event.
+
+use crate::exchange::WIDGETS;
+use crate::server::{AnswerBody, Server};
+use futures::StreamExt;
+use http::Method;
+use http_body_util::BodyStream;
+use serde_json::Value;
+use std::collections::VecDeque;
+
+pub(crate) struct Watch {
+    body: BodyStream<AnswerBody>,
+    /// The begin of a line whose rest has not come yet.
+    rest: Vec<u8>,
+    lines: VecDeque<Value>,
+}
+
+impl Watch {
+    pub(crate) async fn open(server: &Server, query: &str) -> Self {
+        let response = server.send(server.request(Method::GET, &format!("{WIDGETS}?watch=true&{query}"), "", b""))
+            .await;
+        assert_eq!(response.status(), 200);
+        Self { body: BodyStream::new(response.into_body()), rest: Vec::new(), lines: VecDeque::new() }
+    }
+
+    /// The next event; none at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        while self.lines.is_empty() {
+            let frame = self.body.next().await?.unwrap().into_data().unwrap();
+            self.rest.extend_from_slice(&frame);
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                self.lines.push_back(serde_json::from_slice(&line).unwrap());
+            }
+        }
+        self.lines.pop_front()
+    }
+
+    /// The next event as `VERB name`.
+    pub(crate) async fn told(&mut self) -> String {
+        let event = self.next().await.unwrap();
+        let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
+        format!("{} {name}", event["type"].as_str().unwrap())
+    }
+}
+
+pub(crate) fn revision(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap()
+}

@@ -1,0 +1,31 @@
+//! The suite of the API (`tests/api`) on a real kube-apiserver. Where the two differ, `kubeapi` is wrong.
+//!
+//! Run by `make kube`, which says in `WARREN_KUBE` where the server is.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../api/client.rs"]
+mod client;
+#[path = "../api/crds.rs"]
+mod crds;
+#[path = "../api/delete.rs"]
+mod delete;
+#[path = "../api/exchange.rs"]
+mod exchange;
+#[path = "../api/ours.rs"]
+mod ours;
+#[path = "../api/read.rs"]
+mod read;
+#[path = "../api/requests.rs"]
+mod requests;
+mod server;
+#[path = "../api/stream.rs"]
+mod stream;
+#[path = "../api/tables.rs"]
+mod tables;
+#[path = "../api/watch.rs"]
+mod watch;
+#[path = "../api/widget.rs"]
+mod widget;
+#[path = "../api/write.rs"]
+mod write;
