@@ -45,10 +45,7 @@ async fn a_changed_schema_shows_in_old_objects() {
     let mut changed = server.crd();
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["added"] = json!({"type": "string", "default": "new"});
-    server
-        .merge(&server.widget_crd(), &json!({"spec": changed["spec"]}))
-        .await
-        .expect(200);
+    server.merge(&server.widget_crd(), &json!({"spec": changed["spec"]})).await.expect(200);
     assert_eq!(server.get(&format!("{WIDGETS}/a")).await.expect(200)["spec"]["added"], "new");
 }
 
@@ -61,10 +58,7 @@ async fn what_became_invalid_can_still_be_finalized() {
     let mut changed = server.crd();
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["count"]["maximum"] = json!(5);
-    server
-        .merge(&server.widget_crd(), &json!({"spec": changed["spec"]}))
-        .await
-        .expect(200);
+    server.merge(&server.widget_crd(), &json!({"spec": changed["spec"]})).await.expect(200);
     server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 8}})).await.refused(422);
     server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
     server

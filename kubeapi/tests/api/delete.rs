@@ -196,7 +196,10 @@ async fn a_namespace_goes_when_it_is_empty() {
 
     let path = format!("/api/v1/namespaces/{name}");
     let marked = server.delete(&path, &Value::Null).await.expect(200);
-    assert_eq!((&marked["kind"], &marked["status"]["phase"]), (&json!("Namespace"), &json!("Terminating")));
+    assert_eq!(
+        (&marked["kind"], &marked["status"]["phase"]),
+        (&json!("Namespace"), &json!("Terminating"))
+    );
     let told = in_another(&server, "late", &[]).await;
     assert_eq!(told.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
     assert!(told.refused(403).contains("because it is being terminated"));

@@ -15,6 +15,9 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
+/// An answer that has not come by now never comes.
+const HANGS: Duration = Duration::from_secs(60);
+
 /// An answer, its body read as JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -57,6 +60,12 @@ impl Server {
     }
 
     pub(crate) async fn answer(&self, request: Request<Full<Bytes>>) -> Answer {
+        let what = format!("{} {}", request.method(), request.uri());
+        let answer = tokio::time::timeout(HANGS, self.whole_answer(request)).await;
+        answer.unwrap_or_else(|_| panic!("no answer to {what}"))
+    }
+
+    async fn whole_answer(&self, request: Request<Full<Bytes>>) -> Answer {
         let response = self.send(request).await;
         let warnings = response
             .headers()
@@ -66,8 +75,13 @@ impl Server {
             .collect();
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        let body = serde_json::from_slice(&bytes)
-            .unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)));
+        let events = serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>();
+        let body = match events.collect::<Result<Vec<Value>, _>>() {
+            Ok(mut documents) if documents.len() == 1 => documents.remove(0),
+            // A watch that has ended.
+            Ok(documents) if !documents.is_empty() => json!(documents),
+            _ => json!(String::from_utf8_lossy(&bytes)),
+        };
         Answer { code, body, warnings }
     }
 

@@ -4,14 +4,28 @@ use crate::server::Server;
 use serde_json::{Value, json};
 use std::path::Path;
 
-fn fixtures() -> Vec<(String, Value)> {
+pub(crate) fn fixtures() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/fixtures");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let yaml = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     let read =
         |path: &Path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    yaml.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read(&path)))
-        .collect()
+    let mut found: Vec<(String, Value)> = yaml
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read(&path)))
+        .collect();
+    found.sort_by(|(left, _), (right, _)| left.cmp(right));
+    found
+}
+
+/// The collection that an object belongs to.
+pub(crate) async fn place(server: &Server, object: &Value) -> String {
+    let group_version = object["apiVersion"].as_str().unwrap();
+    let root =
+        if group_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{group_version}") };
+    let resources = server.get(&root).await.expect(200);
+    let kinds = resources["resources"].as_array().unwrap();
+    let plural = kinds.iter().find(|kind| kind["kind"] == object["kind"]).unwrap()["name"].as_str();
+    format!("{root}/namespaces/{}/{}", server.namespace(), plural.unwrap())
 }
 
 #[tokio::test]
@@ -21,13 +35,7 @@ async fn our_kinds_hold_what_controllers_send() {
     assert!(fixtures.len() > 10);
     for (file, fixture) in fixtures {
         let mut object = fixture.clone();
-        let group_version = object["apiVersion"].as_str().unwrap();
-        let resources = server.get(&format!("/apis/{group_version}")).await.expect(200);
-        let kinds = resources["resources"].as_array().unwrap();
-        let plural = kinds.iter().find(|kind| kind["kind"] == object["kind"]).unwrap()["name"]
-            .as_str()
-            .unwrap();
-        let path = format!("/apis/{group_version}/namespaces/{}/{plural}", server.namespace());
+        let path = place(&server, &fixture).await;
         // A name of its own, and no revision: these were captured from other servers.
         let name = file.trim_end_matches(".yaml");
         object["metadata"] = json!({"name": name, "labels": fixture["metadata"]["labels"]});

@@ -48,9 +48,11 @@ async fn yaml_is_as_good_as_json() {
 #[tokio::test]
 async fn a_body_over_three_mebibytes_is_refused() {
     let server = Server::start().await;
-    let large = server.draft("a", json!({"node": "n", "free": {"x": "y".repeat(3 << 20)}})).to_string();
+    let large =
+        server.draft("a", json!({"node": "n", "free": {"x": "y".repeat(3 << 20)}})).to_string();
     post(&server, "application/json", large.as_bytes()).await.refused(413);
-    let fits = server.draft("a", json!({"node": "n", "free": {"x": "y".repeat(2 << 20)}})).to_string();
+    let fits =
+        server.draft("a", json!({"node": "n", "free": {"x": "y".repeat(2 << 20)}})).to_string();
     post(&server, "application/json", fits.as_bytes()).await.expect(201);
 }
 
@@ -96,7 +98,9 @@ async fn keys_that_come_twice_are_told_or_refused() {
     assert_eq!(text.matches("node").count(), 2);
     let create = async |query: &str| {
         let path = format!("{WIDGETS}?{query}");
-        server.answer(server.request(Method::POST, &path, "application/json", text.as_bytes())).await
+        server
+            .answer(server.request(Method::POST, &path, "application/json", text.as_bytes()))
+            .await
     };
     let told = create("fieldValidation=Strict").await.refused(400);
     assert!(told.contains(r#"strict decoding error: duplicate field "spec.node""#), "{told}");
@@ -139,8 +143,8 @@ async fn old_clients_get_the_openapi_document_that_they_can_read() {
     assert_eq!(subkind, "com.github.proto-openapi.spec.v2.v1.0+protobuf");
 
     let json = server.get("/openapi/v2").await.expect(200);
-    let patch =
-        &json["paths"][format!("/apis/{}/v1/namespaces/{{namespace}}/widgets/{{name}}", server.group())]["patch"];
+    let patch = &json["paths"]
+        [format!("/apis/{}/v1/namespaces/{{namespace}}/widgets/{{name}}", server.group())]["patch"];
     assert_eq!(patch["parameters"][0]["name"], "dryRun");
     assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Widget");
 }

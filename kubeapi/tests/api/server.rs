@@ -5,16 +5,19 @@ use http::Request;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use kubeapi::{Api, ApiService, Body, Config, Identity};
+use serde_json::json;
 use std::time::Duration;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
 /// Everything that follows from a write is part of it.
 pub(crate) const PATIENCE: Duration = Duration::ZERO;
+/// Whether this is the server whose answers are written down.
+pub(crate) const RECORDS: bool = false;
 /// The body of an answer.
 pub(crate) type AnswerBody = Body;
 
-const SHARED: &str = "test.example";
+pub(crate) const SHARED: &str = "test.example";
 const ALONE: &str = "alone.test.example";
 
 pub(crate) struct Server {
@@ -24,30 +27,35 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    #[expect(clippy::unused_async, reason = "other servers take their time to start")]
     pub(crate) async fn start() -> Self {
-        Self::with_history(1000)
+        Self::with_history(1000).await
     }
 
     /// One whose definition of widgets the test may change.
-    #[expect(clippy::unused_async, reason = "other servers take their time to start")]
     pub(crate) async fn alone() -> Self {
-        Self::open(tempfile::tempdir().unwrap(), 1000, ALONE)
+        Self::open(tempfile::tempdir().unwrap(), 1000, ALONE).with_namespace().await
     }
 
-    pub(crate) fn with_history(history: usize) -> Self {
-        Self::open(tempfile::tempdir().unwrap(), history, SHARED)
+    pub(crate) async fn with_history(history: usize) -> Self {
+        Self::open(tempfile::tempdir().unwrap(), history, SHARED).with_namespace().await
+    }
+
+    async fn with_namespace(self) -> Self {
+        let metadata = json!({"name": self.namespace()});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        self.post("/api/v1/namespaces", &namespace).await.expect(201);
+        self
     }
 
     /// One with the definitions of the `api` crate.
-    #[expect(clippy::unused_async, reason = "other servers take their time to start")]
     pub(crate) async fn ours() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let config = Config { crds: api::crd_values(), ..Config::new(directory.path()) };
-        Self { api: Api::open(config).unwrap(), directory, group: SHARED }
+        let api = Api::open(config).unwrap();
+        Self { api, directory, group: SHARED }.with_namespace().await
     }
 
-    fn open(directory: TempDir, history: usize, group: &'static str) -> Self {
+    pub(crate) fn open(directory: TempDir, history: usize, group: &'static str) -> Self {
         let config = Config { crds: vec![crd(group)], history, ..Config::new(directory.path()) };
         Self { api: Api::open(config).unwrap(), directory, group }
     }
@@ -63,7 +71,7 @@ impl Server {
     }
 
     pub(crate) fn namespace(&self) -> &str {
-        "default"
+        "here"
     }
 
     pub(crate) fn service(&self) -> ApiService {

@@ -7,6 +7,10 @@ use http::Method;
 use http_body_util::BodyStream;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// An event that has not come by now never comes.
+const HANGS: Duration = Duration::from_secs(60);
 
 pub(crate) struct Watch {
     body: BodyStream<AnswerBody>,
@@ -17,16 +21,25 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) async fn open(server: &Server, query: &str) -> Self {
-        let response = server.send(server.request(Method::GET, &format!("{WIDGETS}?watch=true&{query}"), "", b""))
-            .await;
+        Self::open_as(server, query, "application/json").await
+    }
+
+    pub(crate) async fn open_as(server: &Server, query: &str, accept: &str) -> Self {
+        let path = format!("{WIDGETS}?watch=true&{query}");
+        let mut request = server.request(Method::GET, &path, "", b"");
+        request.headers_mut().insert("accept", accept.parse().unwrap());
+        let response = server.send(request).await;
         assert_eq!(response.status(), 200);
-        Self { body: BodyStream::new(response.into_body()), rest: Vec::new(), lines: VecDeque::new() }
+        let body = BodyStream::new(response.into_body());
+        Self { body, rest: Vec::new(), lines: VecDeque::new() }
     }
 
     /// The next event; none at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         while self.lines.is_empty() {
-            let frame = self.body.next().await?.unwrap().into_data().unwrap();
+            let frame = tokio::time::timeout(HANGS, self.body.next()).await;
+            let frame = frame.expect("an event, or the end").transpose().unwrap()?;
+            let frame = frame.into_data().unwrap();
             self.rest.extend_from_slice(&frame);
             while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();

@@ -120,8 +120,7 @@ async fn watches_end_with_their_kind() {
 #[tokio::test]
 async fn a_stream_of_a_list_is_never_older_than_what_the_client_has_seen() {
     let server = Server::start().await;
-    let query =
-        "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
+    let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
     let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(504);
     assert!(told.contains("Too large resource version"), "{told}");
 }

@@ -277,7 +277,8 @@ async fn json_patches_apply_whole_or_not_at_all() {
     let object = server.widget("a", json!({"node": "n"})).await;
     let half = json!([{"op": "replace", "path": "/spec/count", "value": 5}, {"op": "test", "path": "/spec/node", "value": "x"}]);
     server.patch(&path("a"), JSON_PATCH, &half).await.refused(422);
-    server.patch(&path("a"), JSON_PATCH, &json!([{"op": "remove", "path": "/spec/absent"}]))
+    server
+        .patch(&path("a"), JSON_PATCH, &json!([{"op": "remove", "path": "/spec/absent"}]))
         .await
         .refused(422);
     server.patch(&path("a"), JSON_PATCH, &json!([{"op": "jump"}])).await.refused(400);
@@ -332,13 +333,14 @@ async fn a_small_patch_cannot_make_a_large_object() {
         (0..40).map(|index| json!({"op": "copy", "from": "/spec/free", "path": format!("/spec/free/c{index}")})).collect();
     server.patch(&path("a"), JSON_PATCH, &json!(doubling)).await.refused(413);
     let nesting = "/x".repeat(150);
-    server.patch(
-        &path("a"),
-        JSON_PATCH,
-        &json!([{"op": "add", "path": format!("/spec/free{nesting}"), "value": 1}]),
-    )
-    .await
-    .refused(413);
+    server
+        .patch(
+            &path("a"),
+            JSON_PATCH,
+            &json!([{"op": "add", "path": format!("/spec/free{nesting}"), "value": 1}]),
+        )
+        .await
+        .refused(413);
     let mut deep = json!(1);
     for _ in 0..110 {
         deep = json!([deep]);

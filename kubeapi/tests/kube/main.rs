@@ -12,17 +12,23 @@ mod crds;
 mod delete;
 #[path = "../api/exchange.rs"]
 mod exchange;
+#[path = "../api/normal.rs"]
+mod normal;
 #[path = "../api/ours.rs"]
 mod ours;
 #[path = "../api/read.rs"]
 mod read;
 #[path = "../api/requests.rs"]
 mod requests;
+#[path = "../api/script.rs"]
+mod script;
 mod server;
 #[path = "../api/stream.rs"]
 mod stream;
 #[path = "../api/tables.rs"]
 mod tables;
+#[path = "../api/transcripts/mod.rs"]
+mod transcripts;
 #[path = "../api/watch.rs"]
 mod watch;
 #[path = "../api/widget.rs"]

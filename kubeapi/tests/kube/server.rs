@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Controllers look for new kinds every half minute, and empty a namespace a few seconds after it was deleted.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Whether this is the server whose answers are written down.
+pub(crate) const RECORDS: bool = true;
 /// The body of an answer.
 pub(crate) type AnswerBody = kube::client::Body;
 
@@ -56,8 +58,7 @@ impl Server {
         let made = self.post(CRDS, crd).await;
         assert!(matches!(made.code, 201 | 409), "{made:?}");
         let (spec, version) = (&crd["spec"], &crd["spec"]["versions"][0]);
-        let (group, version) =
-            (spec["group"].as_str().unwrap(), version["name"].as_str().unwrap());
+        let (group, version) = (spec["group"].as_str().unwrap(), version["name"].as_str().unwrap());
         let plural = spec["names"]["plural"].as_str().unwrap();
         let group = format!("/apis/{group}/{version}");
         self.eventually(&format!("{plural} are served"), async || {

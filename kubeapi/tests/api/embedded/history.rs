@@ -7,7 +7,7 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_revision_that_has_left_the_log_is_expired() {
-    let server = Server::with_history(8);
+    let server = Server::with_history(8).await;
     let first = server.widget("a", json!({"node": "n"})).await;
     let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
     for count in 0..20 {
@@ -23,13 +23,13 @@ async fn a_revision_that_has_left_the_log_is_expired() {
 
 #[tokio::test]
 async fn quiet_watches_are_told_how_far_the_log_is() {
-    let server = Server::with_history(40);
+    let server = Server::with_history(40).await;
     let mut watch =
         Watch::open(&server, "allowWatchBookmarks=true&fieldSelector=spec.node%3Dquiet").await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}});
     let noise = async {
         for _ in 0..30 {
-            server.post("/api/v1/namespaces/default/configmaps", &map).await.expect(201);
+            server.post(&server.core("configmaps"), &map).await.expect(201);
         }
     };
     let (told, ()) = futures::join!(watch.told(), noise);
@@ -38,7 +38,7 @@ async fn quiet_watches_are_told_how_far_the_log_is() {
 
 #[tokio::test]
 async fn a_reader_that_falls_behind_is_told_and_costs_nothing() {
-    let server = Server::with_history(8);
+    let server = Server::with_history(8).await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
     assert_eq!(watch.told().await, "ADDED a");
@@ -54,7 +54,7 @@ async fn a_reader_that_falls_behind_is_told_and_costs_nothing() {
 async fn pages_of_a_moment_that_is_gone_are_expired() {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    let server = Server::with_history(4);
+    let server = Server::with_history(4).await;
     server.widget("a", json!({"node": "n"})).await;
     server.widget("b", json!({"node": "n"})).await;
     let page = server.get(&format!("{WIDGETS}?limit=1")).await.expect(200);
@@ -65,6 +65,6 @@ async fn pages_of_a_moment_that_is_gone_are_expired() {
     }
     let told = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
     assert!(told.contains("too old"), "{told}");
-    let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"default","name":"a"}"#);
+    let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"here","name":"a"}"#);
     server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
 }

@@ -1,6 +1,6 @@
 //! Opening an API in the middle of other work.
 
-use crate::server::Server;
+use crate::server::{SHARED, Server};
 use futures::FutureExt;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn a_task_that_has_used_up_its_turn_can_open_an_api() {
         runtime.block_on(async {
             // As a task that has received a lot without ever having to wait.
             while tokio::task::coop::consume_budget().now_or_never().is_some() {}
-            drop(Server::with_history(10));
+            drop(Server::open(tempfile::tempdir().unwrap(), 10, SHARED));
         });
         done.send(())
     });

@@ -1,0 +1,177 @@
+//! What no two servers can have in common, taken out of their answers. Every rule hides something, so each says why it must.
+
+use serde_json::{Map, Value, json};
+
+/// Names of one server, and what they are called in transcripts.
+pub(crate) struct Names {
+    namespace: String,
+    group: String,
+    uids: Vec<String>,
+    revisions: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn new(namespace: &str, group: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            group: group.to_owned(),
+            uids: Vec::new(),
+            revisions: Vec::new(),
+        }
+    }
+
+    pub(crate) fn normal(&mut self, mut exchange: Value) -> Value {
+        self.learn(&exchange);
+        if let Some(answer) = exchange.get_mut("answer") {
+            sort_causes(answer);
+        }
+        self.apply(&mut exchange);
+        exchange
+    }
+
+    /// Uids and revisions of objects get numbers in the order in which they are first seen, so that "the same" stays visible.
+    fn learn(&mut self, value: &Value) {
+        let note = |known: &mut Vec<String>, text: &Value| {
+            if let Some(text) = text.as_str().filter(|text| !text.is_empty())
+                && !known.iter().any(|known| known == text)
+            {
+                known.push(text.to_owned());
+            }
+        };
+        match value {
+            Value::Object(map) => {
+                if map.contains_key("creationTimestamp") && map.contains_key("uid") {
+                    note(&mut self.uids, &map["uid"]);
+                    note(&mut self.revisions, map.get("resourceVersion").unwrap_or(&Value::Null));
+                }
+                map.values().for_each(|value| self.learn(value));
+            }
+            Value::Array(items) => items.iter().for_each(|value| self.learn(value)),
+            _ => {}
+        }
+    }
+
+    fn apply(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => self.apply_to_members(map),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
+            // In cells of tables.
+            Value::String(text) if is_time(text) => *text = "TIME".to_owned(),
+            Value::String(text) if is_age(text) => *text = "AGE".to_owned(),
+            Value::String(text) => *text = self.text(text),
+            _ => {}
+        }
+    }
+
+    fn apply_to_members(&self, map: &mut Map<String, Value>) {
+        // Who wrote which field last serves server-side apply, which the embedded server does not have.
+        map.remove("managedFields");
+        // A hash over the group, which is another one for each test.
+        map.remove("storageVersionHash");
+        let is_object = map.contains_key("uid");
+        let named = std::mem::take(map).into_iter();
+        for (name, mut value) in named {
+            match (name.as_str(), &value) {
+                // Other tests write to the same server; the revision of a list moves with them.
+                ("resourceVersion", Value::String(text)) => {
+                    let known = self.revisions.iter().position(|known| known == text);
+                    if let Some(at) = known.filter(|_| is_object) {
+                        value = json!(format!("R{at}"));
+                    } else if text.parse::<u64>().is_ok_and(|number| number > 9) {
+                        value = json!("LATEST");
+                    }
+                }
+                ("continue", Value::String(_)) => value = json!("TOKEN"),
+                (_, Value::String(text)) if is_time(text) => value = json!("TIME"),
+                ("message", Value::String(text)) => value = json!(self.text(&message(text))),
+                _ => self.apply(&mut value),
+            }
+            map.insert(self.text(&name), value);
+        }
+    }
+
+    fn text(&self, text: &str) -> String {
+        let mut text = text.replace(&self.group, "GROUP");
+        for (at, uid) in self.uids.iter().enumerate() {
+            text = text.replace(uid.as_str(), &format!("UID{at}"));
+        }
+        text.replace(&self.namespace, "NAMESPACE")
+    }
+}
+
+/// Go goes through its maps in another order each time. The message says the same again.
+fn sort_causes(answer: &mut Value) {
+    let Some(causes) = answer
+        .pointer_mut("/details/causes")
+        .and_then(Value::as_array_mut)
+        .filter(|list| list.len() > 1)
+    else {
+        return;
+    };
+    causes.sort_by_key(Value::to_string);
+    let message = answer["message"].as_str().unwrap_or_default();
+    if let Some(at) = message.find(" is invalid: [") {
+        answer["message"] = json!(&message[..at + " is invalid: [".len()]);
+    }
+}
+
+/// A time of this run: whole seconds or microseconds, not one that a test sent.
+fn is_time(text: &str) -> bool {
+    text.len() >= 20
+        && text.starts_with("20")
+        && text.ends_with('Z')
+        && !text.starts_with("2001")
+        && text.as_bytes().get(10) == Some(&b'T')
+}
+
+fn is_age(text: &str) -> bool {
+    text.ends_with('s') && text.len() < 5 && text[..text.len() - 1].parse::<u32>().is_ok()
+}
+
+/// Wordings that come out of Go's libraries.
+fn message(text: &str) -> String {
+    let mut text = text.to_owned();
+    // The object with its managedFields, quoted, in the middle of a message.
+    if let (Some(start), Some(end)) = (text.find("patch: Invalid value: \"{"), text.find("}\": "))
+        && start < end
+    {
+        text.replace_range(start..end + 3, "patch: Invalid value: OBJECT: ");
+    }
+    if text.starts_with("Invalid value: \"{\\\"apiVersion")
+        && let Some(end) = text.find("}\": ")
+    {
+        text.replace_range(..end + 3, "Invalid value: OBJECT: ");
+    }
+    if let Some(at) = text.find("does not match the ResourceVersion in record (") {
+        text.truncate(at);
+    }
+    // Which types there are: the embedded server has neither protobuf for all kinds nor server-side apply.
+    if let Some(at) = text.find("accepted media types include: ") {
+        text.truncate(at + "accepted media types include: ".len());
+    }
+    if let Some(at) = text.find("following media types are accepted: ") {
+        text.truncate(at + "following media types are accepted: ".len());
+    }
+    // How encoding/json says that it cannot read something.
+    for (start, short) in [
+        ("error decoding patch: ", "error decoding patch: GO"),
+        (
+            "couldn't get version/kind; json parse error: ",
+            "couldn't get version/kind; json parse error: GO",
+        ),
+        ("json: cannot unmarshal ", "json: cannot unmarshal GO"),
+    ] {
+        if text.starts_with(start) {
+            text = short.to_owned();
+        }
+    }
+    if let Some(at) = text.find("Object 'Kind' is missing in '") {
+        text.truncate(at);
+    }
+    if text.starts_with("the object provided is unrecognized")
+        && let Some(at) = text.find("json parse error: ")
+    {
+        text.truncate(at + "json parse error: ".len());
+    }
+    text
+}
