@@ -33,8 +33,11 @@ fn the_environment_of_its_daemon_set_is_read() {
 fn in_a_pod_the_api_is_that_of_its_cluster() {
     let state = tempfile::tempdir().unwrap();
     let state = ["--state-dir", state.path().to_str().unwrap()];
-    let pod =
-        [("NNF_NODE_NAME", "rabbit-1"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+    let pod = [
+        ("NNF_NODE_NAME", "rabbit-1"),
+        ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+        ("KUBERNETES_SERVICE_PORT", "443"),
+    ];
     let line = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
     // No token of a service account is mounted here, and the start says that this is what it looked for.
     let (code, text) = agent(&[&line[..], &state].concat(), &pod);
