@@ -182,7 +182,11 @@ impl Args {
     #[must_use]
     pub fn read() -> Self {
         let command = in_its_environment(Self::command(), is_set);
-        let line = daemon::translate(std::env::args_os(), &flags());
+        let mut line = daemon::translate(std::env::args_os(), &flags());
+        // The word of the Go daemons.
+        if line.len() == 2 && line[1] == "version" {
+            line[1] = "--version".into();
+        }
         Self::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
     }
 
