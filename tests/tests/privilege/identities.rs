@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use api::names::{DWS_GROUP, NNF_GROUP};
+use serde_json::json;
 
 use crate::installed::Installed;
 
@@ -169,6 +170,22 @@ const GIVEN_BY_SITES: [(&str, &str); 4] = [
     ("clientmounts/finalizers", "update"),
     ("nnfstorageprofiles", "get list watch"),
 ];
+
+/// The account that all computes of a site share, with that role.
+pub(crate) fn account_of_sites(installed: &Installed) -> anyhow::Result<()> {
+    let rules: Vec<_> = GIVEN_BY_SITES
+        .iter()
+        .map(|(plural, verbs)| {
+            let verbs: Vec<_> = verbs.split(' ').collect();
+            json!({"apiGroups": [DWS_GROUP, NNF_GROUP], "resources": [plural], "verbs": verbs})
+        })
+        .collect();
+    installed.apply(&[json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "nnf-clientmount-role"}, "rules": rules,
+    })])?;
+    installed.account("nnf-system", "nnf-clientmount", Some("nnf-clientmount-role"))
+}
 
 #[test]
 fn a_compute_lives_within_the_rights_that_sites_give_already() {

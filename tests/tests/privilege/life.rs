@@ -16,7 +16,7 @@ use tests::{
 };
 
 use crate::{
-    identities::{HOUR, Identity, Need, compute, everybody},
+    identities::{HOUR, Identity, Need, account_of_sites, compute, everybody},
     installed::Installed,
     policy::objects::lustre_mgt,
 };
@@ -24,10 +24,8 @@ use crate::{
 const PEOPLE: &str = "system:serviceaccount:default:applier";
 const COORDINATOR: &str = "system:serviceaccount:nnf-system:warren-coordinator";
 const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
-const COMPUTES: [&str; 2] = [
-    "system:serviceaccount:warren-nodes:compute-1",
-    "system:serviceaccount:warren-nodes:compute-2",
-];
+const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
+const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
 
 /// Rights that one life without mishap does not use: reading an object again after a lost race, telling that another pod
 /// speaks for the rabbit, and renewing a token, which is not the agent's work.
@@ -119,26 +117,31 @@ fn a_jobs_life_uses_every_right_and_misses_none() -> anyhow::Result<()> {
     )
 }
 
-/// The same with computes that use the API themselves, each with a token that names it and the flags of the Go daemon.
+/// The same with computes that use the API themselves, with the flags of the Go daemon: one as itself, the other with the
+/// account and the role that sites have given to all of theirs.
 #[test]
 fn so_does_one_with_computes_that_use_the_api_themselves() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let computes = ["compute-1", "compute-2"];
-    let installed = Installed::start("direct", &computes)?;
+    let installed = Installed::start("direct", &["compute-1", "compute-2"])?;
     let coordinator = crate::installed::tree("packaging/kubernetes/through-coordinator");
     installed.kubectl(&["apply", "--server-side", "-k", &coordinator.display().to_string()])?;
-    installed.identities("apply", &computes)?;
+    installed.identities("apply", &["compute-1"])?;
+    account_of_sites(&installed)?;
     let mut roles = runtime.block_on(credentials(&installed))?.roles;
-    for compute in computes {
-        let token = runtime.block_on(installed.plane.token("warren-nodes", compute, HOUR))?;
-        roles.computes.insert(compute.to_owned(), as_the_go_daemon(&installed, compute, &token)?);
+    for (node, namespace, account) in
+        [("compute-1", "warren-nodes", "compute-1"), ("compute-2", "nnf-system", "nnf-clientmount")]
+    {
+        let token = runtime.block_on(installed.plane.token(namespace, account, HOUR))?;
+        roles.computes.insert(node.to_owned(), as_the_go_daemon(&installed, node, &token)?);
     }
     live(&installed, roles, Link::Api, |_| Ok(()))?;
-    let (first, second) = (compute("compute-1"), compute("compute-2"));
-    judge(&installed.plane.audit()?, &[(COMPUTES[0], first), (COMPUTES[1], second)])
+    let audit = installed.plane.audit()?;
+    let shared = audit.iter().filter(|event| event.user == COMPUTES_OF_SITES);
+    ensure!(shared.count() > 0, "nobody used the sites' account");
+    judge(&audit, &[(COMPUTE, compute("compute-1"))])
 }
 
 fn as_the_go_daemon(
@@ -185,7 +188,7 @@ fn computes_hold_nothing(
 }
 
 fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<()> {
-    let everybody = [[PEOPLE, COORDINATOR, RABBIT].as_slice(), &COMPUTES].concat();
+    let everybody = [PEOPLE, COORDINATOR, RABBIT, COMPUTE, COMPUTES_OF_SITES];
     let ours = || audit.iter().filter(|event| everybody.contains(&event.user.as_str()));
     let refused: Vec<_> = ours().filter(|event| event.code == 403).map(told).collect();
     ensure!(refused.is_empty(), "refused:\n{}", refused.join("\n"));
