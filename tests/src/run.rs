@@ -148,19 +148,37 @@ impl<N: Narrator> Run<N> {
         format!("written on {compute} by user {}", self.job.user)
     }
 
+    /// From nothing to a mount on every compute.
+    ///
+    /// # Errors
+    /// When any of it fails or is not in time.
+    pub fn carve_and_mount(&mut self) -> anyhow::Result<()> {
+        self.carve()?;
+        self.wait_for_file_systems()?;
+        self.mount_on_computes()?;
+        self.wait_for_computes("mounted")
+    }
+
+    /// Asks one compute's ClientMount for `state`.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn desire(&mut self, compute: &str, state: &str) -> anyhow::Result<()> {
+        let name = self.job.computes_mount();
+        let text = self.prints(&["get", "clientmount", &name, "-n", compute, "--json"])?;
+        let mount: Value = serde_json::from_str(&text).context("decode the ClientMount")?;
+        self.apply("desire", &[desiring(&mount, state)])
+    }
+
     /// Asks every compute to unmount.
     ///
     /// # Errors
     /// When an object is refused.
     pub fn unmount_from_computes(&mut self) -> anyhow::Result<()> {
-        let name = self.job.computes_mount();
-        let mut mounts = Vec::new();
-        for (compute, _) in &self.cluster.chassis().computes {
-            let text = self.prints(&["get", "clientmount", &name, "-n", compute, "--json"])?;
-            let mount: Value = serde_json::from_str(&text).context("decode the ClientMount")?;
-            mounts.push(unmounted(&mount));
+        for (compute, _) in self.cluster.chassis().computes.clone() {
+            self.desire(&compute, "unmounted")?;
         }
-        self.apply("unmount", &mounts)
+        Ok(())
     }
 
     /// Deletes the computes' ClientMounts and withdraws their access.
@@ -230,10 +248,7 @@ impl<N: Narrator> Run<N> {
     /// # Errors
     /// When any of it fails.
     pub fn whole_life(&mut self) -> anyhow::Result<()> {
-        self.carve()?;
-        self.wait_for_file_systems()?;
-        self.mount_on_computes()?;
-        self.wait_for_computes("mounted")?;
+        self.carve_and_mount()?;
         self.write()?;
         self.unmount_from_computes()?;
         self.wait_for_computes("unmounted")?;
@@ -305,10 +320,10 @@ impl<N: Narrator> Run<N> {
     }
 }
 
-/// The same ClientMount, to be unmounted: what a client would apply, without what the server added.
-fn unmounted(mount: &Value) -> Value {
+/// The same ClientMount, asking for `state`: what a client would apply, without what the server added.
+fn desiring(mount: &Value, state: &str) -> Value {
     let mut spec = mount["spec"].clone();
-    spec["desiredState"] = json!("unmounted");
+    spec["desiredState"] = json!(state);
     let metadata = &mount["metadata"];
     json!({
         "apiVersion": mount["apiVersion"], "kind": "ClientMount", "spec": spec,

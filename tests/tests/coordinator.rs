@@ -1,7 +1,6 @@
 //! The coordinator between API and nodes: killed under load, and asked by two agents for one name.
 
 use anyhow::ensure;
-use serde_json::{Value, json};
 use tests::{
     cluster::PATIENCE,
     fixture::Fixture,
@@ -19,28 +18,12 @@ fn no_status_is_lost_when_it_is_killed_under_load() -> anyhow::Result<()> {
     let run = &mut fixture.run;
     run.patient = true;
     run.job.capacity = 4 << 20;
-    run.carve()?;
-    run.wait_for_file_systems()?;
-    run.mount_on_computes()?;
-    run.wait_for_computes("mounted")?;
+    run.carve_and_mount()?;
     for round in 0..8 {
         let state = if round % 2 == 0 { "unmounted" } else { "mounted" };
         for (place, (compute, _)) in run.cluster.chassis().computes.clone().into_iter().enumerate()
         {
-            let text = run.prints(&[
-                "get",
-                "clientmount",
-                &run.job.computes_mount(),
-                "-n",
-                &compute,
-                "--json",
-            ])?;
-            let mount: Value = serde_json::from_str(&text)?;
-            run.apply("flip", &[json!({
-                "apiVersion": mount["apiVersion"], "kind": "ClientMount",
-                "metadata": {"name": mount["metadata"]["name"], "namespace": compute},
-                "spec": {"desiredState": state, "node": mount["spec"]["node"], "mounts": mount["spec"]["mounts"]},
-            })])?;
+            run.desire(&compute, state)?;
             if place == round % 6 {
                 run.cluster.coordinator()?.kill()?;
             }

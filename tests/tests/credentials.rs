@@ -51,10 +51,7 @@ fn computes_hold_no_credential_of_the_api() -> anyhow::Result<()> {
         return Ok(());
     }
     let mut fixture = Fixture::new(2, "raw")?;
-    fixture.run.carve()?;
-    fixture.run.wait_for_file_systems()?;
-    fixture.run.mount_on_computes()?;
-    fixture.run.wait_for_computes("mounted")?;
+    fixture.run.carve_and_mount()?;
     let cluster = &fixture.run.cluster;
     let data = cluster.kubeconfig().parent().context("no folder")?.to_owned();
     let secrets = secrets(&data)?;

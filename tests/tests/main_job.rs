@@ -23,10 +23,7 @@ fn raw_is_carved_mounted_written_and_read_on_the_rabbit() -> anyhow::Result<()> 
     }
     let mut fixture = Fixture::new(2, "raw")?;
     let run = &mut fixture.run;
-    run.carve()?;
-    run.wait_for_file_systems()?;
-    run.mount_on_computes()?;
-    run.wait_for_computes("mounted")?;
+    run.carve_and_mount()?;
     let (path, user) = (run.job.mount_path(), run.job.user);
     for compute in ["compute-1", "compute-2"] {
         run.cluster.run_on(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::{disturbed::Disturbed, program::pause};
 
-use crate::{computes, flip, nobody_died, pids_of};
+use crate::{computes, nobody_died, pids_of};
 
 const ETCD_AWAY: Duration = Duration::from_secs(60);
 
@@ -14,18 +14,19 @@ fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result
     let mut disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(6, "raw")?;
     fixture.run.job.capacity = 4 << 20;
-    fixture.run.carve()?;
-    fixture.run.wait_for_file_systems()?;
-    fixture.run.mount_on_computes()?;
-    fixture.run.wait_for_computes("mounted")?;
+    fixture.run.carve_and_mount()?;
     let (pids, computes) = (pids_of(&fixture)?, computes(&fixture));
     for round in 0..6 {
         let state = if round % 2 == 0 { "unmounted" } else { "mounted" };
         let (before, after) = computes.split_at(round + 1);
-        flip(&mut fixture, before, state)?;
+        for compute in before {
+            fixture.run.desire(compute, state)?;
+        }
         disturbed.plane.kill_apiserver();
         disturbed.plane.start_apiserver()?;
-        flip(&mut fixture, after, state)?;
+        for compute in after {
+            fixture.run.desire(compute, state)?;
+        }
         fixture.run.wait_for_computes(state)?;
     }
     nobody_died(&fixture, &pids)?;
@@ -42,10 +43,7 @@ fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(2, "xfs")?;
     let run = &mut fixture.run;
-    run.carve()?;
-    run.wait_for_file_systems()?;
-    run.mount_on_computes()?;
-    run.wait_for_computes("mounted")?;
+    run.carve_and_mount()?;
     run.write()?;
     let etcd = disturbed.plane.etcd().expect("etcd runs");
     etcd.pause()?;

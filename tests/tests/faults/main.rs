@@ -10,24 +10,7 @@ mod namespace;
 mod overload;
 
 use anyhow::ensure;
-use serde_json::{Value, json};
 use tests::{fixture::Fixture, program::Program};
-
-/// Asks every compute's ClientMount for `state`, one after another.
-fn flip(fixture: &mut Fixture, computes: &[String], state: &str) -> anyhow::Result<()> {
-    let run = &mut fixture.run;
-    let name = run.job.computes_mount();
-    for compute in computes {
-        let text = run.prints(&["get", "clientmount", &name, "-n", compute, "--json"])?;
-        let mount: Value = serde_json::from_str(&text)?;
-        run.apply("flip", &[json!({
-            "apiVersion": mount["apiVersion"], "kind": "ClientMount",
-            "metadata": {"name": mount["metadata"]["name"], "namespace": compute},
-            "spec": {"desiredState": state, "node": mount["spec"]["node"], "mounts": mount["spec"]["mounts"]},
-        })])?;
-    }
-    Ok(())
-}
 
 fn computes(fixture: &Fixture) -> Vec<String> {
     fixture.run.cluster.chassis().computes.iter().map(|(name, _)| name.clone()).collect()

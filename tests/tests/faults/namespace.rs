@@ -12,10 +12,7 @@ fn a_namespace_waits_for_the_mount_and_the_mount_for_the_job() -> anyhow::Result
     let disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(1, "xfs")?;
     let run = &mut fixture.run;
-    run.carve()?;
-    run.wait_for_file_systems()?;
-    run.mount_on_computes()?;
-    run.wait_for_computes("mounted")?;
+    run.carve_and_mount()?;
     let (path, user) = (run.job.mount_path(), run.job.user);
     // A job: it holds the mount until its flag is gone, and then writes its last word.
     let flag = run.cluster.logs().join("job-runs");

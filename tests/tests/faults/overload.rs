@@ -15,7 +15,7 @@ use tests::{
     program::{pause, until},
 };
 
-use crate::{computes, flip, nobody_died, pids_of};
+use crate::{nobody_died, pids_of};
 
 const STORM: Duration = Duration::from_secs(20);
 /// What each daemon may ask in that time without making the storm worse: a back-off that grows, not a loop.
@@ -26,11 +26,8 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(4, "raw")?;
     fixture.run.job.capacity = 4 << 20;
-    fixture.run.carve()?;
-    fixture.run.wait_for_file_systems()?;
-    fixture.run.mount_on_computes()?;
-    fixture.run.wait_for_computes("mounted")?;
-    let (pids, computes) = (pids_of(&fixture)?, computes(&fixture));
+    fixture.run.carve_and_mount()?;
+    let pids = pids_of(&fixture)?;
 
     let client = disturbed.client()?;
     let levels: Api<PriorityLevelConfiguration> = Api::all(client.clone());
@@ -44,7 +41,7 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
         let audit = disturbed.plane.audit()?;
         Ok(audit.iter().filter(|event| event.user == DAEMONS && event.code == 429).count())
     };
-    flip(&mut fixture, &computes, "unmounted")?;
+    fixture.run.unmount_from_computes()?;
     until("the storm", PATIENCE, || {
         ensure!(refused()? > 0, "nobody was refused yet");
         Ok(())
