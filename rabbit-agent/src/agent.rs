@@ -52,6 +52,8 @@ pub struct Agent {
     failing: BTreeMap<Key, Vec<String>>,
     /// Mounts of ours that no object wants.
     sweep: Sweep,
+    /// The resourceVersion of the last thing this agent wrote of each object.
+    wrote: BTreeMap<Key, String>,
     /// The newest status that a watch brought of an object while it was being worked on.
     retold: BTreeMap<Key, String>,
     /// Woken by something else than their own object while they were being worked on.
@@ -75,6 +77,7 @@ impl Agent {
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
             sweep: Sweep::default(),
+            wrote: BTreeMap::new(),
             retold: BTreeMap::new(),
             again: BTreeSet::new(),
         }
@@ -138,6 +141,8 @@ impl Agent {
                 Wake::Retold(key, version) if self.handled.contains_key(&key) => {
                     self.retold.insert(key, version);
                 }
+                // Of an object that was made by its own pass a watch brings everything later.
+                Wake::Retold(key, version) if self.wrote.get(&key) == Some(&version) => {}
                 Wake::Retold(key, _) => self.retold(&key),
             }
         }

@@ -52,6 +52,7 @@ impl Agent {
         };
         if started.is_none() {
             self.failing.remove(key);
+            self.wrote.remove(key);
             self.settled.remove(key);
             self.handled.remove(key);
             self.queue.finished(key, Retry::OnChange, Instant::now());
@@ -196,6 +197,9 @@ impl Agent {
         let versions: Vec<String> = pass.wrote.iter().filter_map(|it| it.version.clone()).collect();
         let retold = self.retold.remove(&key).is_some_and(|version| !versions.contains(&version));
         for wrote in pass.wrote {
+            if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
+                self.wrote.insert(of.clone(), version.clone());
+            }
             if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| *of == key) {
                 handled = Some(print);
             }

@@ -170,6 +170,27 @@ async fn what_another_daemon_tells_while_this_one_runs_is_corrected_too() {
 }
 
 #[tokio::test]
+async fn a_first_life_tells_each_thing_once() {
+    let bench = Bench::new().await;
+    job(&bench, 1).await;
+    bench.until("nnf-nlc", "told", crate::bench::node_told).await;
+    // Later work, so that whatever came back from the watches was acted on.
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
+    bench.until("later", "ready", block_ready).await;
+    let asked = bench.asked();
+    let told = |of: String| {
+        asked.iter().filter(|(method, path)| method == "PATCH" && path.ends_with(&of)).count()
+    };
+    for of in [
+        format!("nnfnodestorages/{NAME}/status"),
+        format!("nnfnodeblockstorages/{NAME}/status"),
+        format!("clientmounts/{MOUNT}/status"),
+    ] {
+        assert_eq!(told(of.clone()), 1, "{of}: {asked:#?}");
+    }
+}
+
+#[tokio::test]
 async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
     let bench = Bench::new().await;
     bench.until("nnf-nlc", "told", crate::bench::node_told).await;
