@@ -32,6 +32,16 @@ pub(crate) struct Installed {
 impl Installed {
     /// Starts it, with our CRDs, a variant of the kustomizations, and these node namespaces.
     pub(crate) fn start(variant: &str, nodes: &[&str]) -> anyhow::Result<Self> {
+        let installed = Self::bare()?;
+        installed.apply_folder(&format!("packaging/kubernetes/{variant}"))?;
+        for node in nodes {
+            installed.kubectl(&["create", "namespace", node])?;
+        }
+        Ok(installed)
+    }
+
+    /// Starts it as a site's is before Warren comes: with the CRDs and the namespace of Rabbit software.
+    pub(crate) fn bare() -> anyhow::Result<Self> {
         // On a disk, because loop devices over a tmpfs would test another path of the kernel.
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;
         let plane = ControlPlane::start(&directory.path().join("plane"), Settings::default())?;
@@ -39,10 +49,6 @@ impl Installed {
         installed.apply_folder("api")?;
         installed.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
         installed.kubectl(&["create", "namespace", "nnf-system"])?;
-        installed.apply_folder(&format!("packaging/kubernetes/{variant}"))?;
-        for node in nodes {
-            installed.kubectl(&["create", "namespace", node])?;
-        }
         Ok(installed)
     }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use tests::program::command;
 
-use crate::installed::{run, tree};
+use crate::installed::{Installed, run, tree};
 
 /// Objects by apiVersion, kind, namespace and name.
 type Objects = BTreeMap<String, Value>;
@@ -102,6 +102,41 @@ fn values_of_a_site_reach_every_place_that_names_them() -> anyhow::Result<()> {
     let wrong = helm(&["--set", "mode=sideways"]).unwrap_err();
     ensure!(format!("{wrong:#}").contains("'direct', 'coordinator'"), "{wrong:#}");
     Ok(())
+}
+
+/// On a server: what was made goes again, and what was there before stays.
+#[test]
+fn the_chart_is_installed_changed_and_removed() -> anyhow::Result<()> {
+    let installed = Installed::bare()?;
+    let helm = |words: &[&str]| {
+        let program = std::env::var_os("WARREN_HELM").context("WARREN_HELM names no helm")?;
+        let mut argv = command(program);
+        argv.args(words).args(["--namespace", "nnf-system", "--kubeconfig"]);
+        argv.arg(installed.plane.kubeconfig()).env("HOME", installed.directory.path());
+        run(argv, "").with_context(|| format!("helm {}", words.join(" ")))
+    };
+    let chart = tree("packaging/kubernetes/chart").display().to_string();
+    let ours = || {
+        let kinds = "deployments,daemonsets,clusterroles,validatingadmissionpolicies";
+        let label = "app.kubernetes.io/name=warren";
+        installed.kubectl(&["get", kinds, "-A", "-l", label, "-o", "name"])
+    };
+    helm(&["install", "warren", &chart])?;
+    let direct = ours()?;
+    ensure!(
+        direct.contains("warren-compute") && direct.contains("warren-own-namespace"),
+        "{direct}"
+    );
+    helm(&["upgrade", "warren", &chart, "--set", "mode=coordinator"])?;
+    let through = ours()?;
+    ensure!(
+        through.contains("warren-coordinator") && !through.contains("warren-compute"),
+        "{through}"
+    );
+    helm(&["uninstall", "warren"])?;
+    let left = ours()?;
+    ensure!(left.is_empty(), "left behind: {left}");
+    installed.kubectl(&["get", "namespace", "nnf-system"]).map(drop)
 }
 
 /// The arguments of a container are flags that its program has: a name that is no name is all that is left to complain of.
