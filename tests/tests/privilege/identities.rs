@@ -82,6 +82,7 @@ fn rabbit(own: &Place) -> Vec<Need> {
     [
         need(own, "list watch patch", DWS_GROUP, "clientmounts"),
         need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages"),
+        need(own, "get", NNF_GROUP, "nnfnodeblockstorages"),
         need(own, "list watch create patch", NNF_GROUP, "nnfnodes"),
         need(own, "list watch", NNF_GROUP, "nnflustremgts"),
         need(own, "patch", DWS_GROUP, "clientmounts/status"),
@@ -92,7 +93,7 @@ fn rabbit(own: &Place) -> Vec<Need> {
             "nnfnodeblockstorages/status nnfnodestorages/status nnfnodes/status nnflustremgts/status",
         ),
         need(&all, "create", "", "namespaces"),
-        need(&all, "list watch", NNF_GROUP, "nnfstorageprofiles"),
+        need(&all, "get list watch", NNF_GROUP, "nnfstorageprofiles"),
         named("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
     .concat()

@@ -27,12 +27,15 @@ const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
 const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
 
-/// Rights that one life without mishap does not use: reading an object again after a lost race, telling that another pod
-/// speaks for the rabbit, and renewing a token, which is not the agent's work.
-const IN_OTHER_LIVES: [(&str, &str); 3] = [
-    ("get", "dataworkflowservices.github.io/clientmounts"),
-    ("patch", "nnf.cray.hpe.com/nnfnodes"),
-    ("create", "/serviceaccounts/token"),
+/// Rights that one life without mishap does not use: reading an object again after a lost race, asking for one that a watch has
+/// not brought, telling that another pod speaks for the rabbit, and renewing a token, which is not the agent's work.
+const IN_OTHER_LIVES: [(&str, &str, &str); 6] = [
+    (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
+    (COMPUTE, "get", "dataworkflowservices.github.io/clientmounts"),
+    (COMPUTE, "create", "/serviceaccounts/token"),
+    (RABBIT, "get", "nnf.cray.hpe.com/nnfnodeblockstorages"),
+    (RABBIT, "get", "nnf.cray.hpe.com/nnfstorageprofiles"),
+    (RABBIT, "patch", "nnf.cray.hpe.com/nnfnodes"),
 ];
 
 /// Everybody's tokens, as kubeconfigs and as what must be on no compute.
@@ -202,7 +205,7 @@ fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<(
             .filter(|need| {
                 let plural = need.resource.split_once('/').map_or("", |(_, plural)| plural);
                 !used.contains(&(need.verb, plural))
-                    && !IN_OTHER_LIVES.contains(&(need.verb, need.resource.as_str()))
+                    && !IN_OTHER_LIVES.contains(&(*user, need.verb, need.resource.as_str()))
             })
             .map(|need| format!("{} {}", need.verb, need.resource))
             .collect();
