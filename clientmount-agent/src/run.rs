@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiclient::{ConnectError, connect_with};
-use daemon::{End, ListenError, listen, stopped, tell_ready, tell_stopping};
+use daemon::{End, ListenError, Signals, listen, tell_ready, tell_stopping};
 use proto::v1::Role;
 use storage::{Converger, LinuxHost, desired::NodeName, linux::LinuxHostError};
 use thiserror::Error;
@@ -47,6 +47,7 @@ const EVENTS: usize = 64;
 /// # Errors
 /// When it cannot start.
 pub async fn run(config: Config) -> Result<End, RunError> {
+    let signals = Signals::listen().map_err(RunError::Stop)?;
     let host = LinuxHost::new(config.storage).map_err(RunError::Storage)?;
     let converger = Arc::new(Converger::new(Arc::new(host)));
     let outbox = Arc::new(Outbox::default());
@@ -63,27 +64,18 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     };
     let serving = tokio::spawn(serve(listener, service));
     let linking = link(config.way, &config.site.node, Arc::clone(&outbox), events).await?;
-    let (stop, stopping) = tokio::sync::oneshot::channel();
-    let signals = tokio::spawn(async move {
-        let signal = stopped().await;
-        tell_stopping();
-        // When nobody listens the agent is gone already.
-        let _ = stop.send(());
-        signal
-    });
     tell_ready();
 
     let agent = Agent::new(config.site, converger, outbox);
-    let end = agent.run(from_link, async move { drop(stopping.await) }).await;
+    let stop = async {
+        signals.stopped().await;
+        tell_stopping();
+    };
+    let end = agent.run(from_link, stop).await;
     linking.abort();
     serving.abort();
     // What cannot be unlinked now is replaced by the next start.
     drop(std::fs::remove_file(&config.listen));
-    if signals.is_finished()
-        && let Ok(Err(error)) = signals.await
-    {
-        return Err(RunError::Stop(error));
-    }
     Ok(end)
 }
 

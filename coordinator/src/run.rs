@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
-use daemon::{End, ListenError, StopError, listen, stopped, tell_ready, tell_stopping};
+use daemon::{End, ListenError, Signals, StopError, listen, tell_ready, tell_stopping};
 use kube::Client;
 use kube::runtime::watcher;
 use thiserror::Error;
@@ -51,19 +51,20 @@ pub enum RunError {
 /// # Errors
 /// When it cannot start, or cannot serve any more.
 pub async fn run(config: Config) -> Result<End, RunError> {
+    let signals = Signals::listen()?;
     let coordinator = Coordinator::start(&config).await?;
     let api =
         coordinator.api_address().map_or_else(|| "the cluster's".to_owned(), |at| at.to_string());
     log::info!(socket:% = config.socket.display(), api; "serve");
     tell_ready();
-    let mut signal = Ok("");
+    let mut signal = "";
     coordinator
         .run_until(async {
-            signal = stopped().await;
+            signal = signals.stopped().await;
             tell_stopping();
         })
         .await?;
-    log::info!(signal = signal?; "stop");
+    log::info!(signal; "stop");
     Ok(End::Stopped)
 }
 

@@ -13,5 +13,5 @@ pub use go_flags::{GoFlag, translate};
 pub use listen::{ListenError, listen};
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, run};
-pub use stop::{StopError, stopped, tell_ready, tell_stopping};
+pub use stop::{Signals, StopError, tell_ready, tell_stopping};
 pub use zap::ZapArgs;

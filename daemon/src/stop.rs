@@ -4,24 +4,40 @@ use std::io;
 
 use sd_notify::NotifyState;
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Signal handlers could not be installed.
 #[derive(Debug, Error)]
 #[error("install signal handlers")]
 pub struct StopError(#[source] io::Error);
 
-/// Returns when the daemon should stop, with the signal's name.
-///
-/// # Errors
-/// When the handlers cannot be installed.
-pub async fn stopped() -> Result<&'static str, StopError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(StopError)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(StopError)?;
-    Ok(tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-    })
+/// The signals that stop a daemon. Listen first, then start: as the first process of a container, a daemon is not stopped by
+/// a signal that nobody listens to.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Keeps every signal from now on.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub fn listen() -> Result<Self, StopError> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(StopError)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(StopError)?,
+        })
+    }
+
+    /// Returns when the daemon should stop, with the signal's name.
+    pub async fn stopped(mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
 }
 
 /// Tells systemd (`Type=notify`) that the daemon serves; without systemd it does nothing.

@@ -8,7 +8,7 @@ use clientmount_agent::{
     link::{self, LinkEvent},
     outbox::Outbox,
 };
-use daemon::{End, stopped, tell_ready, tell_stopping};
+use daemon::{End, Signals, tell_ready, tell_stopping};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use proto::v1::Role;
@@ -53,6 +53,7 @@ pub enum RunError {
 /// # Errors
 /// When it cannot start.
 pub async fn run(config: Config) -> Result<End, RunError> {
+    let signals = Signals::listen().map_err(RunError::Stop)?;
     let host = LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?;
     let client = connect(&config.api).await.map_err(RunError::Client)?;
     let signs = Signs::default();
@@ -63,7 +64,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     };
     let stop = async {
         tokio::select! {
-            stop = stopped() => stop.map(|_| End::Stopped).map_err(RunError::Stop),
+            _ = signals.stopped() => Ok::<_, RunError>(End::Stopped),
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
