@@ -60,6 +60,10 @@ impl Form {
         let resource = &page.resource;
         match self {
             Self::Object => {
+                // Lists of custom resources always have the member, those of built-in kinds only when it says something.
+                if resource.definition.custom && page.token.is_none() {
+                    meta["continue"] = json!("");
+                }
                 let items = page
                     .items
                     .iter()

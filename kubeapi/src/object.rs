@@ -37,6 +37,17 @@ pub(crate) struct Object {
     pub(crate) body: Map<String, Value>,
 }
 
+/// A null among labels or annotations is an empty text, as in Go.
+fn without_nulls(mut meta: Value) -> Value {
+    for field in ["labels", "annotations"] {
+        let members = meta.get_mut(field).and_then(Value::as_object_mut);
+        for value in members.into_iter().flat_map(Map::values_mut).filter(|value| value.is_null()) {
+            *value = json!("");
+        }
+    }
+    meta
+}
+
 impl Object {
     /// Takes a JSON value apart.
     ///
@@ -53,7 +64,7 @@ impl Object {
         let kind = take_string(&mut body, "kind")?;
         let meta = match body.remove("metadata") {
             None | Some(Value::Null) => ObjectMeta::default(),
-            Some(meta) => serde_json::from_value(meta).map_err(|error| {
+            Some(meta) => serde_json::from_value(without_nulls(meta)).map_err(|error| {
                 Status::bad_request(format!("metadata cannot be read: {error}"))
             })?,
         };

@@ -172,11 +172,8 @@ pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Statu
     let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
     let accept = accept.to_str().map_err(|_| Status::not_acceptable())?;
     let include = query.include()?;
-    let mut clauses: Vec<(f32, &str)> = accept
-        .split(',')
-        .map(|clause| (quality(clause), clause))
-        .filter(|(quality, _)| *quality > 0.0)
-        .collect();
+    let mut clauses: Vec<(f32, &str)> =
+        accept.split(',').map(|clause| (quality(clause), clause)).collect();
     clauses.sort_by(|(left, _), (right, _)| right.total_cmp(left));
     clauses
         .into_iter()

@@ -95,7 +95,8 @@ impl ApiService {
             headers: parts.headers,
         };
         let response = match routes::parse(&path) {
-            None => Err(Status::no_such_path()),
+            None if path.starts_with("/api/") => Err(Status::no_such_path()),
+            None => Err(Status::page_not_found()),
             Some(Route::Objects(target)) => self.objects(call, target, body).await,
             Some(route) => self.document(&call, &route),
         };
@@ -110,7 +111,7 @@ impl ApiService {
             return Err(Status::method_not_allowed());
         }
         let registry = Arc::clone(&self.store.shared.read().registry);
-        let found = |document: Option<Value>| document.ok_or_else(Status::no_such_path);
+        let found = |document: Option<Value>| document.ok_or_else(Status::page_not_found);
         let document = match route {
             Route::Objects(_) => return Err(Status::no_such_path()),
             Route::Health => return Ok(plain("ok")),
@@ -119,6 +120,10 @@ impl ApiService {
             Route::CoreVersions => discovery::core_versions(),
             Route::Groups => discovery::groups(&registry),
             Route::Group(group) => found(discovery::group(&registry, group))?,
+            Route::Resources { group, version } if group.is_empty() => {
+                let document = discovery::resources(&registry, group, version);
+                document.ok_or_else(Status::no_such_path)?
+            }
             Route::Resources { group, version } => {
                 found(discovery::resources(&registry, group, version))?
             }
@@ -308,7 +313,9 @@ fn not_allowed(method: &Method, one: bool, resource: &Resource) -> Status {
         (&Method::DELETE, false) => "deletecollection",
         _ => return Status::method_not_allowed(),
     };
-    if resource.definition.custom {
+    if resource.definition.custom && !one && matches!(verb, "update" | "patch") {
+        Status::bad_request("name must be provided")
+    } else if resource.definition.custom {
         Status::unsupported_verb(verb, resource.definition.subject(""))
     } else {
         Status::method_not_allowed()
@@ -407,6 +414,11 @@ fn warn(response: &mut Response<Body>, warnings: &[String], first: bool) {
 
 /// The answer that carries a refusal.
 pub(crate) fn refuse(status: &Status) -> Response<Body> {
+    if status.is_plain() {
+        let mut response = plain(status.message.clone());
+        *response.status_mut() = http::StatusCode::NOT_FOUND;
+        return response;
+    }
     let mut response = json_response(status.code, encode(&status.to_json()));
     warn(&mut response, &status.warnings, false);
     if status.code == 405 {
@@ -432,8 +444,8 @@ fn respond(code: u16, body: Body) -> Response<Body> {
     response
 }
 
-fn plain(text: &'static str) -> Response<Body> {
-    let mut response = respond(200, Body::whole(text));
+fn plain(text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = respond(200, Body::whole(text.into()));
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -15,6 +15,8 @@ pub struct Status {
     pub(crate) warnings: Vec<String>,
 }
 
+const PAGE_NOT_FOUND: &str = "404 page not found\n";
+
 /// What a request was about, for the `details` of a refusal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
@@ -226,6 +228,16 @@ impl Status {
     pub(crate) fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
             .with_details(json!({}))
+    }
+
+    /// No group, version or kind of a definition is there: the handler that answers then is not that of an API.
+    pub(crate) fn page_not_found() -> Self {
+        Self::new(404, "NotFound", PAGE_NOT_FOUND)
+    }
+
+    /// Whether the answer is plain text.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.message == PAGE_NOT_FOUND
     }
 
     pub(crate) fn not_found(subject: Subject<'_>) -> Self {

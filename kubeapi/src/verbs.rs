@@ -60,7 +60,7 @@ impl Target {
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
         let (definition, index) = registry
             .find(&self.group, &self.version, &self.plural)
-            .ok_or_else(Status::no_such_path)?;
+            .ok_or_else(|| self.nowhere())?;
         let resource = Resource { definition: Arc::clone(definition), index };
         let wrong_scope = self.namespace.is_some() && !definition.namespaced;
         let serves = match self.subresource {
@@ -74,9 +74,19 @@ impl Target {
             return Err(Status::not_found(definition.subject(name)));
         }
         if wrong_scope || !serves {
-            return Err(Status::no_such_path());
+            return Err(self.nowhere());
         }
         Ok(resource)
+    }
+
+    /// What answers where nothing is: the handlers of built-in groups, or nobody.
+    pub(crate) fn nowhere(&self) -> Status {
+        match self.group.as_str() {
+            "" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io" => {
+                Status::no_such_path()
+            }
+            _ => Status::page_not_found(),
+        }
     }
 
     /// An object may leave its namespace to the path; on a cluster-scoped one it means nothing, and is dropped.

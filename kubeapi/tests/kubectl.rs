@@ -4,13 +4,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "api/exchange.rs"]
+#[expect(dead_code, reason = "shared with the in-process tests, which use all of it")]
+mod exchange;
 #[path = "api/server.rs"]
 #[expect(dead_code, reason = "shared with the in-process tests, which use all of it")]
 mod server;
+#[path = "api/widget.rs"]
+mod widget;
 
 use kubeapi::{Credentials, serve};
 use serde_json::json;
-use server::{Server, widget};
+use server::Server;
 use std::path::PathBuf;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -36,7 +41,7 @@ struct Said {
 
 impl Cluster {
     async fn start() -> Self {
-        let server = Server::start();
+        let server = Server::start().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let credentials =
             Credentials::load_or_create(server.directory.path(), listener.local_addr().unwrap())
@@ -56,6 +61,7 @@ impl Cluster {
         let mut command = tokio::process::Command::new(program());
         let home = self.server.directory.path();
         command
+            .args(["--namespace", self.server.namespace()])
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", home)
@@ -121,7 +127,7 @@ async fn kubectl_works_on_our_kinds() {
     let Some(minor) = minor_version().await else { return };
     let cluster = Cluster::start().await;
     let manifest = |count: u32| {
-        let mut object = widget("w1", json!({"node": "n1", "count": count}));
+        let mut object = cluster.server.draft("w1", json!({"node": "n1", "count": count}));
         object["metadata"]["labels"] = json!({"app": "x"});
         object.to_string()
     };
@@ -188,18 +194,18 @@ async fn kubectl_works_on_our_kinds() {
             .ok(&["wait", "--for=jsonpath={.status.ready}=true", "wd/w1", "--timeout=20s"], "")
             .await;
     }
-    let operation = r#"[{"op":"replace","path":"/spec/count","value":6}]"#;
-    cluster.ok(&["patch", "wd", "w1", "--type=json", "-p", operation], "").await;
-    let whole = cluster.ok(&["get", "wd", "w1", "-o", "yaml"], "").await;
-    cluster.ok(&["replace", "-f", "-"], &whole.replace("count: 6", "count: 8")).await;
-    let stale = cluster.kubectl(&["replace", "-f", "-"], &whole).await;
-    assert!(!stale.ok && stale.err.contains("the object has been modified"), "{}", stale.err);
     assert!(
         cluster
             .ok(&["apply", "--dry-run=server", "-f", "-"], &manifest(9))
             .await
             .contains("server dry run")
     );
+    let operation = r#"[{"op":"replace","path":"/spec/count","value":6}]"#;
+    cluster.ok(&["patch", "wd", "w1", "--type=json", "-p", operation], "").await;
+    let whole = cluster.ok(&["get", "wd", "w1", "-o", "yaml"], "").await;
+    cluster.ok(&["replace", "-f", "-"], &whole.replace("count: 6", "count: 8")).await;
+    let stale = cluster.kubectl(&["replace", "-f", "-"], &whole).await;
+    assert!(!stale.ok && stale.err.contains("the object has been modified"), "{}", stale.err);
 
     assert!(cluster.ok(&["delete", "widget", "w1", "--timeout=20s"], "").await.contains("deleted"));
     assert!(cluster.kubectl(&["get", "wd", "w1"], "").await.err.contains("NotFound"));
@@ -289,13 +295,9 @@ async fn kubectl_watches() {
     let mut next = async || lines.next_line().await.unwrap().unwrap();
     assert!(next().await.starts_with("EVENT"));
     assert!(next().await.starts_with("ADDED"));
-    cluster
-        .server
-        .merge(&format!("{}/w1", server::WIDGETS), &json!({"spec": {"count": 4}}))
-        .await
-        .expect(200);
+    cluster.server.merge("widgets/w1", &json!({"spec": {"count": 4}})).await.expect(200);
     assert!(next().await.starts_with("MODIFIED"));
-    cluster.server.delete(&format!("{}/w1", server::WIDGETS), &json!(null)).await.expect(200);
+    cluster.server.delete("widgets/w1", &json!(null)).await.expect(200);
     assert!(next().await.starts_with("DELETED"));
     child.kill().await.unwrap();
     cluster.end().await;

@@ -164,11 +164,11 @@ impl<'a> Batch<'a> {
             self.redefine(|registry| registry.remove(&key.name));
         }
         let previous = self.get(&key);
-        self.stage(
-            None,
-            Event { revision, key, verb: Verb::Deleted, object: Arc::clone(&object), previous },
-        );
-        Ok(object)
+        let before = previous.as_ref().map_or(revision, |previous| previous.revision);
+        self.stage(None, Event { revision, key, verb: Verb::Deleted, object, previous });
+        // Its last revision is what the client is told; the one at which it went is told by the event.
+        last.meta.resource_version = Some(before.to_string());
+        Ok(Arc::new(Stored::new(definition, &last, before)))
     }
 
     fn stage(&mut self, staged: Staged, event: Event) {

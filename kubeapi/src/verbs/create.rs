@@ -53,10 +53,8 @@ pub(super) fn insert(
     strategy::complete(definition, &mut object)?;
     let subject = definition.subject(object.name());
     if definition.terminating {
-        let mut status = Status::method_not_allowed();
-        status.message =
-            "create not allowed while custom resource definition is terminating".to_owned();
-        return Err(status);
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(subject, why));
     }
     if let Some(namespace) = &target.namespace {
         check_namespace(batch, namespace, subject)?;

@@ -60,7 +60,9 @@ pub(super) fn apply(object: &mut Value, operations: &[Map<String, Value>]) -> Re
         }
         let steps = text("path").map_or(0, |path| path.matches('/').count());
         if copied > BODY_LIMIT || steps + depth > DEEPEST {
-            return Err(Status::too_large(BODY_LIMIT));
+            return Err(Status::unprocessable(
+                "the server rejected our request due to an error in our request",
+            ));
         }
         step(object, operation, value, moved).map_err(|why| {
             let what = "the server rejected our request due to an error in our request";

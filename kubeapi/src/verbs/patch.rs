@@ -113,7 +113,8 @@ fn in_patch(patched: &Value, problem: &str) -> Status {
 }
 
 fn check_identity(object: &Object, current: &Object) -> Result<(), Status> {
-    if object.namespace() != current.namespace() && !object.namespace().is_empty() {
+    let (wanted, here) = (object.namespace(), current.namespace());
+    if wanted != here && !wanted.is_empty() && !here.is_empty() {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));

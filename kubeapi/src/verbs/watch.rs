@@ -48,6 +48,8 @@ struct Watch {
     cursor: u64,
     /// What the client knows of `cursor`.
     told: u64,
+    /// Why it cannot begin: told in the stream, which is open by then.
+    failure: Option<Status>,
     ended: bool,
 }
 
@@ -94,10 +96,11 @@ pub(crate) fn watch(
         bookmarks: options.bookmarks,
         cursor: 0,
         told: 0,
+        failure: None,
         ended: false,
         resource,
     };
-    watch.begin(&start)?;
+    watch.failure = watch.begin(&start).err();
     Ok(futures::stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|bytes| (bytes, watch))
     }))
@@ -159,7 +162,11 @@ impl Watch {
     }
 
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(bytes) = self.next_initial() {
+        if let Some(status) = self.failure.take() {
+            self.ended = true;
+            return Some(frame("ERROR", status.to_json().to_string().as_bytes()));
+        }
+        if let Some(bytes) = self.next_initial().filter(|_| !self.ended) {
             return Some(bytes);
         }
         while !self.ended {
@@ -199,8 +206,8 @@ impl Watch {
             let full = events.len() == CHUNK;
             let mut text = Vec::new();
             for event in &events {
-                if let Some((verb, stored)) = self.shows(event) {
-                    text.extend_from_slice(&self.event(verb, stored));
+                if let Some((verb, stored)) = self.shows(event)? {
+                    text.extend_from_slice(&self.event(verb, &stored));
                     self.told = event.revision;
                 }
             }
@@ -244,19 +251,25 @@ impl Watch {
     }
 
     /// What a change looks like through the selection: an object that enters it is new, one that leaves it is gone.
-    fn shows<'a>(&self, event: &'a Event) -> Option<(&'static str, &'a Stored)> {
+    fn shows(&self, event: &Event) -> Result<Option<(&'static str, Arc<Stored>)>, Status> {
         if self.namespace.as_ref().is_some_and(|namespace| event.key.namespace != *namespace) {
-            return None;
+            return Ok(None);
         }
-        let before =
-            event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+        let before = event.previous.as_ref().filter(|previous| self.selection.matches(previous));
         let after = event.verb != Verb::Deleted && self.selection.matches(&event.object);
-        match (before, after) {
-            (false, true) => Some(("ADDED", &event.object)),
-            (true, true) => Some(("MODIFIED", &event.object)),
-            (true, false) => Some(("DELETED", &event.object)),
-            (false, false) => None,
-        }
+        Ok(match (before, after) {
+            (None, true) => Some(("ADDED", Arc::clone(&event.object))),
+            (Some(_), true) => Some(("MODIFIED", Arc::clone(&event.object))),
+            (Some(last), false) => Some(("DELETED", self.as_of(last, event.revision)?)),
+            (None, false) => None,
+        })
+    }
+
+    /// What went, as it last was, at the revision at which it went.
+    fn as_of(&self, last: &Stored, revision: u64) -> Result<Arc<Stored>, Status> {
+        let mut object = last.decode()?;
+        object.meta.resource_version = Some(revision.to_string());
+        Ok(Arc::new(Stored::new(&self.resource.definition, &object, revision)))
     }
 
     fn event(&mut self, verb: &str, stored: &Stored) -> Bytes {
@@ -268,8 +281,7 @@ impl Watch {
 
     fn bookmark(&mut self, initial: bool) -> Bytes {
         self.told = self.cursor;
-        let mut meta =
-            json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        let mut meta = json!({"resourceVersion": self.cursor.to_string()});
         if initial {
             meta["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

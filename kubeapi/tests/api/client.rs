@@ -152,7 +152,8 @@ async fn builtin_kinds_work_typed() {
     let newer: Api<NewEvent> = Api::default_namespaced(server.client());
     let event: NewEvent =
         serde_json::from_value(json!({"metadata": {"generateName": "e-"}, "note": "hello",
-        "regarding": {"kind": "Widget", "name": "a"}, "eventTime": "2026-01-02T03:04:05.000006Z"}))
+        "regarding": {"kind": "Widget", "name": "a", "namespace": server.namespace()}, "eventTime": "2026-01-02T03:04:05.000006Z",
+        "reportingController": "test.example/suite", "reportingInstance": "suite-1", "action": "Tested", "reason": "Asked", "type": "Normal"}))
         .unwrap();
     let event = newer.create(&PostParams::default(), &event).await.unwrap();
     assert!(event.metadata.name.unwrap().starts_with("e-"));

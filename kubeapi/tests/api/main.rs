@@ -8,6 +8,7 @@ mod crds;
 mod delete;
 mod embedded;
 mod exchange;
+mod known;
 mod normal;
 mod ours;
 mod read;

@@ -71,7 +71,7 @@ impl Server {
     }
 
     pub(crate) fn namespace(&self) -> &str {
-        "here"
+        "test-namespace"
     }
 
     pub(crate) fn service(&self) -> ApiService {

@@ -28,7 +28,8 @@ async fn a_list_streams_with_a_bookmark_at_its_end() {
     let mark = watch.next().await.unwrap();
     assert_eq!(mark["type"], "BOOKMARK");
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
-    assert_eq!(revision(&mark["object"]), revision(&object));
+    let number = |object: &Value| revision(object).parse::<u64>().unwrap();
+    assert!(number(&mark["object"]) >= number(&object));
     server.get(&format!("{WIDGETS}?watch=true&sendInitialEvents=true")).await.refused(422);
 }
 
@@ -90,18 +91,15 @@ async fn every_event_comes_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_revision_of_the_future_is_expired_too() {
-    let server = Server::start().await;
-    let mut watch = Watch::open(&server, "resourceVersion=999999999").await;
-    assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
-}
-
-#[tokio::test]
 async fn a_watch_ends_when_it_was_asked_to() {
     let server = Server::start().await;
-    let mut watch = Watch::open(&server, "timeoutSeconds=1&allowWatchBookmarks=true").await;
-    assert_eq!(watch.told().await, "BOOKMARK -");
-    assert_eq!(watch.next().await, None);
+    let mut watch = Watch::open(&server, "timeoutSeconds=2&allowWatchBookmarks=true").await;
+    let mut bookmarks = 0;
+    while let Some(event) = watch.next().await {
+        assert_eq!(event["type"], "BOOKMARK");
+        bookmarks += 1;
+    }
+    assert!(bookmarks > 0);
 }
 
 #[tokio::test]
@@ -121,6 +119,7 @@ async fn watches_end_with_their_kind() {
 async fn a_stream_of_a_list_is_never_older_than_what_the_client_has_seen() {
     let server = Server::start().await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
-    let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(504);
-    assert!(told.contains("Too large resource version"), "{told}");
+    let told = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);
+    assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(504)));
+    assert!(told["object"]["message"].to_string().contains("Too large resource version"), "{told}");
 }

@@ -12,6 +12,8 @@ mod crds;
 mod delete;
 #[path = "../api/exchange.rs"]
 mod exchange;
+#[path = "../api/known.rs"]
+mod known;
 #[path = "../api/normal.rs"]
 mod normal;
 #[path = "../api/ours.rs"]

@@ -65,6 +65,15 @@ async fn pages_of_a_moment_that_is_gone_are_expired() {
     }
     let told = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
     assert!(told.contains("too old"), "{told}");
-    let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"here","name":"a"}"#);
+    let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"test-namespace","name":"a"}"#);
     server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
+}
+
+/// A real server waits for the revision to come, silently and for as long as the watch lasts. This one may have been restored
+/// from an older copy: its clients list anew.
+#[tokio::test]
+async fn a_revision_of_the_future_is_expired_too() {
+    let server = Server::start().await;
+    let mut watch = Watch::open(&server, "resourceVersion=999999999").await;
+    assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
 }

@@ -1,6 +1,6 @@
 //! What a real server does and this one refuses, each with the reason why nobody here needs it.
 
-use crate::exchange::WIDGETS;
+use crate::exchange::{CRDS, WIDGETS};
 use crate::server::Server;
 use serde_json::json;
 
@@ -18,4 +18,42 @@ async fn patches_that_are_not_implemented_say_so() {
         .await
         .refused(415);
     server.patch(&format!("{WIDGETS}/a"), "text/plain", &json!({})).await.refused(415);
+}
+
+/// kube-apiserver 1.36.3 breaks the connection here: it looks for the selectable fields in a schema that it has just refused.
+#[tokio::test]
+async fn a_reference_in_a_schema_is_refused() {
+    let server = Server::alone().await;
+    let mut crd = server.crd();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["node"]
+        ["$ref"] = json!("#/x");
+    assert!(server.post(CRDS, &crd).await.refused(422).contains("$ref"));
+}
+
+/// Columns are compiled when the definition comes: kube-apiserver takes this one, and shows an empty column.
+#[tokio::test]
+async fn a_column_that_can_show_nothing_is_refused() {
+    let server = Server::alone().await;
+    let mut crd = server.crd();
+    crd["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!(".spec[");
+    assert!(server.post(CRDS, &crd).await.refused(422).contains("jsonPath"));
+}
+
+/// Nobody writes such YAML on purpose; kube-apiserver takes the last one, with a warning.
+#[tokio::test]
+async fn yaml_with_a_key_twice_is_refused() {
+    let server = Server::start().await;
+    let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: b}\nspec: {node: m, node: o}\n";
+    let request = server.request(http::Method::POST, WIDGETS, "application/yaml", yaml.as_bytes());
+    assert!(server.answer(request).await.refused(400).contains("node"));
+}
+
+/// As YAML 1.2 has it. kube-apiserver reads YAML 1.1, to which `n` and `on` are booleans.
+#[tokio::test]
+async fn words_of_yaml_are_words() {
+    let server = Server::start().await;
+    let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: a}\nspec: {node: n, mode: on}\n";
+    let request = server.request(http::Method::POST, WIDGETS, "application/yaml", yaml.as_bytes());
+    let spec = server.answer(request).await.expect(201)["spec"].clone();
+    assert_eq!((&spec["node"], &spec["mode"]), (&json!("n"), &json!("on")));
 }

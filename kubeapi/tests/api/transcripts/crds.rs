@@ -24,7 +24,6 @@ async fn definitions() {
     server.eventually("gadgets are served", async || server.get("gadgets").await.code == 200).await;
     script.get(&path).await;
     script.get_as(&path, "application/json;as=Table;v=v1;g=meta.k8s.io").await;
-    script.get(&format!("/apis/{}/v1", server.group())).await;
     script.post(CRDS, &gadgets(&server)).await;
     for patch in [
         json!({"spec": {"scope": "Cluster"}}),
@@ -83,7 +82,7 @@ async fn refused_definitions() {
             Some(at) => *at = value,
             None => {
                 crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-                    ["node"]["pattern"] = value
+                    ["node"]["pattern"] = value;
             }
         }
         script.post(&format!("{CRDS}?dryRun=All"), &crd).await;

@@ -112,7 +112,6 @@ async fn metadata() {
         json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "x", "uid": "1"}]}),
         json!({"ownerReferences": [controller, second]}),
         json!({"namespace": "other"}),
-        json!({"resourceVersion": "5"}),
         json!({"uid": "mine", "generation": 7, "selfLink": "x"}),
         json!({"creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 7}),
         json!({"creationTimestamp": null}),
