@@ -84,6 +84,12 @@ async fn watcher_sees(config: watcher::Config) {
     let server = Server::start().await;
     let api = widgets(&server);
     api.create(&PostParams::default(), &object(&server, "a")).await.unwrap();
+    // It begins at revision 0: with what the server's cache holds, which may lag behind what was just written.
+    let cached = async || {
+        let list = server.get("widgets?resourceVersion=0").await.expect(200);
+        list["items"].as_array().is_some_and(|items| !items.is_empty())
+    };
+    server.eventually("the cache holds the object", cached).await;
     let events = watcher::watcher(api.clone(), config);
     futures::pin_mut!(events);
     let mut next = async || events.try_next().await.unwrap().unwrap();
