@@ -66,6 +66,13 @@ impl Type {
     }
 }
 
+/// What of an object a write can have made wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    Status,
+}
+
 /// What a value must satisfy beyond its type.
 #[derive(Debug, Default)]
 struct Constraints {

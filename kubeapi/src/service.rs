@@ -204,6 +204,9 @@ impl ApiService {
             {
                 self.write(Change::DeleteCollection, call, addressed(), body).await
             }
+            (&Method::PUT | &Method::PATCH, false, None) if resource.definition.custom => {
+                Err(Status::bad_request("name must be provided"))
+            }
             _ => Err(not_allowed(&call.method, one, &resource)),
         }
     }

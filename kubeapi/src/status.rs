@@ -332,7 +332,9 @@ impl Status {
     }
 
     pub(crate) fn internal(message: impl fmt::Display) -> Self {
+        let message = message.to_string();
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+            .with_details(json!({"causes": [{"message": message}]}))
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {

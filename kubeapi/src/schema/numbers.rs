@@ -70,7 +70,12 @@ pub(super) fn check(schema: &Schema, number: &Number, path: &str, causes: &mut V
         None => float.total_cmp(&limit),
     };
     let mut found = Vec::new();
-    if let Some(factor) = constraints.multiple_of {
+    let nothing = constraints.multiple_of.filter(|factor| whole.is_some() && int(*factor) == 0);
+    if nothing.is_some() {
+        // A whole number is divided by what is left of the factor as a whole number.
+        let detail = format!("factor MultipleOf declared for {path} must be positive: 0");
+        strange.push(Cause::invalid(at(path), &json!(0), detail));
+    } else if let Some(factor) = constraints.multiple_of {
         let multiple = match whole {
             Some(whole) if int(factor) > 0 => whole % int(factor) == 0,
             Some(_) | None if factor < 1.0 => is_whole(&json!(1.0 / factor * float)),

@@ -2,7 +2,7 @@
 //! it: clients show these words to people, and some tell faults apart by them.
 
 use super::prune::within;
-use super::{Schema, Type, formats, lists, numbers};
+use super::{Part, Schema, Type, formats, lists, numbers};
 use crate::status::Cause;
 use serde_json::{Map, Value, json};
 
@@ -21,9 +21,15 @@ const UNCHECKED: &str = "some validation rules were not checked because the obje
 impl Schema {
     /// Adds every way in which the object breaks its schema, CEL rules included, to what is wrong with it otherwise. `old` is
     /// the object that an update replaces: what was wrong with that already, and has not changed, is let through.
-    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-        let known = old.map(|old| self.shape(old)).unwrap_or_default();
-        causes.extend(self.shape(object).into_iter().filter(|cause| !known.contains(cause)));
+    pub(crate) fn validate(
+        &self,
+        part: Part,
+        object: &Value,
+        old: Option<&Value>,
+        causes: &mut Vec<Cause>,
+    ) {
+        let known = old.map(|old| self.shape(part, old)).unwrap_or_default();
+        causes.extend(self.shape(part, object).into_iter().filter(|cause| !known.contains(cause)));
         if self.has_rules {
             if causes.iter().any(|cause| BLOCKING.contains(&cause.reason)) {
                 causes.push(Cause::invalid("<nil>", &Value::Null, UNCHECKED));
@@ -80,9 +86,22 @@ impl Schema {
         misfits.extend(causes.iter().map(Cause::to_string));
     }
 
-    fn shape(&self, object: &Value) -> Vec<Cause> {
+    fn shape(&self, part: Part, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
-        self.check(object, &mut String::new(), &mut causes);
+        match (part, self.properties.get("status"), object.get("status")) {
+            (Part::Status, Some(schema), Some(status)) => {
+                schema.check(status, &mut String::new(), &mut causes);
+                // The words tell the path within the status.
+                for cause in &mut causes {
+                    cause.field = match cause.field.as_str() {
+                        "<nil>" => "status".to_owned(),
+                        field => format!("status.{field}"),
+                    };
+                }
+            }
+            (Part::Status, _, _) => {}
+            (Part::Whole, _, _) => self.check(object, &mut String::new(), &mut causes),
+        }
         lists::check(self, object, &mut String::new(), &mut causes);
         causes
     }

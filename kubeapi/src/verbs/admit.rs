@@ -4,6 +4,7 @@ use super::{FieldValidation, Resource, strategy};
 use crate::metadata;
 use crate::object::{self, DEEPEST, Object};
 use crate::registry::{Definition, Version, builtin};
+use crate::schema::Part;
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value, json};
 
@@ -107,6 +108,9 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
         )
     };
     let shown = value.to_string();
+    if value.is_null() && resource.definition.custom {
+        return Err(unrecognized(resource, "Object 'Kind' is missing in 'null'"));
+    }
     let Some(map) = value.as_object_mut() else {
         return Err(unrecognized(resource, &no_object(&value)));
     };
@@ -160,6 +164,7 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
 /// 422 with every cause.
 pub(crate) fn check(
     resource: &Resource,
+    part: Part,
     object: &Object,
     old: Option<&Object>,
 ) -> Result<(), Status> {
@@ -169,11 +174,11 @@ pub(crate) fn check(
         let cause = Cause::invalid("kind", &json!(object.kind), why);
         return Err(Status::invalid(&definition.group, &object.kind, object.name(), &[cause]));
     }
-    let mut causes = all_causes(resource, object, old);
+    let mut causes = all_causes(resource, part, object, old);
     if let Some(old) = old
         && !causes.is_empty()
     {
-        let known = all_causes(resource, old, Some(old));
+        let known = all_causes(resource, part, old, Some(old));
         causes.retain(|cause| !known.contains(cause));
     }
     if let Some(old) = old {
@@ -187,7 +192,12 @@ pub(crate) fn check(
     }
 }
 
-fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec<Cause> {
+fn all_causes(
+    resource: &Resource,
+    part: Part,
+    object: &Object,
+    old: Option<&Object>,
+) -> Vec<Cause> {
     let definition = &resource.definition;
     let mut causes = metadata::check(definition, object);
     // Rules look at the version that the client spoke, which is the stored one in all but mixed-version clusters.
@@ -197,7 +207,7 @@ fn all_causes(resource: &Resource, object: &Object, old: Option<&Object>) -> Vec
         version.show(definition, &mut object);
         Version::view(&object)
     };
-    version.schema.validate(&shown(object), old.map(shown).as_ref(), &mut causes);
+    version.schema.validate(part, &shown(object), old.map(shown).as_ref(), &mut causes);
     if !definition.custom {
         // That everything has its type was seen when it was read.
         causes.retain(|cause| cause.reason != "FieldValueTypeInvalid");

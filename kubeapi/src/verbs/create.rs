@@ -3,6 +3,7 @@ use crate::events;
 use crate::object::Key;
 use crate::object::{Object, now};
 use crate::registry::builtin;
+use crate::schema::Part;
 use crate::status::Status;
 use crate::store::{Batch, Outcome};
 use serde_json::Value;
@@ -59,7 +60,7 @@ pub(super) fn insert(
     if let Some(namespace) = &target.namespace {
         check_namespace(batch, namespace, subject)?;
     }
-    admit::check(resource, &object, None)?;
+    admit::check(resource, Part::Whole, &object, None)?;
     object.canonicalise();
     let key = target.key(definition, object.name());
     if let Some(there) = batch.get(&key) {

@@ -53,7 +53,8 @@ pub(super) fn apply(object: &mut Value, operations: &[Map<String, Value>]) -> Re
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
         let value = operation.get("value").unwrap_or(&Value::Null);
         let from = text("from").and_then(|from| find(object, from)?.get());
-        let moved = if operation.contains_key("from") { from } else { Some(value.clone()) };
+        let moves = matches!(text("op"), Some("copy" | "move"));
+        let moved = if moves { from } else { Some(value.clone()) };
         let depth = moved.as_ref().map_or(0, |value| object::depth(value, DEEPEST + 1));
         if text("op") == Some("copy") {
             copied += moved.as_ref().map_or(0, |value| value.to_string().len());

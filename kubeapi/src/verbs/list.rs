@@ -163,7 +163,9 @@ fn page<'a>(
     objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
     options: &ListOptions,
 ) -> Page {
-    let limit = options.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    // Who asks for any state at all gets it whole, as out of kube-apiserver's watch cache.
+    let paged = options.limit.filter(|_| options.revision.as_deref() != Some("0"));
+    let limit = paged.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let mut matching = objects.filter(|(_, stored)| options.selection.matches(stored));
     let items: Vec<Arc<Stored>> =
         matching.by_ref().take(limit).map(|(_, stored)| Arc::clone(stored)).collect();

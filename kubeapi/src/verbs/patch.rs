@@ -53,7 +53,10 @@ impl Patch {
         if body.is_object() {
             Ok(body)
         } else {
-            Err(Status::bad_request("error decoding patch: it must be a JSON object"))
+            Err(Status::bad_request(match body {
+                Value::Null => "Invalid JSON Patch",
+                _ => "error decoding patch: it must be a JSON object",
+            }))
         }
     }
 
@@ -87,6 +90,10 @@ pub(crate) fn patch(
     resource.version().show(definition, &mut current);
     let patched = patch.apply(current.to_value())?;
     let shown = patched.clone();
+    if definition.custom && patched.get("apiVersion").is_none_or(Value::is_null) {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(Status::internal(why));
+    }
     let incoming =
         admit::read(&resource, patched).map_err(|status| in_patch(&shown, &status.message))?;
     let refusal = format!(

@@ -1,6 +1,7 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
 use crate::object::{Key, Object, Stored};
 use crate::registry::Definition;
+use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
 use serde_json::{Value, json};
@@ -113,7 +114,11 @@ pub(super) fn replace(
     if definition.counts_generation && !object.same_spec(&old, resource.version().has_status) {
         object.meta.generation = Some(old.meta.generation.unwrap_or_default().saturating_add(1));
     }
-    admit::check(resource, &object, Some(&old))?;
+    let part = match subresource {
+        Some(Subresource::Status) => Part::Status,
+        _ => Part::Whole,
+    };
+    admit::check(resource, part, &object, Some(&old))?;
     object.canonicalise();
     let stored = delete::store_or_end(batch, definition, key, object)?;
     Ok(Outcome::Stored { code: 200, stored, warnings })

@@ -9,12 +9,19 @@ use std::sync::LazyLock;
 static UUID: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap()
 });
-static REVISION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("(ResourceVersion in [a-z ]+: )([0-9]+)").unwrap());
+static REVISION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"((?:ResourceVersion in [a-z ]+: |ResourceVersion in the precondition \(|ResourceVersion in record \())([0-9]+)").unwrap()
+});
 /// The key in etcd that a conflict was noticed at.
 static ETCD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("StorageError: invalid object, Code: 4, Key: [^ ]*, ResourceVersion: 0, AdditionalErrorMsg: ").unwrap()
 });
+/// A body without a kind.
+static KINDLESS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^the object provided is unrecognized \(must be of type ([A-Za-z0-9]+)\): Object 'Kind' is missing in").unwrap()
+});
+static VERSION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("in version \"[a-z0-9]*\" cannot be handled").unwrap());
 /// What Go's decoders say of a value of the wrong type names Go's types.
 static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("(?s)(cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch|continue key is not valid|Object 'Kind' is missing in|json: cannot unmarshal|in our request|in scheme).*").unwrap()
@@ -146,6 +153,11 @@ fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
 
 fn words(text: &str, memory: &mut Memory) -> String {
     let text = text.replace(&memory.run, "RUN");
+    // Which of its decoders looks first depends on the strictness.
+    let text = match KINDLESS.captures(&text) {
+        Some(found) => format!("{0} in version \"?\" cannot be handled as a {0}", &found[1]),
+        None => VERSION.replace(&text, "in version \"?\" cannot be handled").into_owned(),
+    };
     let text = if text.contains("strict decoding error") {
         text.into()
     } else {
