@@ -11,6 +11,27 @@ use serde_json::json;
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_LIMIT: u64 = 256 * 1024;
 
+/// Finalizers that need no domain.
+const STANDARD: [&str; 3] = [FOREGROUND, ORPHAN, "kubernetes"];
+
+/// What to warn of in the finalizers that a write of a custom resource adds (apiextensions `validateKubeFinalizerName`).
+pub(crate) fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
+    let added =
+        new.finalizers().iter().filter(|name| !old.is_some_and(|old| old.has_finalizer(name)));
+    let mut added: Vec<&String> =
+        added.filter(|name| !name.contains('/') && !STANDARD.contains(&name.as_str())).collect();
+    added.sort_unstable();
+    added.dedup();
+    let warning = |name: &String| {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers",
+            json!(name)
+        )
+    };
+    added.into_iter().map(warning).collect()
+}
+
 /// Checks the metadata of a new object, or what an update made of it.
 pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -41,7 +62,7 @@ pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     }
     check_annotations(object, &mut causes);
     check_owners(object, &mut causes);
-    check_finalizers(object, &mut causes);
+    check_finalizers(definition, object, &mut causes);
     causes
 }
 
@@ -110,11 +131,18 @@ fn owners_in_order(owners: &[OwnerReference]) -> String {
     format!("[{}]", shown.collect::<Vec<_>>().join(","))
 }
 
-fn check_finalizers(object: &Object, causes: &mut Vec<Cause>) {
+fn check_finalizers(definition: &Definition, object: &Object, causes: &mut Vec<Cause>) {
     let finalizers = object.finalizers();
     for finalizer in finalizers {
         for why in names::qualified_name(finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
+        }
+    }
+    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| !definition.custom) {
+        if !finalizer.contains('/') && !STANDARD.contains(&finalizer.as_str()) {
+            let field = format!("metadata.finalizers[{index}]");
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(field, &json!(finalizer), why));
         }
     }
     if object.has_finalizer(FOREGROUND) && object.has_finalizer(ORPHAN) {

@@ -312,6 +312,22 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// Metadata with a null text as an empty one, which it is to Go.
+fn without_null_texts(mut meta: Value) -> Value {
+    let empty = |value: &mut Value| {
+        if value.is_null() {
+            *value = json!("");
+        }
+    };
+    for field in ["labels", "annotations"] {
+        let map = meta.get_mut(field).and_then(Value::as_object_mut);
+        map.into_iter().flatten().for_each(|(_, value)| empty(value));
+    }
+    let finalizers = meta.get_mut("finalizers").and_then(Value::as_array_mut);
+    finalizers.into_iter().flatten().for_each(empty);
+    meta
+}
+
 fn take_string(body: &mut Map<String, Value>, key: &str) -> Result<String, Status> {
     match body.remove(key) {
         None | Some(Value::Null) => Ok(String::new()),

@@ -28,7 +28,7 @@ const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 pub(crate) struct Query(HashMap<String, String>);
 
 /// What writes have in common.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
@@ -139,16 +139,19 @@ impl Query {
         })
     }
 
-    /// The options of a delete: the body's, else the query's.
+    /// The options of a delete: the body's alone when there is one, as kube-apiserver reads them, else the query's.
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
-        let mut options = DeleteOptions::read(body)?;
+        if !body.is_null() {
+            return DeleteOptions::read(body);
+        }
+        let mut options = DeleteOptions::default();
         if let Some(policy) = self.get("propagationPolicy") {
-            options.policy =
-                Policy::parse(policy).map_err(|cause| delete::refused(&[cause]))?.into();
+            let policy = Policy::parse(policy).map_err(|cause| delete::refused(&[cause]))?;
+            options.policy = Some(policy);
         } else if let Some(orphan) = self.flag("orphanDependents")? {
             options.policy = Some(if orphan { Policy::Orphan } else { Policy::Background });
         }
-        options.dry_run |= self.write("DeleteOptions")?.dry_run;
+        options.dry_run = self.write("DeleteOptions")?.dry_run;
         Ok(options)
     }
 

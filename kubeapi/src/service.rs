@@ -5,7 +5,7 @@ use crate::form::{Form, encode};
 use crate::object::Stored;
 use crate::openapi;
 use crate::registry::{builtin, discovery};
-use crate::request::{self, Document, Query};
+use crate::request::{self, Document, Query, WriteOptions};
 use crate::routes::{self, Route};
 use crate::status::Status;
 use crate::store::{Job, Outcome, Store};
@@ -237,7 +237,13 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let options = call.query.write(change.options())?;
+        // A delete may have its options in the body, which then count alone.
+        let options = match change {
+            Change::Delete | Change::DeleteCollection => WriteOptions::default(),
+            Change::Create | Change::Update | Change::Patch => {
+                call.query.write(change.options())?
+            }
+        };
         let (strictness, mut dry_run) = (options.field_validation, options.dry_run);
         let Addressed { target, resource, form } = addressed;
         let bytes = request::read(&call.headers, body).await?;

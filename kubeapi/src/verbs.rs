@@ -14,7 +14,7 @@ pub(crate) mod update;
 pub(crate) mod watch;
 
 use crate::object::{Key, Object};
-use crate::registry::{Definition, Registry, Version};
+use crate::registry::{Definition, Registry, Version, builtin};
 use crate::status::Status;
 use std::sync::Arc;
 

@@ -23,6 +23,12 @@ const EVENT_RENAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
+/// Whether kinds of this group and version exist without a CRD.
+pub(crate) fn has_version(group: &str, version: &str) -> bool {
+    let groups = ["", "events.k8s.io", "coordination.k8s.io", "apiextensions.k8s.io"];
+    version == "v1" && groups.contains(&group)
+}
+
 /// All of them.
 pub(crate) fn definitions() -> Vec<Definition> {
     vec![namespaces(), configmaps(), secrets(), events(), leases(), crds()]

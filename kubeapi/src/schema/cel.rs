@@ -1,6 +1,6 @@
 //! `x-kubernetes-validations`: CEL rules, run by the `cel` crate. A rule that the crate cannot run refuses the CRD.
 
-use super::{Schema, validate};
+use super::{Schema, Type, validate};
 use crate::status::Cause;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr as Expression};
 use cel::{Context, Env, Program, Value as Cel, extensions};
@@ -123,6 +123,12 @@ impl Rule {
     ) -> Option<Cause> {
         if self.transition && old.is_none() {
             return None;
+        }
+        if schema.kind == Some(Type::Integer) && value.is_f64() {
+            // CEL is handed what JSON became in Go, and `3.0` became no integer.
+            let problem =
+                format!("invalid data, expected int, got float64 evaluating rule: {}", self.source);
+            return Some(Cause::invalid(path, &Value::from("integer"), problem));
         }
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("self", to_cel(Some(schema), value));

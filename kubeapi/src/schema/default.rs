@@ -1,6 +1,6 @@
 //! Defaulting, and the nulls that Go clients send for "unset".
 
-use super::{Schema, Type};
+use super::Schema;
 use serde_json::{Map, Value};
 
 impl Schema {
@@ -56,14 +56,6 @@ impl Schema {
                     // A null that has no default stays, for validation to refuse: the places of a list mean something.
                     schema.fill_null(item);
                     schema.fill_value(item);
-                }
-            }
-            // JSON has one kind of number; typed clients read `3.0` as no integer.
-            Value::Number(number) if number.is_f64() && self.kind == Some(Type::Integer) => {
-                let whole = number.to_string();
-                let whole = whole.strip_suffix(".0").unwrap_or(&whole);
-                if let Ok(integer) = whole.parse::<i64>() {
-                    *value = integer.into();
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -110,6 +110,17 @@ pub(super) fn fits(text: &str, format: &str) -> bool {
     }
 }
 
+/// A time as Go writes it, in UTC.
+pub(super) fn canonical(text: &str, format: &str) -> Option<String> {
+    let digits = match format {
+        "date-time" => "%Y-%m-%dT%H:%M:%SZ",
+        "micro-time" => "%Y-%m-%dT%H:%M:%S.%6fZ",
+        _ => return None,
+    };
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.strftime(digits).to_string())
+}
+
 fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }

@@ -53,6 +53,25 @@ impl Schema {
         causes.into_iter().next()
     }
 
+    /// Writes the times of a built-in kind as Go does.
+    pub(crate) fn write_times(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                let format = self.constraints.format.as_deref();
+                if let Some(time) = format.and_then(|format| formats::canonical(text, format)) {
+                    *text = time;
+                }
+            }
+            Value::Object(map) => {
+                for (name, child) in map.iter_mut() {
+                    let schema = self.properties.get(name).or(self.additional.as_deref());
+                    schema.into_iter().for_each(|schema| schema.write_times(child));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
+        }
+    }
+
     fn check_fit(&self, value: &Value, path: &str, misfits: &mut Vec<String>) {
         let mut causes = Vec::new();
         self.check_type(value, path, &mut causes);

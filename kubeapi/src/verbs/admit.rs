@@ -53,6 +53,11 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
         // Go reads these into types of its own, and takes nothing that does not fit them.
         let misfit = version.schema.misfit(&object.body);
         misfit.map_or(Ok(()), |why| Err(unreadable(resource, Status::bad_request(why))))?;
+        let mut body = Value::Object(std::mem::take(&mut object.body));
+        version.schema.write_times(&mut body);
+        if let Value::Object(body) = body {
+            object.body = body;
+        }
     }
     version.schema.prune(&mut object.body, &mut unknown);
     version.schema.fill(&mut object.body);
@@ -139,6 +144,13 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
 
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
+    if object.api_version != expected && !definition.custom {
+        let (kind, found) = (&object.kind, &object.api_version);
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: no kind {kind:?} is registered for version {found:?}",
+            version.name, definition.kind
+        )));
+    }
     if object.api_version != expected {
         return Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({expected})",
@@ -227,8 +239,9 @@ fn check_new_finalizers(object: &Object, old: &Object, causes: &mut Vec<Cause>) 
     let new: Vec<&String> =
         object.finalizers().iter().filter(|finalizer| !old.has_finalizer(finalizer)).collect();
     if !new.is_empty() {
+        let new = new.iter().map(|name| json!(name).to_string()).collect::<Vec<_>>().join(", ");
         let detail = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{new}}}"
         );
         causes.push(Cause::forbidden("metadata.finalizers", detail));
     }

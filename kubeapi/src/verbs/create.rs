@@ -1,5 +1,6 @@
 use super::{FieldValidation, Resource, Target, admit, strategy};
 use crate::events;
+use crate::metadata;
 use crate::object::Key;
 use crate::object::{Object, now};
 use crate::registry::builtin;
@@ -42,11 +43,6 @@ pub(super) fn insert(
     place(target, &mut object)?;
     let revision =
         object.meta.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
-    if revision.is_some_and(|revision| revision > 0) {
-        return Err(Status::bad_request(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
     own_metadata(batch, resource, target, &mut object);
     if resource.version().has_status && definition.custom {
         object.body.remove("status");
@@ -61,7 +57,16 @@ pub(super) fn insert(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(resource, Part::Whole, &object, None)?;
+    if revision.is_some_and(|revision| revision > 0) {
+        return Err(Status::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
     object.canonicalise();
+    let mut warnings = warnings;
+    if definition.custom {
+        warnings.extend(metadata::finalizer_warnings(&object, None));
+    }
     let key = target.key(definition, object.name());
     if let Some(there) = batch.get(&key) {
         let mut status = Status::already_exists(definition.subject(object.name()));

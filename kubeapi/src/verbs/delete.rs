@@ -148,19 +148,34 @@ fn check_preconditions(
     stored: &Stored,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    let of_kind = Subject { group: &definition.group, plural: &definition.kind, name };
+    let is_namespace = &*definition.id == builtin::NAMESPACES;
+    let plural = if is_namespace { &definition.plural } else { &definition.kind };
+    let of_kind = Subject { group: &definition.group, plural, name };
     if let Some(uid) = options.uid.as_ref().filter(|uid| **uid != stored.uid) {
-        let why = format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-            stored.uid
-        );
+        let why = if is_namespace {
+            format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                stored.uid
+            )
+        } else {
+            format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                stored.uid
+            )
+        };
         return Err(Status::conflict(of_kind, &why));
     }
     let revision = stored.revision.to_string();
     if let Some(wanted) = options.resource_version.as_ref().filter(|wanted| **wanted != revision) {
-        let why = format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
-        );
+        let why = if is_namespace {
+            format!(
+                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
+            )
+        } else {
+            format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+            )
+        };
         return Err(Status::conflict(of_kind, &why));
     }
     Ok(())
@@ -221,7 +236,9 @@ pub(crate) fn delete(
     let Some(stored) = batch.get(key) else { return Ok(Deletion::Gone) };
     let before = stored.decode()?;
     let mut object = before.clone();
-    if let Some(policy) = policy {
+    let is_namespace = &*definition.id == builtin::NAMESPACES;
+    // What lies in a namespace goes with it, whatever the policy.
+    if let Some(policy) = policy.filter(|_| !is_namespace) {
         for (finalizer, of) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)] {
             if policy == of {
                 object.add_finalizer(finalizer);
@@ -233,7 +250,6 @@ pub(crate) fn delete(
     if &*definition.id == builtin::CRDS && !object.is_deleting() {
         object.add_finalizer(crd::CLEANUP_FINALIZER);
     }
-    let is_namespace = &*definition.id == builtin::NAMESPACES;
     if object.finalizers().is_empty() && !is_namespace {
         batch.remove(definition, key.clone())?;
         return Ok(Deletion::Gone);

@@ -35,7 +35,8 @@ impl Patch {
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, \
                  application/strategic-merge-patch+json, application/apply-patch+yaml",
-            )),
+            )
+            .with_no_details()),
         }
     }
 
@@ -107,10 +108,12 @@ pub(crate) fn patch(
     );
     let (object, warnings) =
         incoming.accept(&resource, strictness).map_err(|_| in_patch(&shown, &refusal))?;
-    check_identity(&object, &current)?;
-    update::check_revision(definition, &stored, &object)
-        .map_err(|status| status.warning(&warnings))?;
-    update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
+    let finish = |batch: &mut Batch<'_>, object: Object, warnings| {
+        check_identity(&object, &current)?;
+        update::check_revision(definition, &stored, &object)?;
+        update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
+    };
+    finish(batch, object, warnings.clone()).map_err(|status| status.warning(&warnings))
 }
 
 /// What the patch made of the object is none; kube-apiserver does not say of which kind.

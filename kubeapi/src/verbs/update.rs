@@ -1,4 +1,5 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
+use crate::metadata;
 use crate::object::{Key, Object, Stored};
 use crate::registry::Definition;
 use crate::schema::Part;
@@ -43,6 +44,7 @@ fn place(
         return Err(Status::not_found(definition.subject(name)));
     };
     check_revision(definition, &stored, &object)?;
+    check_uid(resource, &object, &stored.decode()?)?;
     replace(batch, resource, target.subresource, &key, &stored, object, warnings)
 }
 
@@ -102,7 +104,9 @@ pub(super) fn replace(
 ) -> Result<Outcome, Status> {
     let definition = &resource.definition;
     let old = stored.decode()?;
-    check_uid(resource, &wanted, &old)?;
+    if subresource.is_none() {
+        check_uid(resource, &wanted, &old)?;
+    }
     let mut object = merged(resource, subresource, wanted, &old)?;
     if subresource.is_none() {
         strategy::complete(definition, &mut object)?;
@@ -120,6 +124,10 @@ pub(super) fn replace(
     };
     admit::check(resource, part, &object, Some(&old))?;
     object.canonicalise();
+    let mut warnings = warnings;
+    if definition.custom && subresource.is_none() {
+        warnings.extend(metadata::finalizer_warnings(&object, Some(&old)));
+    }
     let stored = delete::store_or_end(batch, definition, key, object)?;
     Ok(Outcome::Stored { code: 200, stored, warnings })
 }

@@ -24,7 +24,7 @@ static VERSION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("in version \"[a-z0-9]*\" cannot be handled").unwrap());
 /// What Go's decoders say of a value of the wrong type names Go's types.
 static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("(?s)(cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch|continue key is not valid|Object 'Kind' is missing in|json: cannot unmarshal|in our request|in scheme).*").unwrap()
+    Regex::new("(?s)(unrecognized \\(must be of type [A-Za-z0-9]+\\)|cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch|continue key is not valid|Object 'Kind' is missing in|json: cannot unmarshal|in our request|in scheme).*").unwrap()
 });
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^([0-9]+[smhdy])+$").unwrap());
 
@@ -104,6 +104,12 @@ fn clean_status(status: &mut Value) {
         causes.dedup();
         let message = status["message"].as_str().unwrap_or_default();
         let head = message.split(" is invalid: ").next().unwrap_or_default().to_owned();
+        status["message"] = json!(head);
+    } else if let Some((head, _)) =
+        status["message"].as_str().and_then(|message| message.split_once(" is invalid: "))
+        && status["details"]["causes"].is_array()
+    {
+        // It repeats the cause, which is compared.
         status["message"] = json!(head);
     }
 }

@@ -140,6 +140,20 @@ impl Memory {
         number
     }
 
+    /// How many things have been numbered.
+    pub(crate) fn seen(&self) -> usize {
+        self.next
+    }
+
+    /// Takes the last thing numbered for one that was seen before.
+    pub(crate) fn renumber(&mut self, last: usize, known: usize) {
+        self.order
+            .values_mut()
+            .filter(|number| **number == last)
+            .for_each(|number| *number = known);
+        self.next = last;
+    }
+
     /// Counts on from the same number as the other, after the two have seen different things.
     pub(crate) fn align(&mut self, other: &mut Self) {
         let next = self.next.max(other.next);
