@@ -49,9 +49,6 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
     if !stored.deleting {
         return Ok(());
     }
-    if &*key.resource == builtin::NAMESPACES {
-        return finish_namespace(batch, &key.name);
-    }
     if &*key.resource == builtin::CRDS {
         return finish_crd(batch, &Arc::from(key.name.as_str()));
     }
@@ -63,6 +60,8 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
             collect(batch, &dependent)?;
         }
         release_foreground(batch, key)?;
+    } else if &*key.resource == builtin::NAMESPACES {
+        finish_namespace(batch, &key.name)?;
     }
     Ok(())
 }

@@ -25,6 +25,15 @@ pub(crate) fn dns_subdomain(name: &str) -> Vec<String> {
     faults
 }
 
+/// What is wrong with a part of a path.
+pub(crate) fn path_segment(name: &str) -> Vec<String> {
+    if matches!(name, "." | "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    let odd = ["/", "%"].into_iter().filter(|odd| name.contains(odd));
+    odd.map(|odd| format!("may not contain '{odd}'")).collect()
+}
+
 /// What is wrong with a label key, annotation key or finalizer: `[prefix/]name`.
 pub(crate) fn qualified_name(key: &str) -> Vec<String> {
     let parts: Vec<&str> = key.split('/').collect();

@@ -146,9 +146,13 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let resource = target.resolve(&self.store.shared.read().registry)?;
-        let deprecation = resource.version().deprecation.clone();
-        let answer = self.resource(call, target, resource, body).await;
+        let registry = Arc::clone(&self.store.shared.read().registry);
+        let whole = Target { subresource: None, ..target.clone() };
+        let deprecation = whole.resolve(&registry)?.version().deprecation.clone();
+        let answer = match target.resolve(&registry) {
+            Ok(resource) => self.resource(call, target, resource, body).await,
+            Err(status) => Err(status),
+        };
         let mut answer = answer.unwrap_or_else(|status| refuse(&status));
         if let Some(warning) = deprecation {
             warn(&mut answer, &[warning], true);
@@ -170,6 +174,10 @@ impl ApiService {
     {
         if call.method == Method::PATCH {
             Patch::check_type(request::media_type(&call.headers), &resource)?;
+        }
+        let is_namespace = &*resource.definition.id == builtin::NAMESPACES;
+        if call.method == Method::DELETE && target.name.is_none() && is_namespace {
+            return Err(Status::method_not_allowed());
         }
         let form = request::accepted(&call.headers, &call.query)?;
         let namespaced = resource.definition.namespaced;
@@ -198,10 +206,7 @@ impl ApiService {
             (&Method::DELETE, true, None) => {
                 self.write(Change::Delete, call, addressed(), body).await
             }
-            // As kube-apiserver: namespaces go one by one.
-            (&Method::DELETE, false, None)
-                if in_place && &*resource.definition.id != builtin::NAMESPACES =>
-            {
+            (&Method::DELETE, false, None) if in_place => {
                 self.write(Change::DeleteCollection, call, addressed(), body).await
             }
             (&Method::PUT | &Method::PATCH, false, None) if resource.definition.custom => {

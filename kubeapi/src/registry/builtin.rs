@@ -110,6 +110,7 @@ fn events() -> Definition {
     };
     let mut definition = core("events", "Event", &["ev"], old);
     definition.versions.push(new);
+    definition.name_rule = NameRule::Segment;
     definition.create_on_update = true;
     definition
 }

@@ -1,5 +1,6 @@
 //! A print column: what `kubectl get` shows of an object.
 
+use crate::schema::numbers;
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
@@ -78,7 +79,7 @@ fn text(value: &Value) -> Value {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| numbers::json(value), str::to_owned)
 }
 
 /// The path as RFC 9535 writes it: kubectl's has no `$` and escapes dots with a backslash.

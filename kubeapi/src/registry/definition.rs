@@ -67,6 +67,8 @@ pub(crate) struct Selectable {
 pub(crate) enum NameRule {
     Label,
     Subdomain,
+    /// Anything that can be a part of a path.
+    Segment,
 }
 
 impl Definition {
@@ -74,6 +76,7 @@ impl Definition {
         match self.name_rule {
             NameRule::Label => names::dns_label(name),
             NameRule::Subdomain => names::dns_subdomain(name),
+            NameRule::Segment => names::path_segment(name),
         }
     }
 

@@ -155,6 +155,35 @@ pub(crate) fn go(value: &Value) -> String {
     }
 }
 
+/// A value as Go's JSON encoder writes it: floats without an exponent, as long as they are not very large or small.
+pub(crate) fn json(value: &Value) -> String {
+    struct Floats;
+    impl serde_json::ser::Formatter for Floats {
+        fn write_f64<W: ?Sized + std::io::Write>(
+            &mut self,
+            to: &mut W,
+            float: f64,
+        ) -> std::io::Result<()> {
+            let size = float.abs();
+            if float == 0.0 || (1e-6..1e21).contains(&size) {
+                write!(to, "{float}")
+            } else {
+                let text = format!("{float:e}");
+                to.write_all(
+                    if size < 1.0 { text.clone() } else { text.replace('e', "e+") }.as_bytes(),
+                )
+            }
+        }
+    }
+    let mut text = Vec::new();
+    let written = serde::Serialize::serialize(
+        value,
+        &mut serde_json::Serializer::with_formatter(&mut text, Floats),
+    );
+    debug_assert!(written.is_ok(), "a vector takes everything");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Writes numbers as Go stores them: without a fraction of nothing, and floats where an int64 ends.
 pub(crate) fn canonical(value: &mut Value) {
     match value {

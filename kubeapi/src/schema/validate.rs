@@ -78,6 +78,9 @@ impl Schema {
         if let (Value::Number(number), Some(Type::Integer)) = (value, self.kind) {
             numbers::check(self, number, path, &mut causes);
             causes.retain(|cause| cause.field == "<nil>");
+            if !number.is_i64() {
+                misfits.push(format!("{path}: {number} is no integer"));
+            }
         }
         match value {
             Value::Null => return,

@@ -60,6 +60,10 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
         }
     }
     version.schema.prune(&mut object.body, &mut unknown);
+    if object.kind != resource.definition.kind {
+        // What of another kind is unknown here says nothing.
+        unknown.clear();
+    }
     version.schema.fill(&mut object.body);
     version.to_storage(&resource.definition, &mut object);
     object.meta.managed_fields = None;
@@ -181,11 +185,7 @@ pub(crate) fn check(
     old: Option<&Object>,
 ) -> Result<(), Status> {
     let definition = &resource.definition;
-    if object.kind != definition.kind {
-        let why = format!("must be {}", definition.kind);
-        let cause = Cause::invalid("kind", &json!(object.kind), why);
-        return Err(Status::invalid(&definition.group, &object.kind, object.name(), &[cause]));
-    }
+    check_kind(resource, object)?;
     let mut causes = all_causes(resource, part, object, old);
     if let Some(old) = old
         && !causes.is_empty()
@@ -202,6 +202,18 @@ pub(crate) fn check(
     } else {
         Err(Status::invalid(&definition.group, &definition.kind, object.name(), &causes))
     }
+}
+
+/// # Errors
+/// 422 for a custom resource of another kind.
+pub(crate) fn check_kind(resource: &Resource, object: &Object) -> Result<(), Status> {
+    let definition = &resource.definition;
+    if object.kind != definition.kind {
+        let why = format!("must be {}", definition.kind);
+        let cause = Cause::invalid("kind", &json!(object.kind), why);
+        return Err(Status::invalid(&definition.group, &object.kind, object.name(), &[cause]));
+    }
+    Ok(())
 }
 
 fn all_causes(

@@ -3,11 +3,12 @@ use crate::events;
 use crate::metadata;
 use crate::object::Key;
 use crate::object::{Object, now};
-use crate::registry::builtin;
+use crate::registry::{Definition, builtin};
 use crate::schema::Part;
 use crate::status::Status;
 use crate::store::{Batch, Outcome};
 use serde_json::Value;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Longest name that a generated suffix leaves room for (apiserver `names.maxGeneratedNameLength`).
@@ -57,15 +58,35 @@ pub(super) fn insert(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(resource, Part::Whole, &object, None)?;
+    object.canonicalise();
+    let mut of_object = strategy::warnings(definition, &object);
+    if definition.custom {
+        of_object.extend(metadata::finalizer_warnings(&object, None));
+    }
+    let result = store(batch, definition, target, object, revision, warnings);
+    match result {
+        Ok(Outcome::Stored { code, stored, mut warnings }) => {
+            warnings.extend(of_object);
+            Ok(Outcome::Stored { code, stored, warnings })
+        }
+        Ok(other) => Ok(other),
+        Err(status) => Err(status.warning(&of_object)),
+    }
+}
+
+/// Stores a new object that has been found to be right.
+fn store(
+    batch: &mut Batch<'_>,
+    definition: &Arc<Definition>,
+    target: &Target,
+    object: Object,
+    revision: Option<u64>,
+    warnings: Vec<String>,
+) -> Result<Outcome, Status> {
     if revision.is_some_and(|revision| revision > 0) {
         return Err(Status::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));
-    }
-    object.canonicalise();
-    let mut warnings = warnings;
-    if definition.custom {
-        warnings.extend(metadata::finalizer_warnings(&object, None));
     }
     let key = target.key(definition, object.name());
     if let Some(there) = batch.get(&key) {

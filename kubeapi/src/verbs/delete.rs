@@ -237,8 +237,7 @@ pub(crate) fn delete(
     let before = stored.decode()?;
     let mut object = before.clone();
     let is_namespace = &*definition.id == builtin::NAMESPACES;
-    // What lies in a namespace goes with it, whatever the policy.
-    if let Some(policy) = policy.filter(|_| !is_namespace) {
+    if let Some(policy) = policy {
         for (finalizer, of) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)] {
             if policy == of {
                 object.add_finalizer(finalizer);

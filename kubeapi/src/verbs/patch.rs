@@ -31,12 +31,9 @@ impl Patch {
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
-            _ => Err(Status::unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, \
-                 application/strategic-merge-patch+json, application/apply-patch+yaml",
-            )
-            .with_no_details()),
+            _ => {
+                Err(Status::unsupported_media_type("415: Unsupported Media Type").with_no_details())
+            }
         }
     }
 
@@ -91,9 +88,12 @@ pub(crate) fn patch(
     resource.version().show(definition, &mut current);
     let patched = patch.apply(current.to_value())?;
     let shown = patched.clone();
-    if definition.custom && patched.get("apiVersion").is_none_or(Value::is_null) {
+    if definition.custom && patched.get("apiVersion").is_none() && patched["kind"].is_string() {
         let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
         return Err(Status::internal(why));
+    }
+    if definition.custom {
+        check_type(&resource, &patched)?;
     }
     let incoming =
         admit::read(&resource, patched).map_err(|status| in_patch(&shown, &status.message))?;
@@ -114,6 +114,28 @@ pub(crate) fn patch(
         update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
     };
     finish(batch, object, warnings.clone()).map_err(|status| status.warning(&warnings))
+}
+
+/// A patch that makes another type of a custom resource fails in validation.
+fn check_type(resource: &Resource, patched: &Value) -> Result<(), Status> {
+    let text = |field: &str| patched[field].as_str().filter(|text| !text.is_empty());
+    let (Some(kind), Some(version)) = (text("kind"), text("apiVersion")) else { return Ok(()) };
+    let expected = [
+        ("kind", kind, resource.definition.kind.clone()),
+        ("apiVersion", version, resource.version().api_version()),
+    ];
+    let wrong = expected.into_iter().filter(|(_, found, expected)| found != expected);
+    let causes: Vec<Cause> = wrong
+        .map(|(field, found, expected)| {
+            Cause::invalid(field, &Value::from(found), format!("must be {expected}"))
+        })
+        .collect();
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let name = patched["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Status::invalid(group, kind, name, &causes))
 }
 
 /// What the patch made of the object is none; kube-apiserver does not say of which kind.

@@ -37,6 +37,9 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
 
 fn merge_member(object: &mut Map<String, Value>, key: &str, value: &Value) {
     let before = object.entry(key).or_insert(Value::Null);
+    if matches!(key, "finalizers" | "ownerReferences") && before.is_null() && value.is_array() {
+        *before = Value::Array(Vec::new());
+    }
     match (before, value) {
         (Value::Array(before), Value::Array(added)) if key == "finalizers" => {
             before.extend(

@@ -1,7 +1,7 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
 use crate::metadata;
 use crate::object::{Key, Object, Stored};
-use crate::registry::Definition;
+use crate::registry::{Definition, builtin};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
@@ -38,7 +38,17 @@ fn place(
     let key = target.key(definition, name);
     let Some(stored) = batch.get(&key) else {
         if definition.create_on_update && target.subresource.is_none() {
-            object.meta.resource_version = None;
+            if !object.uid().is_empty() {
+                let why = format!(
+                    "Precondition failed: UID in precondition: {}, UID in object meta: ",
+                    object.uid()
+                );
+                return Err(Status::conflict(definition.subject(name), &why));
+            }
+            let revision = object.meta.resource_version.take().filter(|text| !text.is_empty());
+            if let Some(text) = revision.filter(|text| text.parse::<u64>().is_err()) {
+                return Err(Status::no_number(&text));
+            }
             return create::insert(batch, target, resource, object, warnings);
         }
         return Err(Status::not_found(definition.subject(name)));
@@ -105,12 +115,13 @@ pub(super) fn replace(
     let definition = &resource.definition;
     let old = stored.decode()?;
     if subresource.is_none() {
-        check_uid(resource, &wanted, &old)?;
+        keep_uid(resource, &wanted, &old)?;
     }
     let mut object = merged(resource, subresource, wanted, &old)?;
-    if subresource.is_none() {
+    if subresource.is_none() || &*definition.id == builtin::NAMESPACES {
         strategy::complete(definition, &mut object)?;
     }
+    admit::check_kind(resource, &object)?;
     // Only what differs can be wrong or worth storing.
     if object.same_content(&old) {
         return Ok(Outcome::Stored { code: 200, stored: Arc::clone(stored), warnings });
@@ -130,6 +141,16 @@ pub(super) fn replace(
     }
     let stored = delete::store_or_end(batch, definition, key, object)?;
     Ok(Outcome::Stored { code: 200, stored, warnings })
+}
+
+/// A patch may not give an object another uid.
+fn keep_uid(resource: &Resource, wanted: &Object, old: &Object) -> Result<(), Status> {
+    if wanted.uid().is_empty() || wanted.uid() == old.uid() {
+        return Ok(());
+    }
+    let definition = &resource.definition;
+    let cause = Cause::invalid("metadata.uid", &json!(wanted.uid()), "field is immutable");
+    Err(Status::invalid(&definition.group, &definition.kind, old.name(), &[cause]))
 }
 
 fn check_uid(resource: &Resource, wanted: &Object, old: &Object) -> Result<(), Status> {
@@ -152,6 +173,13 @@ fn merged(
     old: &Object,
 ) -> Result<Object, Status> {
     match subresource {
+        // The status of a namespace comes with the metadata it has then.
+        Some(Subresource::Status) if &*resource.definition.id == builtin::NAMESPACES => {
+            let mut object = merged(resource, None, wanted.clone(), old)?;
+            set(&mut object, "status", wanted.body.get("status"));
+            set(&mut object, "spec", old.body.get("spec"));
+            Ok(object)
+        }
         Some(Subresource::Status) => {
             let mut object = old.clone();
             set(&mut object, "status", wanted.body.get("status"));

@@ -149,6 +149,10 @@ impl Kind {
             }
             example
         };
+        if let Some(map) = body.as_object_mut().filter(|_| !self.custom) {
+            // Whether an empty map is one, Go's comparisons do not agree on.
+            map.retain(|_, value| *value != json!({}));
+        }
         if !body.is_object() {
             body = json!({ "spec": body });
         }

@@ -2,6 +2,7 @@
 //!
 //! `WARREN_SEED` repeats a run, `WARREN_OPERATIONS` sets its length.
 
+mod cases;
 mod controllers;
 mod kinds;
 mod normalise;
@@ -11,17 +12,22 @@ mod requests;
 mod run;
 mod schemas;
 mod servers;
+mod shrink;
 mod values;
+mod watches;
 
 use http::Method;
 use kinds::Kind;
+use normalise::Difference;
 use operation::Operation;
 use random::Random;
+use regex::Regex;
 use requests::Knowledge;
 use run::{Answers, Pair};
 use serde_json::{Value, json};
 use servers::{Plane, Server};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Kinds that a run makes up.
@@ -33,13 +39,21 @@ struct Run {
     random: Random,
     known: Knowledge,
     done: Vec<Operation>,
-    /// By what they are about: how often, and the first.
-    found: BTreeMap<String, (usize, String)>,
+    found: BTreeMap<String, Found>,
+}
+
+/// Differences that are about the same thing.
+#[derive(Default)]
+struct Found {
+    times: usize,
+    /// Operations up to and with the first that showed it.
+    at: usize,
+    shown: String,
 }
 
 impl Run {
-    async fn new(plane: &Plane, seed: u64) -> Self {
-        let word = format!("r{:07x}", seed & 0x0fff_ffff);
+    fn new(plane: &Plane, seed: u64) -> Self {
+        let word = format!("r{:07x}", (seed ^ u64::from(plane.next_word()) << 20) & 0x0fff_ffff);
         let ours = Server::embedded(api::crd_values());
         let pair = Pair::new(ours, Server::Real(plane.client.clone()), &word);
         Self {
@@ -58,27 +72,21 @@ impl Run {
             self.learn(&operation, &answers);
             return answers;
         }
-        for difference in answers.differences.iter().take(1) {
-            let key = format!("{} {}", operation.method, signature(difference));
-            let entry = self.found.entry(key).or_default();
-            entry.0 += 1;
-            if entry.1.is_empty() {
-                entry.1 = format!(
-                    "#{} {operation:.700}\n  at     {}\n  ours   {} {:.500}\n  theirs {} {:.500}",
-                    self.done.len(),
+        if let Some(difference) = answers.differences.first() {
+            let entry = self.found.entry(signature(&operation, difference)).or_default();
+            entry.times += 1;
+            if entry.times == 1 {
+                entry.at = self.done.len();
+                entry.shown = format!(
+                    "at     {}\n  ours   {} {:.500}\n  theirs {} {:.500}\n  our answer   {}\n  their answer {}",
                     difference.path,
                     answers.ours.code,
                     cut(&difference.ours),
                     answers.theirs.code,
                     cut(&difference.theirs),
+                    cut(&answers.ours.body),
+                    cut(&answers.theirs.body)
                 );
-                if answers.ours.code != answers.theirs.code {
-                    entry.1.push_str(&format!(
-                        "\n  our answer   {}\n  their answer {}",
-                        cut(&answers.ours.body),
-                        cut(&answers.theirs.body)
-                    ));
-                }
             }
         }
         self.pair.heal(&operation, &answers).await;
@@ -130,14 +138,17 @@ fn cut(value: &Value) -> String {
 }
 
 /// What a difference is about, whatever object it showed on.
-fn signature(difference: &normalise::Difference) -> String {
-    let path = regex::Regex::new("[0-9]+").unwrap().replace_all(&difference.path, "N").into_owned();
+fn signature(operation: &Operation, difference: &Difference) -> String {
+    static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9]+").unwrap());
+    static NAMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("\"[^\"]*\"|[0-9]+|[a-z-]+(\\.[a-z\\[\\]0-9-]+)+").unwrap());
+    let path = NUMBERS.replace_all(&difference.path, "N");
     let shape = |value: &Value| {
-        let quoted = regex::Regex::new("\"[^\"]*\"|[0-9]+|[a-z-]+(\\.[a-z\\[\\]0-9-]+)+").unwrap();
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        quoted.replace_all(&text, "_").chars().take(90).collect::<String>()
+        NAMES.replace_all(&text, "_").chars().take(90).collect::<String>()
     };
-    format!("{path} {} | {}", shape(&difference.ours), shape(&difference.theirs))
+    let (ours, theirs) = (shape(&difference.ours), shape(&difference.theirs));
+    format!("{} {path} {ours} | {theirs}", operation.method)
 }
 
 fn project_kinds() -> Vec<Kind> {
@@ -185,26 +196,85 @@ async fn the_same_operations_have_the_same_answers() {
     let plane = Plane::start().await;
     install_project_crds(&plane).await;
     let count = number("WARREN_OPERATIONS").unwrap_or(4000);
-    let mut failed = false;
+    let mut failed = 0;
     for seed in seeds() {
         println!("seed {seed} (WARREN_SEED={seed} repeats it)");
         let begun = std::time::Instant::now();
-        let mut run = Run::new(&plane, seed).await;
+        let mut run = Run::new(&plane, seed);
         run.set_up().await;
+        let watches = watches::start(&run.pair, &run.known.kinds).await;
         for _ in 0..count {
             let operation = requests::operation(&mut run.random, &run.known);
             run.step(operation).await;
         }
-        for (key, (times, first)) in &run.found {
-            println!("=== {times} x {key}\n{first}\n");
+        let mut others = Vec::new();
+        if run.found.is_empty() {
+            others = watches::differences(&run.pair, &watches).await;
+            others.extend(contents(&mut run).await);
         }
+        let kinds = run.found.len() + others.len();
         println!(
-            "seed {seed}: {} operations, {} kinds of difference, {:?}",
+            "seed {seed}: {} operations, {kinds} differences, {:?}",
             run.done.len(),
-            run.found.len(),
             begun.elapsed()
         );
-        failed |= !run.found.is_empty();
+        others.iter().for_each(|other| println!("=== {other}"));
+        for (what, found) in &run.found {
+            println!(
+                "=== {} x {what}\n#{} {:.700}\n  {}",
+                found.times,
+                found.at,
+                run.done[found.at - 1],
+                found.shown
+            );
+        }
+        failed += kinds;
+        report_shortest(&plane, &run).await;
     }
-    assert!(!failed, "the servers differ");
+    assert_eq!(failed, 0, "the servers differ");
+}
+
+/// Every object of the run, at its end.
+async fn contents(run: &mut Run) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in run.known.kinds.clone() {
+        for namespace in requests::NAMESPACES {
+            let mut list = Operation::new(Method::GET, kind.list(namespace));
+            if !kind.namespaced && !kind.custom {
+                list = list.asking("labelSelector", "run=<run>");
+            }
+            let answers = run.pair.send(&list).await;
+            let shown =
+                answers.differences.iter().map(|difference| format!("{list}: {difference:?}"));
+            found.extend(shown);
+        }
+    }
+    found
+}
+
+/// Prints the shortest way to the first difference.
+async fn report_shortest(plane: &Plane, run: &Run) {
+    let Some((what, first)) = run.found.iter().min_by_key(|(_, found)| found.at) else { return };
+    println!("the shortest way found to: {what}");
+    for operation in shrink::shrink(plane, &run.done[..first.at], what).await {
+        println!("    {operation}");
+    }
+}
+
+/// What once was different stays the same.
+#[tokio::test]
+async fn cases_have_the_same_answers() {
+    let plane = Plane::start().await;
+    install_project_crds(&plane).await;
+    let ours = Server::embedded(api::crd_values());
+    let mut pair = Pair::new(ours, Server::Real(plane.client.clone()), "c0000000");
+    let mut failed = 0;
+    for operation in cases::operations() {
+        let answers = pair.send(&operation).await;
+        for difference in &answers.differences {
+            println!("{operation}\n  {difference:?}");
+            failed += 1;
+        }
+    }
+    assert_eq!(failed, 0, "the servers differ");
 }

@@ -159,9 +159,11 @@ fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
 
 fn words(text: &str, memory: &mut Memory) -> String {
     let text = text.replace(&memory.run, "RUN");
+    let text = text.replace("Invalid JSON Patch", "error decoding patch");
     // Which of its decoders looks first depends on the strictness.
     let text = match KINDLESS.captures(&text) {
         Some(found) => format!("{0} in version \"?\" cannot be handled as a {0}", &found[1]),
+        None if text.starts_with("the API version in the data ()") => "no version".to_owned(),
         None => VERSION.replace(&text, "in version \"?\" cannot be handled").into_owned(),
     };
     let text = if text.contains("strict decoding error") {

@@ -386,7 +386,6 @@ fn strategic(random: &mut Random, kind: &Kind, one: &str) -> Value {
         let metas = [
             json!({"finalizers": ["example.org/third"], "$setElementOrder/finalizers": ["example.org/third"]}),
             json!({"$deleteFromPrimitiveList/finalizers": ["example.org/hold"]}),
-            json!({"labels": {"$patch": "replace", "app": "x"}}),
             json!({"annotations": {"$patch": "delete"}}),
             json!({"ownerReferences": [{"$patch": "delete", "uid": "01234567-89ab-cdef-0123-000000000001"}]}),
         ];

@@ -36,7 +36,7 @@ impl Pair {
         let mine = normalise::reply(&ours, &mut self.our_memory);
         let real = normalise::reply(&theirs, &mut self.their_memory);
         let mut differences = normalise::differences(&mine, &real);
-        self.forgive_managers(operation, &mut differences);
+        self.forgive_managers(operation, &mut differences).await;
         if is_definition(operation) {
             differences.retain(|difference| !is_wording(&difference.path));
             if ours.code == 201 && theirs.code == 201 && !operation.is_dry() {
@@ -48,7 +48,7 @@ impl Pair {
 
     /// An update that changes nothing but who manages which field is a change on the real server, which keeps account of that,
     /// and none here: there the object has a new revision, here the old one.
-    fn forgive_managers(&mut self, operation: &Operation, differences: &mut Vec<Difference>) {
+    async fn forgive_managers(&mut self, operation: &Operation, differences: &mut Vec<Difference>) {
         let [only] = differences.as_slice() else { return };
         let revision = |value: &Value| value.as_str()?.strip_prefix("rv-")?.parse::<usize>().ok();
         let updates = matches!(operation.method, Method::PUT | Method::PATCH);
@@ -57,10 +57,23 @@ impl Pair {
         }
         if let (Some(ours), Some(theirs)) = (revision(&only.ours), revision(&only.theirs))
             && theirs + 1 == self.their_memory.seen()
+            && self.both_have(operation, ours).await
         {
             self.their_memory.renumber(theirs, ours);
             differences.clear();
         }
+    }
+
+    /// Whether an object is the same on both but for its revision.
+    async fn both_have(&mut self, operation: &Operation, revision: usize) -> bool {
+        let get = Operation::new(Method::GET, operation.path.trim_end_matches("/status"));
+        let ours = send(&self.ours, &mut self.our_memory, &get).await;
+        let theirs = send(&self.theirs, &mut self.their_memory, &get).await;
+        let mine = normalise::reply(&ours, &mut self.our_memory);
+        let real = normalise::reply(&theirs, &mut self.their_memory);
+        let found = normalise::differences(&mine, &real);
+        let shown = json!(format!("rv-{revision}"));
+        matches!(found.as_slice(), [only] if only.path == "/body/metadata/resourceVersion" && only.ours == shown)
     }
 
     /// Waits until the real server serves a new kind, and compares what both then say of it.

@@ -7,6 +7,7 @@ use http_body_util::{BodyExt, BodyStream, Full};
 use hyper::body::Bytes;
 use kubeapi::{Api, Config, Identity};
 use serde_json::Value;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -85,6 +86,7 @@ pub(crate) struct Embedded {
 pub(crate) struct Plane {
     _plane: ControlPlane,
     _directory: TempDir,
+    words: AtomicU32,
     pub(crate) client: kube::Client,
 }
 
@@ -94,7 +96,14 @@ impl Plane {
         let mut plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
         plane.kill_controllers();
         let client = plane.client().await.unwrap();
-        Self { _plane: plane, _directory: directory, client }
+        Self { _plane: plane, _directory: directory, words: AtomicU32::new(0), client }
+    }
+}
+
+impl Plane {
+    /// A number that no run has had.
+    pub(crate) fn next_word(&self) -> u32 {
+        self.words.fetch_add(1, Ordering::Relaxed)
     }
 }
 

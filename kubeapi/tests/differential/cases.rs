@@ -1,0 +1,296 @@
+//! Operations that the two servers once answered differently, one by one: what a random run may miss next time.
+
+use crate::operation::Operation;
+use http::Method;
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/<run>-a/configmaps";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/<run>-a/leases";
+const THINGS: &str = "/apis/<run>.example/v1/namespaces/<run>-a/things";
+
+/// All of them, in the order in which they are sent.
+pub(crate) fn operations() -> Vec<Operation> {
+    let mut all = vec![
+        post(
+            "/api/v1/namespaces",
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "<run>-a"}}),
+        ),
+        post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()),
+    ];
+    all.extend(values());
+    all.extend(metadata());
+    all.extend(changes());
+    all.extend(builtins());
+    all.extend(options());
+    all
+}
+
+fn definition() -> Value {
+    let spec = json!({
+        "type": "object", "required": ["node"], "maxProperties": 6,
+        "properties": {
+            "node": {"type": "string", "maxLength": 5},
+            "count": {"type": "integer", "format": "int32", "minimum": 0, "multipleOf": 2},
+            "part": {"type": "number", "format": "float", "maximum": 7.5},
+            "mode": {"type": "string", "enum": ["on", "off"]},
+            "level": {"type": "integer", "enum": [1, 2]},
+            "since": {"type": "string", "format": "date-time"}, "day": {"type": "string", "format": "date"},
+            "bytes": {"type": "string", "format": "byte"}, "net": {"type": "string", "format": "cidr"},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}, "maxItems": 3},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
+            "grow": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "may only grow"}]},
+            "note": {"type": "string", "nullable": true},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        },
+        "x-kubernetes-validations": [
+            {"rule": "!has(self.mode) || self.node != 'bad'", "message": "not in this mode", "reason": "FieldValueForbidden"},
+        ],
+    });
+    let status = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.<run>.example"},
+        "spec": {
+            "group": "<run>.example", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "deprecated": true, "subresources": {"status": {}},
+                "selectableFields": [{"jsonPath": ".spec.node"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}},
+            }],
+        },
+    })
+}
+
+fn post(path: &str, body: &Value) -> Operation {
+    Operation::new(Method::POST, path).with(body)
+}
+
+fn thing(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "<run>.example/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec})
+}
+
+/// Values that break a schema, each in another way.
+fn values() -> Vec<Operation> {
+    let specs = [
+        json!({}),
+        json!([]),
+        json!(5),
+        json!({"node": 5}),
+        json!({"node": "longer"}),
+        json!({"node": "a", "count": 3}),
+        json!({"node": "a", "count": -2}),
+        json!({"node": "a", "count": 2.5}),
+        json!({"node": "a", "count": 4.0}),
+        json!({"node": "a", "count": 4_294_967_296_i64}),
+        json!({"node": "a", "count": u64::MAX}),
+        json!({"node": "a", "part": 8}),
+        json!({"node": "a", "part": 1e300}),
+        json!({"node": "a", "mode": 0}),
+        json!({"node": "a", "mode": "none"}),
+        json!({"node": "a", "level": 3}),
+        json!({"node": "a", "level": "1"}),
+        json!({"node": "a", "since": "2026-01-02"}),
+        json!({"node": "a", "since": "2026-01-02t03:04:05z"}),
+        json!({"node": "a", "since": 5}),
+        json!({"node": "a", "day": "2026-02-30"}),
+        json!({"node": "a", "bytes": ""}),
+        json!({"node": "a", "net": "10.0.0.0"}),
+        json!({"node": "a", "set": ["x", "x", "x", "y"]}),
+        json!({"node": "a", "map": [{"name": "x"}, {"name": "x"}]}),
+        json!({"node": "a", "map": [5]}),
+        json!({"node": "a", "map": [{}]}),
+        json!({"node": "bad", "mode": "on"}),
+        json!({"node": "bad", "mode": 1}),
+        json!({"node": "a", "grow": 3.0}),
+        json!({"node": null}),
+        json!({"node": "a", "note": null, "free": {"float": 3.0, "large": u64::MAX, "list": [null]}, "unknown": 1}),
+        json!({"node": "a", "mode": "on", "level": 1, "count": 2, "grow": 1, "part": 1, "day": "2026-01-02"}),
+    ];
+    specs.iter().map(|spec| post(THINGS, &thing("v", spec)).asking("dryRun", "All")).collect()
+}
+
+/// Metadata that is wrong, or more than there need be.
+fn metadata() -> Vec<Operation> {
+    let owner = |uid: &str| json!({"apiVersion": "elsewhere.example/v1", "kind": "Other", "name": "o", "uid": uid, "controller": true});
+    let (one, other) = (
+        owner("01234567-89ab-cdef-0123-000000000001"),
+        owner("01234567-89ab-cdef-0123-000000000002"),
+    );
+    let metas = [
+        json!({"name": "Upper"}),
+        json!({"name": "x".repeat(254)}),
+        json!({"name": ""}),
+        json!({}),
+        json!(true),
+        json!({"name": 5}),
+        json!({"name": "m", "labels": {}, "annotations": {}, "finalizers": []}),
+        json!({"name": "m", "labels": {"a": null}}),
+        json!({"name": "m", "labels": {"a b": "x", "a/b/c": "y", "/d": "z", "e": "x y"}}),
+        json!({"name": "m", "finalizers": ["hold"]}),
+        json!({"name": "m", "finalizers": ["foregroundDeletion", "orphan"]}),
+        json!({"name": "m", "finalizers": [""]}),
+        json!({"name": "m", "ownerReferences": [one, other]}),
+        json!({"name": "m", "ownerReferences": [{"apiVersion": "a/b/c"}]}),
+        json!({"name": "m", "generation": 7, "resourceVersion": "5"}),
+        json!({"name": "m", "resourceVersion": "nonsense"}),
+        json!({"name": "m", "creationTimestamp": "yesterday"}),
+        json!({"name": "m", "namespace": "elsewhere"}),
+    ];
+    let of_thing = |meta: &Value| {
+        let mut body = thing("m", &json!({"node": "a"}));
+        body["metadata"] = meta.clone();
+        post(THINGS, &body).asking("dryRun", "All")
+    };
+    let of_map = |meta: &Value| {
+        post(MAPS, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}))
+            .asking("dryRun", "All")
+    };
+    metas.iter().map(of_thing).chain(metas.iter().map(of_map)).collect()
+}
+
+/// The life of an object, with what goes wrong on the way.
+fn changes() -> Vec<Operation> {
+    let one = format!("{THINGS}/a");
+    let merge = |body: Value| Operation::new(Method::PATCH, &one).with(&body);
+    let patch = |body: Value| {
+        Operation::new(Method::PATCH, &one).with(&body).of_type("application/json-patch+json")
+    };
+    let put = |body: Value| Operation::new(Method::PUT, &one).with(&body);
+    let mut full = thing("a", &json!({"node": "b", "grow": 1}));
+    let stale = full.clone();
+    full["metadata"]["resourceVersion"] = json!(format!("<rv:{one}>"));
+    let mut other = full.clone();
+    other["metadata"]["uid"] = json!("01234567-89ab-cdef-0123-456789abcdef");
+    let mut nonsense = full.clone();
+    nonsense["metadata"]["resourceVersion"] = json!("nonsense");
+    vec![
+        merge(json!({"spec": 5})),
+        put(full.clone()),
+        post(THINGS, &thing("a", &json!({"node": "a", "grow": 2}))),
+        post(THINGS, &thing("a", &json!({"node": "a"}))),
+        put(full),
+        put(stale),
+        put(other),
+        put(nonsense),
+        put(json!({"kind": "Other"})),
+        merge(json!({"spec": {"grow": 3, "note": "x"}})),
+        merge(json!({"spec": {"grow": 1}})),
+        merge(json!({"metadata": {"resourceVersion": null}})),
+        merge(json!({"metadata": {"resourceVersion": format!("<oldrv:{one}>")}})),
+        merge(json!({"metadata": {"name": "b"}})),
+        merge(json!({"metadata": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})),
+        merge(json!({"metadata": {"creationTimestamp": "2020-01-02T03:04:05Z", "generation": 99}})),
+        merge(json!({"kind": "Other"})),
+        merge(json!([])),
+        patch(json!([{"op": "copy", "from": "/spec/none", "path": "/spec/note"}])),
+        patch(json!([{"op": "replace", "path": "/spec/mode", "value": "on"}])),
+        patch(json!([{"op": "remove", "path": "/spec/none"}])),
+        patch(json!([{"op": "test", "path": "/spec/node", "value": "z"}])),
+        patch(json!([{"op": "remove", "path": "/apiVersion"}])),
+        patch(json!([{"op": "frob", "path": "/spec"}])),
+        patch(json!({})),
+        Operation::new(Method::PATCH, format!("{one}/status"))
+            .with(&json!({"status": {"phase": 5}, "spec": {"node": "z"}})),
+        Operation::new(Method::PATCH, format!("{one}/status"))
+            .with(&json!({"status": {"phase": "x"}})),
+        merge(json!({"metadata": {"finalizers": ["example.org/hold"]}})),
+        Operation::new(Method::DELETE, &one)
+            .with(&json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})),
+        Operation::new(Method::DELETE, &one).with(&json!({"propagationPolicy": "Sideways"})),
+        Operation::new(Method::DELETE, THINGS),
+        Operation::new(Method::DELETE, &one),
+        merge(json!({"metadata": {"finalizers": ["example.org/hold", "example.org/other"]}})),
+        post(THINGS, &thing("a", &json!({"node": "a"}))),
+        merge(json!({"metadata": {"finalizers": null}})),
+        Operation::new(Method::GET, &one),
+    ]
+}
+
+/// Built-in kinds, whose fields Go reads into types.
+fn builtins() -> Vec<Operation> {
+    let map = |body: Value| post(MAPS, &body).asking("dryRun", "All");
+    let lease = |spec: Value| {
+        post(LEASES, &json!({"metadata": {"name": "l"}, "spec": spec})).asking("dryRun", "All")
+    };
+    let event =
+        |body: Value| post("/api/v1/namespaces/<run>-a/events", &body).asking("dryRun", "All");
+    vec![
+        map(json!({"metadata": {"name": "m"}, "data": {"a": 5}})),
+        map(json!({"metadata": {"name": "m"}, "data": {}, "binaryData": {"a": "YQ=="}})),
+        map(
+            json!({"metadata": {"name": "m"}, "data": {"a": "b", "c d": "e"}, "binaryData": {"a": "YQ=="}}),
+        ),
+        map(
+            json!({"apiVersion": "other.example/v1", "kind": "ConfigMap", "metadata": {"name": "m"}}),
+        ),
+        map(json!({"kind": "Other", "metadata": {"name": "m"}})),
+        map(json!(5)),
+        lease(json!({"acquireTime": "2026-01-02T03:04:05Z"})),
+        lease(
+            json!({"acquireTime": "2026-01-02T05:04:05.000006+02:00", "leaseDurationSeconds": 0}),
+        ),
+        lease(json!(null)),
+        event(
+            json!({"metadata": {"name": "a b"}, "involvedObject": {"namespace": "<run>-a"}, "firstTimestamp": "2026-01-02T05:04:05.5+02:00"}),
+        ),
+        event(
+            json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "elsewhere"}, "count": 3.0}),
+        ),
+        event(json!({"metadata": {"name": "e", "labels": {"a b": ""}}, "involvedObject": {}})),
+    ]
+}
+
+/// Queries and paths.
+fn options() -> Vec<Operation> {
+    let list = |name: &str, value: &str| Operation::new(Method::GET, THINGS).asking(name, value);
+    let labels = [
+        "a=b",
+        "a in ()",
+        "a in (x,,y)",
+        "a notin x",
+        "!a",
+        "a b",
+        "a>x",
+        ",",
+        "a=b,",
+        "-a",
+        "a/b/c",
+        "a=x y",
+        "!",
+    ];
+    let fields = [
+        "spec.node=a",
+        "spec.other=a",
+        "metadata.name",
+        "metadata.name=a=b",
+        "metadata.name=a\\,b",
+        "metadata.name=a\\b",
+    ];
+    let mut all: Vec<Operation> = labels.iter().map(|text| list("labelSelector", text)).collect();
+    all.extend(fields.iter().map(|text| list("fieldSelector", text)));
+    all.extend([
+        Operation::new(Method::GET, MAPS).asking("fieldSelector", "spec.node=a"),
+        list("limit", "x"),
+        list("limit", "-1"),
+        list("resourceVersion", "nonsense"),
+        list("continue", "nonsense"),
+        list("resourceVersionMatch", "Sometimes"),
+        list("resourceVersionMatch", "Exact").asking("resourceVersion", "0"),
+        list("sendInitialEvents", "true"),
+        post(THINGS, &thing("o", &json!({"node": "a"})))
+            .asking("fieldValidation", "strict")
+            .asking("dryRun", "Some"),
+        post(THINGS, &thing("o", &json!({"node": "a", "x": 1})))
+            .asking("fieldValidation", "Strict"),
+        Operation::new(Method::GET, format!("{THINGS}x")),
+        Operation::new(Method::GET, format!("{THINGS}/a/none")),
+        Operation::new(Method::GET, format!("{MAPS}/a/none")),
+        Operation::new(Method::DELETE, format!("{THINGS}/a/status")),
+        Operation::new(Method::PUT, THINGS).with(&json!({})),
+        Operation::new(Method::DELETE, "/api/v1/namespaces"),
+        Operation::new(Method::PATCH, format!("{MAPS}/a")).with(&json!({})).of_type("text/plain"),
+        Operation::new(Method::PATCH, format!("{THINGS}/a")).with(&json!({})).of_type("text/plain"),
+        Operation { body: "{\"kind\":".to_owned(), ..Operation::new(Method::POST, THINGS) },
+    ]);
+    all
+}
