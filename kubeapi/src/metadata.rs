@@ -138,7 +138,8 @@ fn check_finalizers(definition: &Definition, object: &Object, causes: &mut Vec<C
             causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
         }
     }
-    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| !definition.custom) {
+    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| definition.group.is_empty())
+    {
         if !finalizer.contains('/') && !STANDARD.contains(&finalizer.as_str()) {
             let field = format!("metadata.finalizers[{index}]");
             let why = "name is neither a standard finalizer name nor is it fully qualified";

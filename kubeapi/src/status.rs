@@ -259,6 +259,11 @@ impl Status {
         Self::new(500, "", format!("strconv.ParseUint: parsing {revision:?}: invalid syntax"))
     }
 
+    /// A new object that claims to be stored already is noticed by the store alone, which has no reason to give.
+    pub(crate) fn revision_of_new() -> Self {
+        Self::new(500, "", "resourceVersion should not be set on objects to be created")
+    }
+
     /// As the handlers of custom resources say it.
     pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
         let message =

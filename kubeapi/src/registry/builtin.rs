@@ -117,8 +117,8 @@ fn events() -> Definition {
 
 fn leases() -> Definition {
     let spec = object(&json!({
-        "holderIdentity": {"type": "string"}, "leaseDurationSeconds": {"type": "integer", "format": "int32", "minimum": 1},
-        "acquireTime": micro_time(), "renewTime": micro_time(), "leaseTransitions": {"type": "integer", "format": "int32", "minimum": 0},
+        "holderIdentity": {"type": "string"}, "leaseDurationSeconds": {"type": "integer", "format": "int32"},
+        "acquireTime": micro_time(), "renewTime": micro_time(), "leaseTransitions": {"type": "integer", "format": "int32"},
         "strategy": {"type": "string"}, "preferredHolder": {"type": "string"},
     }));
     let columns =

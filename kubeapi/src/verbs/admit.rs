@@ -139,6 +139,8 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
         }
         if !resource.definition.custom {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
+        } else if field == "apiVersion" && map.get(field) == Some(&Value::Null) {
+            return Err(unreadable(resource, Status::bad_request("apiVersion must be a string")));
         } else if field == "kind" {
             return Err(unrecognized(resource, &format!("Object 'Kind' is missing in '{shown}'")));
         }

@@ -84,9 +84,7 @@ fn store(
     warnings: Vec<String>,
 ) -> Result<Outcome, Status> {
     if revision.is_some_and(|revision| revision > 0) {
-        return Err(Status::bad_request(
-            "resourceVersion should not be set on objects to be created",
-        ));
+        return Err(Status::revision_of_new());
     }
     let key = target.key(definition, object.name());
     if let Some(there) = batch.get(&key) {

@@ -28,8 +28,10 @@ pub(super) fn read(body: Value) -> Result<Vec<Map<String, Value>>, Status> {
     }
     let mut operations = Vec::new();
     for item in items {
-        let Value::Object(operation) = item else {
-            return Err(malformed("an operation must be an object"));
+        let operation = match item {
+            Value::Object(operation) => operation,
+            Value::Null => Map::new(),
+            _ => return Err(malformed("an operation must be an object")),
         };
         let odd = ["op", "path", "from"].into_iter().find(|name| {
             operation.get(*name).is_some_and(|value| !value.is_string() && !value.is_null())

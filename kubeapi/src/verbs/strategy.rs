@@ -71,6 +71,7 @@ pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
         builtin::CONFIG_MAPS => check_data(object, false),
         builtin::SECRETS => check_data(object, true),
         builtin::EVENTS => check_event(object),
+        builtin::LEASES => check_lease(object),
         _ => Vec::new(),
     }
 }
@@ -194,6 +195,21 @@ fn check_data(object: &Object, secret: bool) -> Vec<Cause> {
         causes.push(Cause::too_long("", DATA_LIMIT));
     }
     causes
+}
+
+fn check_lease(object: &Object) -> Vec<Cause> {
+    let spec = object.body.get("spec");
+    let number = |field: &str| spec.and_then(|spec| spec[field].as_i64());
+    let cause = |field: &str, value: i64, why: &str| {
+        Cause::invalid(format!("spec.{field}"), &json!(value), why)
+    };
+    let duration = number("leaseDurationSeconds").filter(|duration| *duration <= 0);
+    let transitions = number("leaseTransitions").filter(|transitions| *transitions < 0);
+    let duration =
+        duration.map(|value| cause("leaseDurationSeconds", value, "must be greater than 0"));
+    let transitions = transitions
+        .map(|value| cause("leaseTransitions", value, "must be greater than or equal to 0"));
+    duration.into_iter().chain(transitions).collect()
 }
 
 /// An event lies in the namespace of what it is about; that of a cluster-scoped object in `default`.

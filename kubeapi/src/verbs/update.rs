@@ -5,6 +5,7 @@ use crate::registry::{Definition, builtin};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -139,8 +140,16 @@ pub(super) fn replace(
     if definition.custom && subresource.is_none() {
         warnings.extend(metadata::finalizer_warnings(&object, Some(&old)));
     }
-    let stored = delete::store_or_end(batch, definition, key, object)?;
-    Ok(Outcome::Stored { code: 200, stored, warnings })
+    let before = Object {
+        meta: ObjectMeta { resource_version: old.meta.resource_version, ..object.meta.clone() },
+        ..object.clone()
+    };
+    let mut after = delete::store_or_end(batch, definition, key, object)?;
+    if batch.get(key).is_none() {
+        // The write that lets an object go shows the revision that the object had.
+        after = Arc::new(Stored::new(definition, &before, stored.revision));
+    }
+    Ok(Outcome::Stored { code: 200, stored: after, warnings })
 }
 
 /// A patch may not give an object another uid.

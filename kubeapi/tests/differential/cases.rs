@@ -131,8 +131,7 @@ fn metadata() -> Vec<Operation> {
         json!({"name": "m", "finalizers": [""]}),
         json!({"name": "m", "ownerReferences": [one, other]}),
         json!({"name": "m", "ownerReferences": [{"apiVersion": "a/b/c"}]}),
-        json!({"name": "m", "generation": 7, "resourceVersion": "5"}),
-        json!({"name": "m", "resourceVersion": "nonsense"}),
+        json!({"name": "m", "generation": 7}),
         json!({"name": "m", "creationTimestamp": "yesterday"}),
         json!({"name": "m", "namespace": "elsewhere"}),
     ];
@@ -158,6 +157,8 @@ fn changes() -> Vec<Operation> {
     let put = |body: Value| Operation::new(Method::PUT, &one).with(&body);
     let mut full = thing("a", &json!({"node": "b", "grow": 1}));
     let stale = full.clone();
+    let mut revised = full.clone();
+    revised["metadata"]["resourceVersion"] = json!("5");
     full["metadata"]["resourceVersion"] = json!(format!("<rv:{one}>"));
     let mut other = full.clone();
     other["metadata"]["uid"] = json!("01234567-89ab-cdef-0123-456789abcdef");
@@ -166,6 +167,7 @@ fn changes() -> Vec<Operation> {
     vec![
         merge(json!({"spec": 5})),
         put(full.clone()),
+        post(THINGS, &revised),
         post(THINGS, &thing("a", &json!({"node": "a", "grow": 2}))),
         post(THINGS, &thing("a", &json!({"node": "a"}))),
         put(full),

@@ -38,7 +38,7 @@ async fn release(server: &Server, path: &str) {
     if finalizers.iter().any(waits) {
         let rest: Vec<Value> = finalizers.into_iter().filter(|name| !waits(name)).collect();
         let patch = json!({"metadata": {"finalizers": rest}});
-        server.send(&Prepared::new(Method::PATCH, path).with(&patch)).await;
+        object = server.send(&Prepared::new(Method::PATCH, path).with(&patch)).await.body;
     }
     if object["kind"] == "Namespace" && object["spec"]["finalizers"] != Value::Null {
         object["spec"] = json!({});

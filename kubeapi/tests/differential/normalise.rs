@@ -163,7 +163,6 @@ fn words(text: &str, memory: &mut Memory) -> String {
     // Which of its decoders looks first depends on the strictness.
     let text = match KINDLESS.captures(&text) {
         Some(found) => format!("{0} in version \"?\" cannot be handled as a {0}", &found[1]),
-        None if text.starts_with("the API version in the data ()") => "no version".to_owned(),
         None => VERSION.replace(&text, "in version \"?\" cannot be handled").into_owned(),
     };
     let text = if text.contains("strict decoding error") {
@@ -171,8 +170,12 @@ fn words(text: &str, memory: &mut Memory) -> String {
     } else {
         GO_DECODING.replace(&text, "$1")
     };
-    let text =
-        UUID.replace_all(&text, |found: &Captures<'_>| format!("uid-{}", memory.number(&found[0])));
+    let text = ETCD.replace(&text, "").into_owned();
+    let text = UUID.replace_all(&text, |found: &Captures<'_>| match &found[0] {
+        // Those are the client's.
+        own if own.starts_with("01234567-89ab") => own.to_owned(),
+        uid => format!("uid-{}", memory.number(uid)),
+    });
     let text = REVISION.replace_all(&text, |found: &Captures<'_>| {
         format!("{}rv-{}", &found[1], memory.number(&found[2]))
     });
