@@ -237,7 +237,7 @@ fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
     let mut object = stored.decode()?;
     let definition = definition(batch, &key)?;
     if remaining.is_empty() {
-        object.body.entry("spec").or_insert_with(|| json!({}))["finalizers"] = json!([]);
+        object.body.insert("spec".to_owned(), json!({}));
         object.body.insert("status".to_owned(), json!({"phase": "Terminating"}));
     } else {
         object.body.insert("status".to_owned(), terminating(&remaining, &finalizers));

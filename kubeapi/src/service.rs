@@ -175,7 +175,14 @@ impl ApiService {
         if call.method == Method::PATCH {
             Patch::check_type(request::media_type(&call.headers), &resource)?;
         }
+        let unnamed = target.name.is_none() && matches!(call.method, Method::PUT | Method::PATCH);
+        if unnamed && resource.definition.custom {
+            return Err(Status::bad_request("name must be provided"));
+        }
         let is_namespace = &*resource.definition.id == builtin::NAMESPACES;
+        if unnamed || call.method == Method::POST && target.name.is_some() {
+            return Err(not_allowed(&call.method, !unnamed, &resource));
+        }
         if call.method == Method::DELETE && target.name.is_none() && is_namespace {
             return Err(Status::method_not_allowed());
         }
@@ -208,9 +215,6 @@ impl ApiService {
             }
             (&Method::DELETE, false, None) if in_place => {
                 self.write(Change::DeleteCollection, call, addressed(), body).await
-            }
-            (&Method::PUT | &Method::PATCH, false, None) if resource.definition.custom => {
-                Err(Status::bad_request("name must be provided"))
             }
             _ => Err(not_allowed(&call.method, one, &resource)),
         }
@@ -285,8 +289,8 @@ impl ApiService {
                 Box::new(move |batch| delete::one(batch, &job_target, &options))
             }
             Change::DeleteCollection => {
-                let options = call.query.delete(&value)?;
                 let selection = call.query.selection()?;
+                let options = call.query.delete(&value)?;
                 dry_run |= options.dry_run;
                 Box::new(move |batch| delete::collection(batch, &job_target, &selection, &options))
             }

@@ -61,10 +61,8 @@ impl Column {
             found.into_iter().map(jsonpath_rust::query::QueryRef::val).collect();
         match (self.kind.as_str(), values.as_slice()) {
             (_, []) => Value::Null,
-            ("string", [one]) => text(one),
-            ("string", many) => {
-                many.iter().map(|value| plain(value)).collect::<Vec<_>>().join(",").into()
-            }
+            // Of several only the first is shown.
+            ("string", [one, ..]) => text(one),
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
             ("number", [value, ..]) if value.is_number() => (*value).clone(),
@@ -171,7 +169,7 @@ mod tests {
         assert_eq!(cell("string", ".spec.n"), json!("3"));
         assert_eq!(cell("boolean", ".spec.n"), Value::Null);
         assert_eq!(cell("string", ".spec.absent"), Value::Null);
-        assert_eq!(cell("string", ".spec.names[*]"), json!("a,b"));
+        assert_eq!(cell("string", ".spec.names[*]"), json!("a"));
         assert_eq!(cell("string", ".metadata.labels.a\\.b/c"), json!("x"));
         assert_eq!(
             cell("string", r#".status.conditions[?(@.type=="Ready")].status"#),

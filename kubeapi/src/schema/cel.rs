@@ -292,6 +292,11 @@ fn to_cel(schema: Option<&Schema>, value: &Value) -> Cel {
             Cel::List(Arc::new(items.iter().map(|item| to_cel(schema, item)).collect()))
         }
         Value::Object(map) => {
+            // A field that is null is one that is not set.
+            let is_set = |(name, value): &(&String, &Value)| {
+                !(value.is_null()
+                    && schema.is_some_and(|schema| schema.properties.contains_key(*name)))
+            };
             let entry = |(name, value): (&String, &Value)| match schema
                 .and_then(|schema| schema.properties.get(name))
             {
@@ -301,7 +306,7 @@ fn to_cel(schema: Option<&Schema>, value: &Value) -> Cel {
                     to_cel(schema.and_then(|schema| schema.additional.as_deref()), value),
                 ),
             };
-            Cel::from(map.iter().map(entry).collect::<HashMap<String, Cel>>())
+            Cel::from(map.iter().filter(is_set).map(entry).collect::<HashMap<String, Cel>>())
         }
     }
 }

@@ -62,9 +62,9 @@ fn numbers_and_their_bounds() {
     accepts(&schema, &json!(2));
     refuses(&schema, &json!(0), "should be greater than 0");
     refuses(&schema, &json!(3), "should be a multiple of 2");
-    refuses(&schema, &json!(1.5), "must be of type integer: \"number\"");
-    refuses(&schema, &json!(4_294_967_296_u64), "must be of type int32");
-    refuses(&json!({"type": "number", "maximum": 1.5}), &json!(2), "less than or equal to 1.5");
+    refuses(&schema, &json!(1.5), "must be of type int32: \"float64\"");
+    refuses(&schema, &json!(4_294_967_296_u64), "must be of type integer with format int32");
+    refuses(&json!({"type": "number", "maximum": 1.5}), &json!(2), "less than or equal to 1");
     let (value, causes) = admit(&property(&json!({"type": "integer"})), &json!({"x": 3.0}));
     assert_eq!(
         (value, causes),
@@ -99,12 +99,12 @@ fn objects_and_their_members() {
     let schema =
         json!({"type": "object", "maxProperties": 1, "additionalProperties": {"type": "integer"}});
     accepts(&schema, &json!({"anything": 1}));
-    refuses(&schema, &json!({"a": 1, "b": 2}), "x: Too many: 2: must have at most 1 items");
+    refuses(&schema, &json!({"a": 1, "b": 2}), "x: Too many: 2: must have at most 1 item");
     refuses(&schema, &json!({"a": "1"}), "x.a: Invalid value: \"string\"");
     refuses(&json!({"type": "object", "required": ["a"]}), &json!({}), "x.a: Required value");
     refuses(&json!({"type": "object"}), &json!([1]), "must be of type object: \"array\"");
     let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
-    refuses(&embedded, &json!({"kind": "Pod"}), "x.apiVersion: Required value: must not be empty");
+    refuses(&embedded, &json!({"kind": "Pod"}), "x.apiVersion: Required value");
     accepts(&embedded, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}));
 }
 
@@ -198,7 +198,7 @@ fn rules_hold_or_are_told() {
         assert!(causes.is_empty(), "{good}: {causes:?}");
     }
     let (_, causes) = admit(&rule("self.n > 3"), &value);
-    assert_eq!(causes, ["Invalid value: \"object\": n is 3"]);
+    assert_eq!(causes, ["<nil>: Invalid value: n is 3"]);
 }
 
 #[test]

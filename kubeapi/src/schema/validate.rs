@@ -82,6 +82,9 @@ impl Schema {
                 misfits.push(format!("{path}: {number} is no integer"));
             }
         }
+        if self.kind == Some(Type::String) && !value.is_string() && !value.is_null() {
+            misfits.push(format!("{path}: {} is no string", crate::object::type_name(value)));
+        }
         match value {
             Value::Null => return,
             Value::String(text) => {

@@ -92,7 +92,7 @@ pub(crate) fn patch(
         let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
         return Err(Status::internal(why));
     }
-    if definition.custom {
+    if definition.custom && target.subresource.is_none() {
         check_type(&resource, &patched)?;
     }
     let incoming =

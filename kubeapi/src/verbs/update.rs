@@ -54,8 +54,8 @@ fn place(
         }
         return Err(Status::not_found(definition.subject(name)));
     };
-    check_revision(definition, &stored, &object)?;
     check_uid(resource, &object, &stored.decode()?)?;
+    check_revision(definition, &stored, &object)?;
     replace(batch, resource, target.subresource, &key, &stored, object, warnings)
 }
 
@@ -211,6 +211,9 @@ fn merged(
             object.meta.deletion_grace_period_seconds = old.meta.deletion_grace_period_seconds;
             if resource.version().has_status {
                 set(&mut object, "status", old.body.get("status"));
+            }
+            if &*resource.definition.id == builtin::NAMESPACES {
+                set(&mut object, "spec", old.body.get("spec"));
             }
             Ok(object)
         }

@@ -21,7 +21,7 @@ static KINDLESS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^the object provided is unrecognized \(must be of type ([A-Za-z0-9]+)\): Object 'Kind' is missing in").unwrap()
 });
 static VERSION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("in version \"[a-z0-9]*\" cannot be handled").unwrap());
+    LazyLock::new(|| Regex::new("in version \"[^\"]*\" cannot be handled").unwrap());
 /// What Go's decoders say of a value of the wrong type names Go's types.
 static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("(?s)(unrecognized \\(must be of type [A-Za-z0-9]+\\)|cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch|continue key is not valid|Object 'Kind' is missing in|json: cannot unmarshal|in our request|in scheme).*").unwrap()
@@ -160,6 +160,10 @@ fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
 fn words(text: &str, memory: &mut Memory) -> String {
     let text = text.replace(&memory.run, "RUN");
     let text = text.replace("Invalid JSON Patch", "error decoding patch");
+    let text = match text.strip_prefix("json: cannot unmarshal") {
+        Some(_) => "error decoding patch".to_owned(),
+        None => text,
+    };
     // Which of its decoders looks first depends on the strictness.
     let text = match KINDLESS.captures(&text) {
         Some(found) => format!("{0} in version \"?\" cannot be handled as a {0}", &found[1]),
