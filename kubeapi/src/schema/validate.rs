@@ -180,7 +180,7 @@ impl Schema {
             // A format stands for the type of what could carry it.
             Value::String(_) | Value::Array(_) if format.is_some() && !numeric => {}
             Value::String(_) | Value::Array(_) if !fits => {
-                causes.push(wrong_type(path, types, found))
+                causes.push(wrong_type(path, types, found));
             }
             Value::String(_) | Value::Array(_) => {}
             Value::Bool(_) | Value::Number(_) | Value::Object(_) => {

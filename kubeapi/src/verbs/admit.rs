@@ -47,12 +47,13 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
     }
     let value = with_type(resource, value)?;
     let mut unknown = unknown_metadata(&value);
-    let mut object = Object::from_value(value).map_err(|status| unreadable(resource, status))?;
+    let mut object =
+        Object::from_value(value).map_err(|status| unreadable(resource, &status.message))?;
     check_type(&resource.definition, version, &object)?;
     if !resource.definition.custom {
         // Go reads these into types of its own, and takes nothing that does not fit them.
         let misfit = version.schema.misfit(&object.body);
-        misfit.map_or(Ok(()), |why| Err(unreadable(resource, Status::bad_request(why))))?;
+        misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
         let mut body = Value::Object(std::mem::take(&mut object.body));
         version.schema.write_times(&mut body);
         if let Value::Object(body) = body {
@@ -100,11 +101,10 @@ pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-fn unreadable(resource: &Resource, status: Status) -> Status {
+fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: {}",
-        status.message
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
     ))
 }
 
@@ -140,7 +140,7 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
         if !resource.definition.custom {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
         } else if field == "apiVersion" && map.get(field) == Some(&Value::Null) {
-            return Err(unreadable(resource, Status::bad_request("apiVersion must be a string")));
+            return Err(unreadable(resource, "apiVersion must be a string"));
         } else if field == "kind" {
             return Err(unrecognized(resource, &format!("Object 'Kind' is missing in '{shown}'")));
         }
