@@ -2,7 +2,7 @@
 
 use crate::names;
 use crate::object::Object;
-use crate::registry::Definition;
+use crate::registry::{Definition, builtin};
 use crate::status::Cause;
 use crate::verbs::delete::{FOREGROUND, ORPHAN};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -138,8 +138,8 @@ fn check_finalizers(definition: &Definition, object: &Object, causes: &mut Vec<C
             causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
         }
     }
-    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| definition.group.is_empty())
-    {
+    let is_core = definition.group.is_empty() && &*definition.id != builtin::EVENTS;
+    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| is_core) {
         if !finalizer.contains('/') && !STANDARD.contains(&finalizer.as_str()) {
             let field = format!("metadata.finalizers[{index}]");
             let why = "name is neither a standard finalizer name nor is it fully qualified";

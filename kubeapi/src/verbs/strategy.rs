@@ -127,6 +127,7 @@ fn complete_namespace(object: &mut Object) {
     if !object.is_deleting() {
         object.body.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
     }
+    object.body.entry("spec").or_insert_with(|| json!({}));
     let status = object.body.entry("status").or_insert_with(|| json!({}));
     if status.is_object() {
         status["phase"] = json!(phase);
