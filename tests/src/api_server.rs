@@ -10,13 +10,13 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use control_plane::{ControlPlane, Login, Settings};
+use control_plane::{ControlPlane, Login, Settings, client as admin};
 use kube::{
-    Api, Client, Config, ResourceExt,
+    Api, Client, ResourceExt,
     api::{
         ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
     },
-    config::{KubeConfigOptions, Kubeconfig},
+    config::Kubeconfig,
 };
 use kubeapi::Credentials;
 use serde_json::{Value, json};
@@ -54,16 +54,34 @@ impl ApiServer {
     /// # Errors
     /// When it does not start.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
-        let directory = directory.join("server");
-        fs::create_dir_all(&directory).context("make the server's directory")?;
-        let kind = if crate::gate::real_server_is_wanted() {
-            Kind::Real(Box::new(ControlPlane::start(&directory, Settings::default())?))
-        } else {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
-            let address = listener.local_addr().context("find a port")?;
-            drop(listener);
-            Kind::Embedded(Some(Embedded::start(&directory, address)?), address)
-        };
+        let real = std::env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real");
+        if real { Self::real(directory) } else { Self::embedded(directory) }
+    }
+
+    /// Starts a real one.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn real(directory: &Path) -> anyhow::Result<Self> {
+        let directory = made(directory)?;
+        let plane = ControlPlane::start(&directory, Settings::default())?;
+        Self::with_identity(directory, Kind::Real(Box::new(plane)))
+    }
+
+    /// Starts the embedded one.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn embedded(directory: &Path) -> anyhow::Result<Self> {
+        let directory = made(directory)?;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
+        let address = listener.local_addr().context("find a port")?;
+        drop(listener);
+        let server = Embedded::start(&directory, address)?;
+        Self::with_identity(directory, Kind::Embedded(Some(server), address))
+    }
+
+    fn with_identity(directory: PathBuf, kind: Kind) -> anyhow::Result<Self> {
         let server = Self { directory, kind };
         server.make_identity()?;
         Ok(server)
@@ -325,6 +343,12 @@ impl Embedded {
     }
 }
 
+fn made(directory: &Path) -> anyhow::Result<PathBuf> {
+    let directory = directory.join("server");
+    fs::create_dir_all(&directory).context("make the server's directory")?;
+    Ok(directory)
+}
+
 /// Token and CA of the embedded server, from the kubeconfig that it wrote.
 fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
     let file = Kubeconfig::read_from(directory.join("kubeconfig")).context("read kubeconfig")?;
@@ -334,16 +358,6 @@ fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
     ensure!(file["users"][0]["name"] == "admin", "not the kubeconfig of the embedded server");
     let text = |field: &str| kept[field].as_str().map(str::to_owned).context("no such credential");
     Ok((text("token")?, text("ca_certificate")?))
-}
-
-/// A client with the credentials of a kubeconfig.
-///
-/// # Errors
-/// When it is not usable.
-pub async fn admin(kubeconfig: &Path) -> anyhow::Result<Client> {
-    let file = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
 }
 
 fn of(client: &Client, object: &DynamicObject) -> Api<DynamicObject> {

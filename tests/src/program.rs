@@ -258,7 +258,11 @@ fn supervised(supervisor: u32) -> Option<u32> {
     })
 }
 
-fn signal(pid: u32, signal: Signal) -> anyhow::Result<()> {
+/// Sends a signal.
+///
+/// # Errors
+/// When the process is gone.
+pub fn signal(pid: u32, signal: Signal) -> anyhow::Result<()> {
     let pid = Pid::from_raw(i32::try_from(pid).context("process id")?);
     kill(pid, signal).with_context(|| format!("{signal} to {pid}"))
 }

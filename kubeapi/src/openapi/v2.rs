@@ -53,7 +53,8 @@ fn document(registry: &Registry) -> Value {
             );
         }
     }
-    definitions.insert(v3::META.to_owned(), v3::metadata());
+    let metadata = v3::metadata_schemas("/definitions").into_iter();
+    definitions.extend(metadata.map(|(name, schema)| (name, reduced(&schema))));
     json!({
         "swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.36.0"},
         "paths": paths, "definitions": definitions,

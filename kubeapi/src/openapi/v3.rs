@@ -2,6 +2,9 @@
 //! (`explain`) and that the server validates fields itself.
 
 use crate::registry::{Definition, Registry, Version, discovery};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// `/openapi/v3`
@@ -39,7 +42,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     if schemas.is_empty() {
         return None;
     }
-    schemas.insert(META.to_owned(), metadata());
+    schemas.extend(metadata_schemas("/components/schemas"));
     Some(json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.0"},
         "paths": paths, "components": {"schemas": schemas},
@@ -117,26 +120,12 @@ fn operation(definition: &Definition, version: &Version, verb: &str) -> Value {
     })
 }
 
-/// ObjectMeta, as far as clients may set it.
-pub(super) fn metadata() -> Value {
-    let text = || json!({"type": "string"});
-    let map = || json!({"type": "object", "additionalProperties": {"type": "string"}});
-    let owner = json!({
-        "type": "object", "required": ["apiVersion", "kind", "name", "uid"],
-        "properties": {
-            "apiVersion": text(), "kind": text(), "name": text(), "uid": text(),
-            "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"},
-        },
+/// ObjectMeta and what it refers to, by name: Kubernetes' own words, so that `explain` tells what it tells everywhere.
+pub(super) fn metadata_schemas(definitions: &'static str) -> Map<String, Value> {
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.definitions_path = definitions.into();
     });
-    json!({
-        "type": "object",
-        "properties": {
-            "name": text(), "generateName": text(), "namespace": text(), "uid": text(), "resourceVersion": text(),
-            "selfLink": text(), "creationTimestamp": text(), "deletionTimestamp": text(),
-            "generation": {"type": "integer", "format": "int64"}, "deletionGracePeriodSeconds": {"type": "integer", "format": "int64"},
-            "labels": map(), "annotations": map(), "finalizers": {"type": "array", "items": text()},
-            "ownerReferences": {"type": "array", "items": owner},
-            "managedFields": {"type": "array", "items": {"type": "object"}},
-        },
-    })
+    let mut generator = settings.into_generator();
+    let _: Schema = generator.subschema_for::<ObjectMeta>();
+    generator.take_definitions(true)
 }

@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// In the order of the handlers of built-in kinds.
 const OBJECT_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// In that of apiextensions' handler.
+const CUSTOM_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// `/api`
 pub(crate) fn core_versions() -> Value {
@@ -82,9 +86,10 @@ fn entry(group: &str, versions: &[String]) -> Value {
 }
 
 fn entries(definition: &Definition, version: &Version) -> Vec<Value> {
+    let verbs = if definition.custom { CUSTOM_VERBS } else { OBJECT_VERBS };
     let mut main = json!({
         "name": definition.plural, "singularName": definition.singular, "namespaced": definition.namespaced,
-        "kind": definition.kind, "verbs": OBJECT_VERBS,
+        "kind": definition.kind, "verbs": verbs,
     });
     if !definition.short_names.is_empty() {
         main["shortNames"] = json!(definition.short_names);

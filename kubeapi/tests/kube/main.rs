@@ -6,6 +6,7 @@
 
 #[path = "../api/client.rs"]
 mod client;
+mod compaction;
 #[path = "../api/crds.rs"]
 mod crds;
 #[path = "../api/delete.rs"]

@@ -11,10 +11,11 @@ use k8s_openapi::api::{
     core::v1::ServiceAccount,
 };
 use kube::{
-    Api,
+    Api, Client,
     api::PostParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use serde_json::{Value, json};
 
 use crate::{
     Assets, Authority, Certified, Login, Process,
@@ -261,6 +262,27 @@ impl ControlPlane {
         read_audit(&self.directory.join("audit.log"))
     }
 
+    /// Forgets every revision but the last one, in the database and in the API server's cache, which is started again: as
+    /// when a client was away for too long.
+    ///
+    /// # Errors
+    /// When etcd refuses, or the API server does not come back.
+    pub fn compact(&mut self) -> anyhow::Result<()> {
+        let etcd = format!("http://127.0.0.1:{}", self.ports.etcd);
+        self.kill_apiserver();
+        alone(async move {
+            let client = Client::try_from(kube::Config::new(etcd.parse()?))?;
+            // Any key: the answer's header tells the revision.
+            let found = post(&client, "/v3/kv/range", &json!({"key": "AA=="})).await?;
+            let last = found["header"]["revision"].clone();
+            post(&client, "/v3/kv/compaction", &json!({"revision": last, "physical": true}))
+                .await?;
+            Ok(())
+        })
+        .context("compact etcd")?;
+        self.start_apiserver()
+    }
+
     /// Waits until the API server says that it is ready.
     ///
     /// # Errors
@@ -291,18 +313,27 @@ pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// In a thread of its own: tests call from within runtimes and from without.
+async fn post(client: &Client, path: &str, body: &Value) -> anyhow::Result<Value> {
+    let request = http::Request::post(path).body(serde_json::to_vec(body)?)?;
+    Ok(client.request(request).await?)
+}
+
 fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
     let kubeconfig = kubeconfig.to_owned();
-    let asked = std::thread::spawn(move || {
+    alone(async move {
+        let request = http::Request::get("/readyz").body(Vec::new())?;
+        client(&kubeconfig).await?.request_text(request).await?;
+        Ok(())
+    })
+}
+
+/// In a thread of its own: tests call from within runtimes and from without.
+fn alone(asked: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> anyhow::Result<()> {
+    let answered = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let request = http::Request::get("/readyz").body(Vec::new())?;
-            client(&kubeconfig).await?.request_text(request).await?;
-            Ok(())
-        })
+        runtime.block_on(asked)
     });
-    asked.join().map_err(|_| anyhow::anyhow!("asking whether it is ready panicked"))?
+    answered.join().map_err(|_| anyhow::anyhow!("asking a server panicked"))?
 }
 
 /// The end of a log: its directory may be gone when somebody reads the failure.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use tests::{api_server::admin, stand_in};
+use control_plane::client as admin;
+use tests::stand_in;
 
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tests::{disturbed::Disturbed, program::pause};
+use nix::sys::signal::Signal;
+use tests::{
+    disturbed::Disturbed,
+    program::{pause, signal},
+};
 
 use crate::{computes, nobody_died, pids_of};
 
@@ -67,5 +71,29 @@ fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
     run.withdraw_from_computes()?;
     run.mount_on_rabbit()?;
     run.tear_down()?;
+    fixture.end()
+}
+
+/// The daemons hang while the cluster goes on and forgets its past: what they ask for next is too old, so they read
+/// everything anew.
+#[test]
+fn a_past_that_is_forgotten_is_read_anew() -> anyhow::Result<()> {
+    let mut disturbed = Disturbed::new(&api::crd_values())?;
+    let mut fixture = disturbed.fixture(2, "raw")?;
+    let pids = pids_of(&fixture)?;
+    fixture.run.job.capacity = 4 << 20;
+    fixture.run.carve_and_mount()?;
+    for (_, pid) in &pids {
+        signal(*pid, Signal::SIGSTOP)?;
+    }
+    fixture.run.unmount_from_computes()?;
+    disturbed.plane.compact()?;
+    for (_, pid) in &pids {
+        signal(*pid, Signal::SIGCONT)?;
+    }
+    fixture.run.wait_for_computes("unmounted")?;
+    fixture.run.withdraw_from_computes()?;
+    fixture.run.tear_down_storage()?;
+    nobody_died(&fixture, &pids)?;
     fixture.end()
 }
