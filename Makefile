@@ -1,7 +1,7 @@
 # `make` alone lists what there is. Everything installs what it lacks; root only where the kernel demands it.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo test kube lint bench
+.PHONY: help demo test kube lab lint bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -14,6 +14,9 @@ test: ## every suite this machine can run, from a clean clone; says loudly what 
 
 kube: ## the suites on a real kube-apiserver, etcd and kube-controller-manager (built once with Go if not there)
 	@tests/kube
+
+lab: ## scenarios in guests with emulated NVMe drives and kernels of their own; SCENARIO=name for one (root, Debian 12)
+	@tests/lab/run $(SCENARIO)
 
 lint: ## formatting, clippy, licences and advisories, shell scripts, units
 	@tests/lint

@@ -10,6 +10,7 @@ pub mod direct;
 pub mod disturbed;
 pub mod fixture;
 pub mod gate;
+pub mod lab;
 pub mod leftovers;
 pub mod program;
 pub mod run;

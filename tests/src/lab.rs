@@ -1,0 +1,25 @@
+//! Guests with emulated NVMe drives, a kernel of their own and our programs in them, and the scenarios that are tried there.
+//!
+//! ```text
+//! tests/lab/prepare ─ Assets ─┐
+//! Machine (plain data) ───────┼─► Guest: run a script in it, act on it from outside (QMP)
+//! Bench (a directory) ────────┘
+//! ```
+//! Guarantees: every wait is bounded; guests die with the thread that started them; what they printed is kept when a
+//! scenario fails. Assumptions: root, for what guests share of the host's files.
+
+pub mod assets;
+pub mod bench;
+pub mod checksum;
+pub mod guest;
+pub mod job;
+pub mod machine;
+pub mod port;
+pub mod qmp;
+pub mod report;
+pub mod scenarios;
+
+pub use assets::Assets;
+pub use bench::Bench;
+pub use guest::Guest;
+pub use machine::{Drive, Machine};

@@ -1,0 +1,85 @@
+use std::{env, fs, path::PathBuf};
+
+use anyhow::{Context, ensure};
+
+/// Variable that names the directory of the lab's QEMU.
+const QEMU: &str = "WARREN_LAB_QEMU";
+/// Variable that names the directory of what guests boot.
+const GUEST: &str = "WARREN_LAB_GUEST";
+
+/// What `tests/lab/prepare` made.
+#[derive(Debug, Clone)]
+pub struct Assets {
+    qemu: PathBuf,
+    guest: PathBuf,
+}
+
+impl Assets {
+    /// Those that the environment names.
+    ///
+    /// # Errors
+    /// When it names none, or something is missing there.
+    pub fn given() -> anyhow::Result<Self> {
+        let assets = Self::of(directory(QEMU)?, directory(GUEST)?);
+        for file in [assets.qemu(), assets.kernel(), assets.initramfs(), assets.root()] {
+            ensure!(
+                file.is_file(),
+                "{} is missing: run `make lab`, which makes it",
+                file.display()
+            );
+        }
+        Ok(assets)
+    }
+
+    /// Those in two directories.
+    #[must_use]
+    pub fn of(qemu: PathBuf, guest: PathBuf) -> Self {
+        Self { qemu, guest }
+    }
+
+    /// The emulator.
+    #[must_use]
+    pub fn qemu(&self) -> PathBuf {
+        self.qemu.join("qemu-system-x86_64")
+    }
+
+    /// Its firmware.
+    #[must_use]
+    pub fn firmware(&self) -> PathBuf {
+        self.qemu.join("firmware")
+    }
+
+    /// The kernel, unpacked.
+    #[must_use]
+    pub fn kernel(&self) -> PathBuf {
+        self.guest.join("vmlinux")
+    }
+
+    /// What finds the root disk.
+    #[must_use]
+    pub fn initramfs(&self) -> PathBuf {
+        self.guest.join("initrd.gz")
+    }
+
+    /// The root disk, which all guests share.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.guest.join("root.ext4")
+    }
+
+    /// Release of the kernel, as `uname -r` has it.
+    ///
+    /// # Errors
+    /// When it was not recorded.
+    pub fn kernel_release(&self) -> anyhow::Result<String> {
+        let release =
+            fs::read_to_string(self.guest.join("kernel-version")).context("read the release")?;
+        Ok(release.trim_end().to_owned())
+    }
+}
+
+fn directory(variable: &str) -> anyhow::Result<PathBuf> {
+    env::var_os(variable)
+        .map(PathBuf::from)
+        .with_context(|| format!("{variable} is not set: run `make lab`, which sets it"))
+}

@@ -1,0 +1,66 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use crate::program::binary;
+
+use super::Assets;
+
+/// Where one scenario's guests and their files are; removed with it, unless it is kept.
+#[derive(Debug)]
+pub struct Bench {
+    assets: Assets,
+    programs: PathBuf,
+    directory: TempDir,
+}
+
+impl Bench {
+    /// An empty bench.
+    ///
+    /// # Errors
+    /// When its directory cannot be made, or our programs were not built.
+    pub fn new(assets: Assets) -> anyhow::Result<Self> {
+        let programs = binary("warren")?;
+        let programs = programs.parent().context("directory of our programs")?.to_owned();
+        let directory =
+            TempDir::with_prefix_in("warren-lab-", "/var/tmp").context("make a directory")?;
+        Ok(Self { assets, programs, directory })
+    }
+
+    /// Emulator, kernel and root disk.
+    #[must_use]
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
+    /// Directory of our programs, as cargo built them.
+    #[must_use]
+    pub fn programs(&self) -> &Path {
+        &self.programs
+    }
+
+    /// Directory of everything.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Keeps what guests printed and drops the media of their drives; gives the directory.
+    #[must_use]
+    pub fn keep(self) -> PathBuf {
+        let directory = self.directory.keep();
+        for guest in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            for file in fs::read_dir(guest.path()).into_iter().flatten().flatten() {
+                if file.path().extension().is_some_and(|extension| extension == "img") {
+                    // One that stays costs room, no more.
+                    let _ = fs::remove_file(file.path());
+                }
+            }
+        }
+        directory
+    }
+}

@@ -1,0 +1,235 @@
+use std::{
+    fs::{self, File},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use control_plane::Process;
+use serde_json::json;
+
+use crate::program::until;
+
+use super::{
+    Bench, Machine,
+    job::{Job, Output},
+    port::Port,
+    qmp::Qmp,
+};
+
+/// Longest time for a boot: five seconds on two idle cores, and the lab's cores are seldom idle.
+const BOOT: Duration = Duration::from_secs(180);
+/// Longest time for an orderly unplug: the slot's button gives the operator five seconds to change his mind.
+const UNPLUG: Duration = Duration::from_secs(60);
+
+/// A computer that was booted; it is switched off when dropped.
+#[derive(Debug)]
+pub struct Guest {
+    machine: Machine,
+    process: Process,
+    directory: PathBuf,
+    port: Port,
+    qmp: Qmp,
+    jobs: u32,
+}
+
+impl Guest {
+    /// Switches a computer on and waits until it takes scripts.
+    ///
+    /// # Errors
+    /// When it does not boot in time; its console is kept.
+    pub fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
+        let guest = Self::switch_on(bench, machine)?;
+        guest.wait_for_boot(1)?;
+        Ok(guest)
+    }
+
+    /// Switches a computer on and does not wait: several boot in the time of one.
+    ///
+    /// # Errors
+    /// When the emulator does not start.
+    pub fn switch_on(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
+        let directory = bench.directory().join(&machine.name);
+        fs::create_dir_all(directory.join("exchange")).context("make the guest's directory")?;
+        for (file, bytes) in machine.media(&directory) {
+            let file = File::create(&file).context("make a drive's medium")?;
+            file.set_len(bytes).context("size a drive's medium")?;
+        }
+        let arguments = machine.arguments(bench.assets(), &directory, bench.programs());
+        let log = directory.join("qemu.log");
+        let mut process = Process::start(&bench.assets().qemu(), &arguments, &log)?;
+        let mut connect = |socket: &str| connect(&mut process, &directory.join(socket), &log);
+        let qmp = Qmp::new(connect("qmp.sock")?)?;
+        let port = Port::new(connect("shell.sock")?)?;
+        Ok(Self { machine, process, directory, port, qmp, jobs: 0 })
+    }
+
+    /// Waits until the guest has booted so many times since it was switched on.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub fn wait_for_boot(&self, boots: u32) -> anyhow::Result<()> {
+        self.port.wait_for_boot(boots, BOOT).with_context(|| self.console())
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Directory that the guest sees as /lab.
+    #[must_use]
+    pub fn exchange(&self) -> PathBuf {
+        self.directory.join("exchange")
+    }
+
+    /// Runs a script of bash and gives what it printed; the host's programs are in /programs.
+    ///
+    /// # Errors
+    /// When it fails, with what it printed, or takes longer than `deadline`.
+    pub fn run(&mut self, script: &str, deadline: Duration) -> anyhow::Result<String> {
+        let job = self.start(script)?;
+        self.finish(job, deadline)
+    }
+
+    /// Starts a script and goes on.
+    ///
+    /// # Errors
+    /// When the guest cannot be asked.
+    pub fn start(&mut self, script: &str) -> anyhow::Result<Job> {
+        self.jobs += 1;
+        let job = Job(self.jobs);
+        job.write(&self.exchange(), script)?;
+        self.port.ask(job.0).with_context(|| self.console())?;
+        Ok(job)
+    }
+
+    /// Waits for a script to end well and gives what it printed.
+    ///
+    /// # Errors
+    /// When it fails, with what it printed, or takes longer than `deadline`.
+    pub fn finish(&self, job: Job, deadline: Duration) -> anyhow::Result<String> {
+        self.wait(job, deadline)?.ok(&format!("script {} on {}", job.0, self.machine.name))
+    }
+
+    /// Waits for a script to end, well or not.
+    ///
+    /// # Errors
+    /// When it takes longer than `deadline`.
+    pub fn wait(&self, job: Job, deadline: Duration) -> anyhow::Result<Output> {
+        let code = self.port.wait_for_code(job.0, deadline).with_context(|| {
+            let (out, err) = (self.printed(job), job.read(&self.exchange(), "err"));
+            format!("{}\n{}\n{}", self.console(), out.unwrap_or_default(), err.unwrap_or_default())
+        })?;
+        job.output(&self.exchange(), code)
+    }
+
+    /// What a running script has printed so far.
+    ///
+    /// # Errors
+    /// When it has not begun.
+    pub fn printed(&self, job: Job) -> anyhow::Result<String> {
+        job.read(&self.exchange(), "out")
+    }
+
+    /// Waits until a running script has printed `text`.
+    ///
+    /// # Errors
+    /// When it has not within `deadline`.
+    pub fn wait_for_print(
+        &self,
+        job: Job,
+        text: &str,
+        deadline: Duration,
+    ) -> anyhow::Result<String> {
+        until(&format!("{text:?} from {}", self.machine.name), deadline, || {
+            let printed = self.printed(job)?;
+            ensure!(printed.contains(text), "so far: {printed}");
+            Ok(printed)
+        })
+        .with_context(|| self.console())
+    }
+
+    /// Presses the reset button, as a loss of power does: nothing in memory survives, what is on the drives does.
+    ///
+    /// # Errors
+    /// When it does not boot again in time.
+    pub fn reset(&mut self) -> anyhow::Result<()> {
+        let boots = self.port.boots();
+        self.qmp.execute("system_reset", &json!({}))?;
+        self.wait_for_boot(boots + 1)
+    }
+
+    /// Stops its processors, as a computer that hangs.
+    ///
+    /// # Errors
+    /// When the emulator is gone.
+    pub fn freeze(&mut self) -> anyhow::Result<()> {
+        self.qmp.execute("stop", &json!({})).map(drop)
+    }
+
+    /// Lets its processors go on.
+    ///
+    /// # Errors
+    /// When the emulator is gone.
+    pub fn thaw(&mut self) -> anyhow::Result<()> {
+        self.qmp.execute("cont", &json!({})).map(drop)
+    }
+
+    /// Pulls a drive out of its slot.
+    ///
+    /// # Errors
+    /// When the guest does not let go of it in time.
+    pub fn unplug(&mut self, drive: usize) -> anyhow::Result<()> {
+        let id = format!("drive{drive}");
+        self.qmp.execute("device_del", &json!({ "id": id }))?;
+        self.qmp.event("DEVICE_DELETED", UNPLUG, |data| data["device"] == *id)
+    }
+
+    /// Puts a drive back into its slot, with everything on it.
+    ///
+    /// # Errors
+    /// When there is no such drive, or it is in its slot.
+    pub fn plug(&mut self, drive: usize) -> anyhow::Result<()> {
+        let device = self.machine.drives.get(drive).context("no such drive")?.device(drive);
+        let arguments = super::machine::properties(&device);
+        self.qmp.execute("device_add", &arguments).map(drop)
+    }
+
+    /// The emulator's control line, for what has no name of its own here.
+    pub fn qmp(&mut self) -> &mut Qmp {
+        &mut self.qmp
+    }
+
+    /// Whether the emulator has ended.
+    pub fn ended(&mut self) -> bool {
+        self.process.ended()
+    }
+
+    /// Where the console is, and its end, for messages.
+    fn console(&self) -> String {
+        let path = self.directory.join("console.log");
+        let text = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<_> = text.lines().collect();
+        let end = &lines[lines.len().saturating_sub(8)..];
+        format!(
+            "{}: console in {}, its end:\n  {}",
+            self.machine.name,
+            path.display(),
+            end.join("\n  ")
+        )
+    }
+}
+
+fn connect(process: &mut Process, socket: &Path, log: &Path) -> anyhow::Result<UnixStream> {
+    until(&format!("the emulator; see {}", log.display()), Duration::from_secs(20), || {
+        if process.ended() {
+            let said = fs::read_to_string(log).unwrap_or_default();
+            return Ok(Err(anyhow::anyhow!("the emulator ended: {}", said.trim_end())));
+        }
+        Ok(Ok(UnixStream::connect(socket).context("connect")?))
+    })?
+}

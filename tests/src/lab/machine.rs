@@ -1,0 +1,315 @@
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::assets::Assets;
+
+/// Bytes of a gibibyte.
+pub const GIB: u64 = 1 << 30;
+
+/// Namespaces that a drive can have at a time.
+const NAMESPACES: usize = 8;
+
+/// One NVMe drive on a PCIe slot of its own: an NVM subsystem whose physical function carves namespaces.
+///
+/// With 17 virtual functions it is what a Rabbit's drive is: the first for the rabbit, the others for the computes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drive {
+    /// Bytes that can be carved.
+    pub capacity: u64,
+    /// Virtual functions; 0 for none.
+    pub virtual_functions: u16,
+}
+
+/// A disk that several guests see, as the namespaces of one drive are seen by a rabbit and its computes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedDisk {
+    /// File on the host; it exists.
+    pub file: PathBuf,
+    /// Serial number of the drive that carries it.
+    pub serial: String,
+}
+
+/// Where guests meet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    /// Multicast port on the host's loopback; guests with the same hear each other.
+    pub port: u16,
+    /// Last part of the address, 192.168.77.x.
+    pub host: u8,
+}
+
+/// What a guest is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Its host name.
+    pub name: String,
+    /// Memory in MiB.
+    pub memory: u32,
+    /// Processors.
+    pub processors: u8,
+    /// Drives of its own.
+    pub drives: Vec<Drive>,
+    /// Disks that others see too.
+    pub shared: Vec<SharedDisk>,
+    /// The network, if it has one.
+    pub network: Option<Network>,
+}
+
+impl Machine {
+    /// A computer without drives.
+    #[must_use]
+    pub fn plain(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            memory: 1024,
+            processors: 2,
+            drives: Vec::new(),
+            shared: Vec::new(),
+            network: None,
+        }
+    }
+
+    /// A rabbit: drives of 2 GiB with 17 virtual functions each.
+    #[must_use]
+    pub fn rabbit(drives: usize) -> Self {
+        let drive = Drive { capacity: 2 * GIB, virtual_functions: 17 };
+        Self { drives: vec![drive; drives], ..Self::plain("rabbit") }
+    }
+
+    /// NQN of a drive's subsystem.
+    #[must_use]
+    pub fn subsystem(drive: usize) -> String {
+        format!("nqn.2019-08.org.qemu:drive{drive}")
+    }
+
+    /// Serial number of a drive.
+    #[must_use]
+    pub fn serial(drive: usize) -> String {
+        format!("DRIVE{drive}")
+    }
+
+    /// Media of a drive's namespaces beneath `directory`: files to make, with their size.
+    #[must_use]
+    pub fn media(&self, directory: &Path) -> Vec<(PathBuf, u64)> {
+        let pieces = |(drive, Drive { capacity, .. }): (usize, &Drive)| {
+            let capacity = *capacity;
+            (0..NAMESPACES).map(move |piece| (medium(directory, drive, piece), capacity))
+        };
+        self.drives.iter().enumerate().flat_map(pieces).collect()
+    }
+
+    /// Arguments of the emulator; `directory` is the guest's own, `programs` is what it may run of the host's.
+    #[must_use]
+    pub fn arguments(&self, assets: &Assets, directory: &Path, programs: &Path) -> Vec<String> {
+        let mut arguments = self.board(assets);
+        arguments.extend(exchange(directory, programs));
+        for (number, drive) in self.drives.iter().enumerate() {
+            arguments.extend(drive.arguments(number, directory));
+        }
+        for (number, disk) in self.shared.iter().enumerate() {
+            arguments.extend(disk.arguments(number));
+        }
+        if let Some(network) = &self.network {
+            arguments.extend(network.arguments());
+        }
+        arguments
+    }
+
+    fn board(&self, assets: &Assets) -> Vec<String> {
+        let address =
+            self.network.as_ref().map(|network| format!(" lab.address={}", network.address()));
+        words(&[
+            format!("-L {}", assets.firmware().display()),
+            "-nodefaults".to_owned(),
+            "-display none".to_owned(),
+            "-accel tcg,thread=multi".to_owned(),
+            "-machine q35".to_owned(),
+            "-cpu max".to_owned(),
+            format!("-m {}", self.memory),
+            format!("-smp {}", self.processors),
+            // Slots that announce what is plugged and pulled as hardware does, without ACPI.
+            "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off".to_owned(),
+            "-action reboot=reset".to_owned(),
+            format!("-kernel {}", assets.kernel().display()),
+            format!("-initrd {}", assets.initramfs().display()),
+            format!(
+                "-append console=ttyS0 quiet loglevel=4 panic=-1 lab.name={}{}",
+                self.name,
+                address.unwrap_or_default()
+            ),
+            format!(
+                "-drive if=none,id=root,file={},format=raw,readonly=on,file.locking=off",
+                assets.root().display()
+            ),
+            "-device virtio-blk-pci,drive=root".to_owned(),
+            "-object rng-random,id=entropy,filename=/dev/urandom".to_owned(),
+            "-device virtio-rng-pci,rng=entropy".to_owned(),
+        ])
+        .collect()
+    }
+}
+
+impl Drive {
+    fn arguments(&self, number: usize, directory: &Path) -> Vec<String> {
+        let mut lines = vec![
+            format!("-device pcie-root-port,id=slot{number},slot={number},chassis={number}"),
+            format!(
+                "-device nvme-subsys,id=subsystem{number},nqn=drive{number},tnvmcap={}",
+                self.capacity
+            ),
+            format!("-device {}", self.device(number)),
+        ];
+        for piece in 0..NAMESPACES {
+            let file = medium(directory, number, piece);
+            lines.push(format!(
+                "-drive if=none,id=medium{number}-{piece},file={},format=raw,cache=unsafe,discard=unmap",
+                file.display()
+            ));
+            lines.push(format!(
+                "-device nvme-ns,drive=medium{number}-{piece},bus=drive{number},pool=on"
+            ));
+        }
+        words(&lines).collect()
+    }
+
+    /// The drive's physical function as an emulated device: what is plugged in again after it was pulled.
+    #[must_use]
+    pub fn device(&self, number: usize) -> String {
+        // Two queues and interrupts for each virtual function, two for the physical one.
+        let flexible = u32::from(self.virtual_functions) * 2;
+        let all = flexible + 2;
+        let mut device = format!(
+            "nvme,id=drive{number},serial={},subsys=subsystem{number},bus=slot{number}",
+            Machine::serial(number)
+        );
+        if self.virtual_functions > 0 {
+            device.push_str(&format!(
+                ",max_ioqpairs={all},msix_qsize={all},sriov_max_vfs={},sriov_vq_flexible={flexible},sriov_vi_flexible={flexible}",
+                self.virtual_functions
+            ));
+        }
+        device
+    }
+}
+
+impl SharedDisk {
+    fn arguments(&self, number: usize) -> Vec<String> {
+        words(&[
+            format!(
+                "-drive if=none,id=shared{number},file={},format=raw,cache=unsafe,file.locking=off",
+                self.file.display()
+            ),
+            format!("-device nvme,id=shared-drive{number},serial={}", self.serial),
+            format!(
+                "-device nvme-ns,drive=shared{number},bus=shared-drive{number},nsid=1,share-rw=on"
+            ),
+        ])
+        .collect()
+    }
+}
+
+impl Network {
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("192.168.77.{}", self.host)
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        words(&[
+            format!("-netdev socket,id=network,mcast=230.77.0.1:{},localaddr=127.0.0.1", self.port),
+            format!(
+                "-device virtio-net-pci,netdev=network,mac=52:54:00:77:00:{:02x},romfile=",
+                self.host
+            ),
+        ])
+        .collect()
+    }
+}
+
+fn medium(directory: &Path, drive: usize, piece: usize) -> PathBuf {
+    directory.join(format!("drive{drive}-{piece}.img"))
+}
+
+/// The ways between guest and harness: console, port of the shell, QMP, and directories.
+fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
+    let own = directory.display();
+    words(&[
+        format!("-serial file:{own}/console.log"),
+        format!("-qmp unix:{own}/qmp.sock,server=on,wait=off"),
+        "-device virtio-serial-pci".to_owned(),
+        format!("-chardev socket,id=shell,path={own}/shell.sock,server=on,wait=off"),
+        "-device virtserialport,chardev=shell,name=lab".to_owned(),
+        format!("-fsdev local,id=exchange,path={own}/exchange,security_model=none"),
+        "-device virtio-9p-pci,fsdev=exchange,mount_tag=exchange".to_owned(),
+        format!(
+            "-fsdev local,id=programs,path={},security_model=none,readonly=on",
+            programs.display()
+        ),
+        "-device virtio-9p-pci,fsdev=programs,mount_tag=programs".to_owned(),
+    ])
+    .collect()
+}
+
+/// A device of the command line as QMP wants it.
+pub(super) fn properties(device: &str) -> Value {
+    let (driver, properties) = device.split_once(',').unwrap_or((device, ""));
+    let properties = properties.split(',').filter_map(|property| property.split_once('='));
+    [("driver", driver)]
+        .into_iter()
+        .chain(properties)
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+/// Each line is an option and its value; the value may have spaces.
+fn words(lines: &[impl AsRef<str>]) -> impl Iterator<Item = String> {
+    lines.iter().flat_map(|line| line.as_ref().splitn(2, ' ')).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rabbits_drive_has_a_function_for_itself_and_one_for_each_of_sixteen_computes() {
+        let machine = Machine::rabbit(1);
+        assert_eq!(
+            machine.drives[0].device(0),
+            "nvme,id=drive0,serial=DRIVE0,subsys=subsystem0,bus=slot0,max_ioqpairs=36,msix_qsize=36,\
+             sriov_max_vfs=17,sriov_vq_flexible=34,sriov_vi_flexible=34"
+        );
+    }
+
+    #[test]
+    fn every_piece_of_media_is_large_enough_for_the_whole_drive() {
+        let media = Machine::rabbit(2).media(Path::new("/d"));
+        assert_eq!(media.len(), 2 * NAMESPACES);
+        assert!(media.iter().all(|(_, bytes)| *bytes == 2 * GIB));
+        assert_eq!(media[NAMESPACES].0, Path::new("/d/drive1-0.img"));
+    }
+
+    #[test]
+    fn a_drive_without_virtual_functions_asks_for_none() {
+        let drive = Drive { capacity: GIB, virtual_functions: 0 };
+        let device = drive.device(3);
+        assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
+        assert_eq!(
+            properties(&device),
+            serde_json::json!({
+                "driver": "nvme", "id": "drive3", "serial": "DRIVE3", "subsys": "subsystem3", "bus": "slot3",
+            })
+        );
+    }
+
+    #[test]
+    fn a_directory_may_have_spaces_in_its_name() {
+        let assets = Assets::of("/the lab/qemu".into(), "/the lab/guest".into());
+        let machine = Machine::plain("compute-1");
+        let arguments = machine.arguments(&assets, Path::new("/a b"), Path::new("/programs"));
+        assert!(arguments.contains(&"/the lab/guest/vmlinux".to_owned()), "{arguments:?}");
+        assert!(arguments.contains(&"file:/a b/console.log".to_owned()), "{arguments:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! What is tried in the lab, one scenario per file.
+
+mod boot;
+
+use std::time::Instant;
+
+use anyhow::ensure;
+
+use super::{
+    Assets, Bench,
+    report::{Row, say, table},
+};
+
+/// One scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// What it is called by.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    run: fn(&Bench) -> anyhow::Result<()>,
+}
+
+/// All of them, in the order in which they run.
+pub const ALL: [Scenario; 1] = [boot::SCENARIO];
+
+/// Those with a name; all, if none is named.
+///
+/// # Errors
+/// When there is no scenario of a name.
+pub fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
+    let known = || ALL.map(|scenario| scenario.name).join(", ");
+    for name in names {
+        let exists = ALL.iter().any(|scenario| scenario.name == name);
+        ensure!(exists, "scenario {name:?} does not exist; there are: {}", known());
+    }
+    let wanted =
+        |scenario: &Scenario| names.is_empty() || names.iter().any(|it| it == scenario.name);
+    Ok(ALL.into_iter().filter(wanted).collect())
+}
+
+/// Runs scenarios one after another, prints the table, and says whether all passed.
+#[must_use]
+pub fn run(assets: &Assets, scenarios: &[Scenario]) -> bool {
+    let rows: Vec<_> = scenarios.iter().map(|scenario| attempt(assets, scenario)).collect();
+    say(&format!("\n{}", table(&rows).trim_end()));
+    rows.iter().all(|row| row.failure.is_none())
+}
+
+fn attempt(assets: &Assets, scenario: &Scenario) -> Row {
+    say(&format!("== {}: {}", scenario.name, scenario.about));
+    let begun = Instant::now();
+    let failure = Bench::new(assets.clone())
+        .and_then(|bench| {
+            (scenario.run)(&bench)
+                .map_err(|error| error.context(format!("kept in {}", bench.keep().display())))
+        })
+        .err()
+        .map(|error| format!("{error:#}"));
+    if let Some(failure) = &failure {
+        say(&format!("FAILED: {failure}"));
+    }
+    Row { scenario: scenario.name, took: begun.elapsed(), failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_means_all_and_an_unknown_one_is_refused_with_those_there_are() {
+        assert_eq!(named(&[]).unwrap().len(), ALL.len());
+        assert_eq!(named(&["boot".to_owned()]).unwrap().len(), 1);
+        let error = named(&["bot".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("\"bot\"") && error.contains("boot"), "{error}");
+    }
+}
