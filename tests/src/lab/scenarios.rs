@@ -1,6 +1,7 @@
 //! What is tried in the lab, one scenario per file.
 
 mod boot;
+mod drives;
 
 use std::time::Instant;
 
@@ -22,7 +23,7 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they run.
-pub const ALL: [Scenario; 1] = [boot::SCENARIO];
+pub const ALL: [Scenario; 2] = [boot::SCENARIO, drives::SCENARIO];
 
 /// Those with a name; all, if none is named.
 ///

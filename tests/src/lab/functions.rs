@@ -1,0 +1,61 @@
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::{Guest, Machine};
+
+/// Sets `CONTROLLER`, the physical function of the drive with serial number `SERIAL`, and `SLOT`, its PCI device.
+const FIND: &str = r#"
+for each in /sys/class/nvme/nvme*; do
+    if [ "$(tr -d ' ' < "$each/serial")" = "$SERIAL" ] && [ ! -e "$each/device/physfn" ]; then
+        CONTROLLER=/dev/${each##*/}
+        SLOT=$(readlink -f "$each/device")
+    fi
+done
+: "${CONTROLLER:?no drive with serial number $SERIAL}"
+"#;
+
+/// The order in which a drive accepts it: resources are taken from the physical function, which knows only after a reset,
+/// and given to functions that exist but have no driver yet.
+const BRING_UP: &str = r#"
+nvme virt-mgmt $CONTROLLER -c 0 -r 0 -a 1 -n 0 >/dev/null
+nvme virt-mgmt $CONTROLLER -c 0 -r 1 -a 1 -n 0 >/dev/null
+nvme reset $CONTROLLER
+for try in $(seq 200); do [ "$(cat /sys/class/nvme/${CONTROLLER##*/}/state)" = live ] && break; sleep 0.05; done
+echo 0 > $SLOT/sriov_drivers_autoprobe
+cat $SLOT/sriov_totalvfs > $SLOT/sriov_numvfs
+for function in $(seq "$(cat $SLOT/sriov_totalvfs)"); do
+    nvme virt-mgmt $CONTROLLER -c $function -r 0 -a 8 -n 2 >/dev/null
+    nvme virt-mgmt $CONTROLLER -c $function -r 1 -a 8 -n 2 >/dev/null
+    nvme virt-mgmt $CONTROLLER -c $function -a 9 >/dev/null
+done
+echo 1 > $SLOT/sriov_drivers_autoprobe
+for function in $SLOT/virtfn*; do basename "$(readlink $function)" > /sys/bus/pci/drivers/nvme/bind; done
+for function in $SLOT/virtfn*; do
+    for try in $(seq 200); do
+        [ "$(cat $function/nvme/nvme*/state 2>/dev/null)" = live ] && break
+        sleep 0.05
+    done
+    cat $function/nvme/nvme*/state
+done
+"#;
+
+/// Beginning of scripts that concern one drive: sets `CONTROLLER` and `SLOT`.
+#[must_use]
+pub fn on_drive(drive: usize) -> String {
+    format!("SERIAL={}\n{FIND}", Machine::serial(drive))
+}
+
+/// Gives every virtual function of a drive its resources and its driver, by the tools of the distribution.
+///
+/// # Errors
+/// When one of them does not come alive.
+pub fn bring_up(guest: &mut Guest, drive: usize) -> anyhow::Result<()> {
+    let states = guest.run(&(on_drive(drive) + BRING_UP), Duration::from_secs(120))?;
+    let functions = guest.machine().drives[drive].virtual_functions;
+    ensure!(
+        states.lines().count() == usize::from(functions) && states.lines().all(|it| it == "live"),
+        "of {functions} functions of drive {drive} only these came alive: {states}"
+    );
+    Ok(())
+}
