@@ -2,6 +2,7 @@
 
 mod boot;
 mod drives;
+mod main_job;
 
 use std::time::Instant;
 
@@ -23,7 +24,7 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they run.
-pub const ALL: [Scenario; 2] = [boot::SCENARIO, drives::SCENARIO];
+pub const ALL: [Scenario; 3] = [boot::SCENARIO, main_job::SCENARIO, drives::SCENARIO];
 
 /// Those with a name; all, if none is named.
 ///
