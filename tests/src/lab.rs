@@ -19,8 +19,10 @@ pub mod port;
 pub mod qmp;
 pub mod report;
 pub mod scenarios;
+pub mod volume;
 
 pub use assets::Assets;
 pub use bench::Bench;
 pub use guest::Guest;
 pub use machine::{Drive, Machine};
+pub use volume::Volume;

@@ -3,6 +3,8 @@
 mod boot;
 mod drives;
 mod main_job;
+mod power;
+mod unplug;
 
 use std::time::Instant;
 
@@ -24,7 +26,8 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they run.
-pub const ALL: [Scenario; 3] = [boot::SCENARIO, main_job::SCENARIO, drives::SCENARIO];
+pub const ALL: [Scenario; 5] =
+    [boot::SCENARIO, main_job::SCENARIO, drives::SCENARIO, unplug::SCENARIO, power::SCENARIO];
 
 /// Those with a name; all, if none is named.
 ///

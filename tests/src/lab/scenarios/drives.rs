@@ -3,7 +3,7 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use crate::lab::{
-    Bench, Guest, Machine, checksum,
+    Bench, Guest, Machine, Volume, checksum,
     functions::{bring_up, on_drive},
 };
 
@@ -39,18 +39,6 @@ for namespace in 1 2; do nvme list-ctrl $CONTROLLER -n $namespace | sed -n 's/^\
 nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'
 "#;
 
-/// Sets `DISK`, the block device of the first namespace.
-const DISK: &str = r#"
-for try in $(seq 200); do
-    for each in /sys/block/nvme*; do
-        [ "$(cat "$each/nsid" 2>/dev/null) $(cat "$each/device/subsysnqn" 2>/dev/null)" = "1 $SUBSYSTEM" ] && DISK=/dev/${each##*/}
-    done
-    [ -n "${DISK:-}" ] && break
-    sleep 0.05
-done
-: "${DISK:?no block device of namespace 1}"
-"#;
-
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, Machine::rabbit(1))?;
     bring_up(&mut guest, 0)?;
@@ -59,7 +47,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     ensure!(refusals == "0x4118\n0x411a\n0x4115\n", "refused with other statuses: {refusals}");
     carved(&mut guest)?;
 
-    let disk = format!("SUBSYSTEM={}\n{DISK}\nmkdir -p /mnt/it\n", Machine::subsystem(0));
+    let disk = Volume { drive: 0, nsid: 1 }.found() + "mkdir -p /mnt/it\n";
     let write = checksum::write("/mnt/it/file", 64);
     let make = format!("{disk}mkfs.xfs -q $DISK\nmount $DISK /mnt/it\n{write}");
     let written = guest.run(&make, STEP)?;

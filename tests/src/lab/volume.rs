@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::{Guest, Machine, functions::on_drive};
+
+const STEP: Duration = Duration::from_secs(90);
+
+/// Sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`: by what it is, never by a name the kernel
+/// happened to give.
+const FIND: &str = r#"
+DISK=
+for try in $(seq 400); do
+    for each in /sys/block/nvme*; do
+        [ "$(cat "$each/nsid" 2>/dev/null) $(cat "$each/device/subsysnqn" 2>/dev/null)" = "$NSID $SUBSYSTEM" ] && DISK=/dev/${each##*/}
+    done
+    [ -n "$DISK" ] && break
+    sleep 0.05
+done
+: "${DISK:?no block device of namespace $NSID of $SUBSYSTEM}"
+"#;
+
+/// A namespace of a drive with a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Volume {
+    /// Drive.
+    pub drive: usize,
+    /// Namespace id.
+    pub nsid: u32,
+}
+
+impl Volume {
+    /// Makes a namespace of `mebibytes` in blocks of 4 KiB and attaches it to controllers.
+    ///
+    /// # Errors
+    /// When the drive refuses.
+    pub fn carve(
+        guest: &mut Guest,
+        drive: usize,
+        mebibytes: u32,
+        controllers: &str,
+    ) -> anyhow::Result<Self> {
+        let blocks = mebibytes * 256;
+        let script = format!(
+            "{}\nNSID=$(nvme create-ns $CONTROLLER -s {blocks} -c {blocks} -f 4 -m 1 | sed -n 's/.*nsid:\\([0-9]*\\).*/\\1/p')\n\
+             nvme attach-ns $CONTROLLER -n $NSID -c {controllers} >/dev/null\necho $NSID",
+            on_drive(drive)
+        );
+        let nsid = guest.run(&script, STEP)?;
+        Ok(Self { drive, nsid: nsid.trim().parse().context("read the new namespace's id")? })
+    }
+
+    /// Beginning of scripts that concern it: sets `DISK`, its block device, which may take a moment to appear.
+    #[must_use]
+    pub fn found(&self) -> String {
+        format!("NSID={}\nSUBSYSTEM={}\n{FIND}", self.nsid, Machine::subsystem(self.drive))
+    }
+}
