@@ -11,6 +11,7 @@
 pub mod assets;
 pub mod bench;
 pub mod checksum;
+pub mod cluster;
 pub mod functions;
 pub mod guest;
 pub mod job;

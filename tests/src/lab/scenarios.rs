@@ -2,6 +2,7 @@
 
 mod boot;
 mod drives;
+mod gfs2;
 mod main_job;
 mod power;
 mod unplug;
@@ -26,8 +27,14 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they run.
-pub const ALL: [Scenario; 5] =
-    [boot::SCENARIO, main_job::SCENARIO, drives::SCENARIO, unplug::SCENARIO, power::SCENARIO];
+pub const ALL: [Scenario; 6] = [
+    boot::SCENARIO,
+    main_job::SCENARIO,
+    drives::SCENARIO,
+    unplug::SCENARIO,
+    power::SCENARIO,
+    gfs2::SCENARIO,
+];
 
 /// Those with a name; all, if none is named.
 ///

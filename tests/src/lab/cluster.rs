@@ -1,0 +1,156 @@
+use std::{fs::File, net::UdpSocket, time::Duration};
+
+use anyhow::Context;
+
+use super::{
+    Bench, Guest, Machine,
+    machine::{Network, SharedDisk},
+};
+
+/// Longest time for a step of the cluster's software.
+const STEP: Duration = Duration::from_secs(180);
+
+/// Who fences a node that is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fencing {
+    /// Nobody asks for it.
+    Off,
+    /// The lock manager waits until somebody says that it has happened.
+    Acknowledged,
+}
+
+/// A rabbit and its computes with disks that all of them see, and the software that shared file systems need: corosync,
+/// the distributed lock manager and LVM's lock daemon.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The node whose vote outweighs all others'.
+    pub rabbit: Guest,
+    /// The computes.
+    pub computes: Vec<Guest>,
+}
+
+impl Cluster {
+    /// Boots everything and waits until the lock managers run.
+    ///
+    /// # Errors
+    /// When a guest does not boot, or the cluster does not form.
+    pub fn boot(bench: &Bench, computes: u8, disks: u8, fencing: Fencing) -> anyhow::Result<Self> {
+        let shared = (0..disks).map(|number| disk(bench, number)).collect::<Result<Vec<_>, _>>()?;
+        let port = free_port()?;
+        let switch_on = |host: u8| {
+            let machine = Machine {
+                memory: 768,
+                processors: 1,
+                shared: shared.clone(),
+                network: Some(Network { port, host }),
+                ..Machine::plain(&name(host))
+            };
+            Guest::switch_on(bench, machine)
+        };
+        let mut guests = (1..=computes + 1).map(switch_on).collect::<anyhow::Result<Vec<_>>>()?;
+        for guest in &guests {
+            guest.wait_for_boot(1)?;
+        }
+        together(&mut guests, &form(computes + 1, fencing))?;
+        together(&mut guests, &start_locking(computes + 1))?;
+        let rabbit = guests.remove(0);
+        Ok(Self { rabbit, computes: guests })
+    }
+}
+
+/// Runs a script on several guests at the same time.
+///
+/// # Errors
+/// When it fails on one.
+pub fn together(guests: &mut [Guest], script: &str) -> anyhow::Result<Vec<String>> {
+    let jobs: Vec<_> =
+        guests.iter_mut().map(|guest| guest.start(script)).collect::<anyhow::Result<_>>()?;
+    guests.iter().zip(jobs).map(|(guest, job)| guest.finish(job, STEP)).collect()
+}
+
+fn name(host: u8) -> String {
+    if host == 1 { "rabbit".to_owned() } else { format!("compute-{}", host - 1) }
+}
+
+fn disk(bench: &Bench, number: u8) -> anyhow::Result<SharedDisk> {
+    let file = bench.directory().join(format!("shared{number}.img"));
+    File::create(&file).and_then(|file| file.set_len(256 << 20)).context("make a shared disk")?;
+    Ok(SharedDisk { file, serial: format!("SHARED{number}") })
+}
+
+/// A port that nobody uses at the moment: two clusters must not hear each other.
+fn free_port() -> anyhow::Result<u16> {
+    let socket = UdpSocket::bind("127.0.0.1:0").context("find a free port")?;
+    Ok(socket.local_addr().context("find a free port")?.port())
+}
+
+/// The cluster of a rabbit as sites have it: 17 votes for the rabbit, one for each compute.
+fn corosync_conf(nodes: u8) -> String {
+    let node = |host: u8| {
+        let votes = if host == 1 { 17 } else { 1 };
+        format!(
+            "  node {{\n    ring0_addr: 192.168.77.{host}\n    name: {}\n    nodeid: {host}\n    quorum_votes: {votes}\n  }}\n",
+            name(host)
+        )
+    };
+    let nodes: String = (1..=nodes).map(node).collect();
+    // The token's time is for guests that are emulated, on a host that has other work.
+    format!(
+        "totem {{\n  version: 2\n  cluster_name: rabbit\n  transport: udpu\n  crypto_cipher: none\n  crypto_hash: none\n  token: 8000\n}}\n\
+         quorum {{\n  provider: corosync_votequorum\n}}\n\
+         logging {{\n  to_syslog: no\n  to_stderr: no\n  to_logfile: yes\n  logfile: /var/log/corosync.log\n}}\n\
+         nodelist {{\n{nodes}}}\n"
+    )
+}
+
+fn form(nodes: u8, fencing: Fencing) -> String {
+    let fencing = u8::from(fencing == Fencing::Acknowledged);
+    format!(
+        "{WAIT}\n\
+         mkdir -p /etc/corosync /var/lib/corosync /etc/dlm /var/log/dlm_controld\n\
+         cat > /etc/corosync/corosync.conf <<'END'\n{}END\n\
+         printf 'enable_fencing={fencing}\\nenable_startup_fencing=0\\n' > /etc/dlm/dlm.conf\n\
+         echo 'global {{ use_lvmlockd = 1 }}' > /etc/lvm/lvmlocal.conf\n\
+         modprobe -a dlm gfs2 dm_mod\n\
+         corosync\n\
+         members() {{ corosync-quorumtool -s | grep -q '^Quorate: *Yes' && corosync-quorumtool -s | grep -q '^Nodes: *{nodes}$'; }}\n\
+         wait_for members",
+        corosync_conf(nodes)
+    )
+}
+
+fn start_locking(nodes: u8) -> String {
+    format!(
+        "{WAIT}\n\
+         dlm_controld\n\
+         members() {{ [ \"$(dlm_tool status | grep -c '^node ')\" = {nodes} ]; }}\n\
+         wait_for members\n\
+         lvmlockd -g dlm\n\
+         answers() {{ lvmlockctl -i; }}\n\
+         wait_for answers"
+    )
+}
+
+/// `wait_for CONDITION`: a minute and a half at most.
+const WAIT: &str = r#"
+wait_for() {
+    for try in $(seq 300); do
+        "$1" >/dev/null 2>&1 && return
+        sleep 0.3
+    done
+    echo "waited in vain for $1" >&2
+    "$1"
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rabbit_alone_is_quorate_and_its_computes_without_it_are_not() {
+        let conf = corosync_conf(17);
+        let votes = |value: &str| conf.matches(&format!("quorum_votes: {value}\n")).count();
+        assert_eq!((votes("17"), votes("1")), (1, 16));
+        assert!(conf.contains("name: compute-16\n    nodeid: 17\n"), "{conf}");
+    }
+}
