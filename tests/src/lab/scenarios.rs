@@ -2,6 +2,7 @@
 
 mod boot;
 mod drives;
+mod fence;
 mod gfs2;
 mod main_job;
 mod power;
@@ -27,13 +28,14 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they run.
-pub const ALL: [Scenario; 6] = [
+pub const ALL: &[Scenario] = &[
     boot::SCENARIO,
     main_job::SCENARIO,
     drives::SCENARIO,
     unplug::SCENARIO,
     power::SCENARIO,
     gfs2::SCENARIO,
+    fence::SCENARIO,
 ];
 
 /// Those with a name; all, if none is named.
@@ -41,14 +43,14 @@ pub const ALL: [Scenario; 6] = [
 /// # Errors
 /// When there is no scenario of a name.
 pub fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
-    let known = || ALL.map(|scenario| scenario.name).join(", ");
+    let known = || ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     for name in names {
         let exists = ALL.iter().any(|scenario| scenario.name == name);
         ensure!(exists, "scenario {name:?} does not exist; there are: {}", known());
     }
     let wanted =
         |scenario: &Scenario| names.is_empty() || names.iter().any(|it| it == scenario.name);
-    Ok(ALL.into_iter().filter(wanted).collect())
+    Ok(ALL.iter().copied().filter(wanted).collect())
 }
 
 /// Runs scenarios one after another, prints the table, and says whether all passed.

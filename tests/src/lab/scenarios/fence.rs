@@ -1,0 +1,73 @@
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::lab::{
+    Bench, checksum,
+    cluster::{Cluster, Fencing},
+};
+
+use super::{
+    Scenario,
+    gfs2::{JOIN, MAKE, MOUNT},
+};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "fence",
+    about: "a compute dies holding a GFS2 lock: the rabbit waits until it is fenced, recovers its journal and reads on",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(120);
+
+/// Holds the lock and writes for as long as it lives.
+const HOLD: &str = r#"
+touch /mnt/it/lock
+exec 9< /mnt/it/lock
+flock 9
+n=0
+while :; do n=$((n+1)); echo "line $n" >> /mnt/it/log; sync /mnt/it/log; echo $n; done
+"#;
+
+/// What the rabbit sees of a node that is gone but not fenced.
+const WAITING: &str = r#"
+waiting() { corosync-quorumtool -s | grep -q '^Nodes: *1$' && dlm_tool ls | grep -q 'wait.*fencing'; }
+for try in $(seq 300); do waiting && exit; sleep 0.3; done
+corosync-quorumtool -s; dlm_tool ls; exit 1
+"#;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let mut cluster = Cluster::boot(bench, 1, 2, Fencing::Acknowledged)?;
+    let rabbit = &mut cluster.rabbit;
+    rabbit.run(&format!("{MAKE}{MOUNT}"), STEP)?;
+    let compute = &mut cluster.computes[0];
+    let synced = format!("{JOIN}{MOUNT}{}", checksum::write("/mnt/it/synced", 20));
+    let synced = compute.run(&synced, STEP)?;
+    let holding = compute.start(HOLD)?;
+    compute.wait_for_print(holding, "\n3\n", STEP)?;
+    compute.freeze()?;
+    let written = compute.printed(holding)?.lines().count();
+
+    let blocked = rabbit.start("flock /mnt/it/lock sh -c 'echo got it; wc -l < /mnt/it/log'")?;
+    rabbit.run(WAITING, STEP)?;
+    ensure!(
+        rabbit.printed(blocked)?.is_empty(),
+        "the rabbit had the lock of a node that nobody had fenced"
+    );
+
+    // The fence: what has no power can write no more. Only then may anybody say so.
+    drop(cluster.computes.remove(0));
+    rabbit.run("dlm_tool fence_ack 2", STEP)?;
+    let told = rabbit.finish(blocked, STEP)?;
+    let (_, lines) = told.trim_end().rsplit_once('\n').unwrap_or_default();
+    let lines: usize = lines.trim().parse().unwrap_or(0);
+    ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {told}");
+    let back = rabbit.run(&checksum::read("/mnt/it/synced"), STEP)?;
+    ensure!(back == synced, "the compute wrote {synced}, the rabbit reads {back}");
+    rabbit
+        .run(
+            "dmesg | grep 'jid=1: Journal.*replayed'\numount /mnt/it\nfsck.gfs2 -n /dev/vg0/lv-0",
+            STEP,
+        )
+        .map(drop)
+}
