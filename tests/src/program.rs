@@ -35,8 +35,14 @@ pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
+/// Whether a person or CI wants everything to end.
+#[must_use]
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
 fn go_on() -> anyhow::Result<()> {
-    ensure!(!INTERRUPTED.load(Ordering::SeqCst), "interrupted");
+    ensure!(!interrupted(), "interrupted");
     Ok(())
 }
 

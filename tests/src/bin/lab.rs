@@ -1,18 +1,50 @@
 //! `make lab`: the scenarios that need guests.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, thread, time::Duration};
 
-use tests::lab::{Assets, report::complain, scenarios};
+use tests::{
+    lab::{Assets, report::complain, scenarios},
+    program::{interrupt, kill_children},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot::{self, error::TryRecvError},
+    time::sleep,
+};
 
-fn main() -> ExitCode {
+/// The scenarios run on a thread of their own, so that Ctrl-C is answered at any moment.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
     let asked = Assets::given().and_then(|assets| Ok((assets, scenarios::named(&names)?)));
-    match asked {
-        Ok((assets, scenarios)) if scenarios::run(&assets, &scenarios) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+    let (assets, scenarios) = match asked {
+        Ok(asked) => asked,
         Err(error) => {
             complain(&format!("lab: {error:#}"));
-            ExitCode::from(2)
+            return ExitCode::from(2);
         }
+    };
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return ExitCode::FAILURE;
+    };
+    let (done, mut passed) = oneshot::channel();
+    thread::spawn(move || done.send(scenarios::run(&assets, &scenarios)));
+    tokio::select! {
+        passed = &mut passed => ExitCode::from(u8::from(passed != Ok(true))),
+        _ = interrupt.recv() => interrupted(passed).await,
+        _ = terminate.recv() => interrupted(passed).await,
     }
+}
+
+/// Switches every guest off and removes what they had.
+async fn interrupted(mut passed: oneshot::Receiver<bool>) -> ExitCode {
+    complain("interrupted: switching the guests off and removing what they had");
+    interrupt();
+    while matches!(passed.try_recv(), Err(TryRecvError::Empty)) {
+        kill_children();
+        sleep(Duration::from_millis(20)).await;
+    }
+    ExitCode::from(130)
 }

@@ -12,6 +12,8 @@ use std::time::Instant;
 
 use anyhow::ensure;
 
+use crate::program::interrupted;
+
 use super::{
     Assets, Bench,
     report::{Row, say, table},
@@ -56,25 +58,33 @@ pub fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
 /// Runs scenarios one after another, prints the table, and says whether all passed.
 #[must_use]
 pub fn run(assets: &Assets, scenarios: &[Scenario]) -> bool {
-    let rows: Vec<_> = scenarios.iter().map(|scenario| attempt(assets, scenario)).collect();
+    let mut rows = Vec::new();
+    for scenario in scenarios.iter().take_while(|_| !interrupted()) {
+        rows.push(attempt(assets, scenario));
+    }
     say(&format!("\n{}", table(&rows).trim_end()));
-    rows.iter().all(|row| row.failure.is_none())
+    rows.len() == scenarios.len() && rows.iter().all(|row| row.failure.is_none())
 }
 
 fn attempt(assets: &Assets, scenario: &Scenario) -> Row {
     say(&format!("== {}: {}", scenario.name, scenario.about));
     let begun = Instant::now();
     let failure = Bench::new(assets.clone())
-        .and_then(|bench| {
-            (scenario.run)(&bench)
-                .map_err(|error| error.context(format!("kept in {}", bench.keep().display())))
-        })
+        .and_then(|bench| (scenario.run)(&bench).map_err(|error| kept(error, bench)))
         .err()
         .map(|error| format!("{error:#}"));
     if let Some(failure) = &failure {
         say(&format!("FAILED: {failure}"));
     }
     Row { scenario: scenario.name, took: begun.elapsed(), failure }
+}
+
+/// Keeps what the guests printed; nobody reads it who has interrupted.
+fn kept(error: anyhow::Error, bench: Bench) -> anyhow::Error {
+    if interrupted() {
+        return error;
+    }
+    error.context(format!("kept in {}", bench.keep().display()))
 }
 
 #[cfg(test)]
