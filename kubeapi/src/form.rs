@@ -152,7 +152,7 @@ fn row(resource: &Resource, stored: &Stored, include: Include) -> Result<Value, 
     let object = value(resource, stored)?;
     let cells: Vec<Value> =
         resource.version().columns.iter().map(|column| column.cell(&object)).collect();
-    let mut row = json!({ "cells": cells });
+    let mut row = json!({ "cells": cells, "object": null });
     match include {
         Include::None => {}
         Include::Metadata => row["object"] = metadata(&object),

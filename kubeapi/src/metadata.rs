@@ -99,6 +99,10 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(format!("{OWNERS}.{field}"), &json!(value), why));
             }
         }
+        if owner.api_version == "v1" && owner.kind == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid_text(OWNERS, &owner_in_order(owner), why));
+        }
         if owner.controller == Some(true) {
             let name = format!("{}/{}", owner.kind, owner.name);
             if let Some(first) = &controller {
@@ -115,20 +119,21 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
 
 /// Owners with their members in the order in which Go's type has them.
 fn owners_in_order(owners: &[OwnerReference]) -> String {
-    let shown = owners.iter().map(|owner| {
-        let text = |name: &str, value: &str| format!("\"{name}\":{}", json!(value));
-        let mut members = vec![
-            text("apiVersion", &owner.api_version),
-            text("kind", &owner.kind),
-            text("name", &owner.name),
-            text("uid", &owner.uid),
-        ];
-        members.extend(owner.controller.map(|flag| format!("\"controller\":{flag}")));
-        let blocks = owner.block_owner_deletion;
-        members.extend(blocks.map(|flag| format!("\"blockOwnerDeletion\":{flag}")));
-        format!("{{{}}}", members.join(","))
-    });
-    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+    format!("[{}]", owners.iter().map(owner_in_order).collect::<Vec<_>>().join(","))
+}
+
+fn owner_in_order(owner: &OwnerReference) -> String {
+    let text = |name: &str, value: &str| format!("\"{name}\":{}", json!(value));
+    let mut members = vec![
+        text("apiVersion", &owner.api_version),
+        text("kind", &owner.kind),
+        text("name", &owner.name),
+        text("uid", &owner.uid),
+    ];
+    members.extend(owner.controller.map(|flag| format!("\"controller\":{flag}")));
+    let blocks = owner.block_owner_deletion;
+    members.extend(blocks.map(|flag| format!("\"blockOwnerDeletion\":{flag}")));
+    format!("{{{}}}", members.join(","))
 }
 
 fn check_finalizers(definition: &Definition, object: &Object, causes: &mut Vec<Cause>) {

@@ -11,7 +11,8 @@ const DATA_KEY: &str = "a valid config key must consist of alphanumeric characte
 pub(crate) fn dns_label(name: &str) -> Vec<String> {
     let mut faults = too_long(name, 63, "characters");
     if !is_dns_label(name) {
-        faults.push(LABEL.to_owned());
+        let dotted = name.split('.').all(is_dns_label);
+        faults.push(if dotted { "must not contain dots" } else { LABEL }.to_owned());
     }
     faults
 }

@@ -37,14 +37,19 @@ pub(crate) struct Object {
     pub(crate) body: Map<String, Value>,
 }
 
-/// A null among labels or annotations is an empty text, as in Go.
+/// A null among labels, annotations or finalizers is an empty text, as in Go.
 fn without_nulls(mut meta: Value) -> Value {
-    for field in ["labels", "annotations"] {
-        let members = meta.get_mut(field).and_then(Value::as_object_mut);
-        for value in members.into_iter().flat_map(Map::values_mut).filter(|value| value.is_null()) {
+    let empty = |value: &mut Value| {
+        if value.is_null() {
             *value = json!("");
         }
+    };
+    for field in ["labels", "annotations"] {
+        let members = meta.get_mut(field).and_then(Value::as_object_mut);
+        members.into_iter().flat_map(Map::values_mut).for_each(empty);
     }
+    let finalizers = meta.get_mut("finalizers").and_then(Value::as_array_mut);
+    finalizers.into_iter().flatten().for_each(empty);
     meta
 }
 
@@ -65,7 +70,7 @@ impl Object {
         let meta = match body.remove("metadata") {
             None | Some(Value::Null) => ObjectMeta::default(),
             Some(meta) => serde_json::from_value(without_nulls(meta)).map_err(|error| {
-                Status::bad_request(format!("metadata cannot be read: {error}"))
+                Status::bad_request(format!("json: cannot unmarshal metadata: {error}"))
             })?,
         };
         Ok(Self { api_version, kind, meta, body })
@@ -310,22 +315,6 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-/// Metadata with a null text as an empty one, which it is to Go.
-fn without_null_texts(mut meta: Value) -> Value {
-    let empty = |value: &mut Value| {
-        if value.is_null() {
-            *value = json!("");
-        }
-    };
-    for field in ["labels", "annotations"] {
-        let map = meta.get_mut(field).and_then(Value::as_object_mut);
-        map.into_iter().flatten().for_each(|(_, value)| empty(value));
-    }
-    let finalizers = meta.get_mut("finalizers").and_then(Value::as_array_mut);
-    finalizers.into_iter().flatten().for_each(empty);
-    meta
 }
 
 fn take_string(body: &mut Map<String, Value>, key: &str) -> Result<String, Status> {

@@ -81,7 +81,11 @@ impl Query {
     /// 422 for a `dryRun` or `fieldValidation` that does not exist.
     pub(crate) fn write(&self, kind: &str) -> Result<WriteOptions, Status> {
         let mut causes = Vec::new();
-        let dry_run = self.get("dryRun").filter(|value| !value.is_empty());
+        if kind == "PatchOptions" && self.get("force").is_some_and(|force| !force.is_empty()) {
+            let why = "may not be specified for non-apply patch";
+            causes.push(Cause::forbidden("force", why));
+        }
+        let dry_run = self.get("dryRun");
         if let Some(other) = dry_run.filter(|value| *value != "All") {
             causes.push(Cause::unsupported("dryRun", &json!([other]), &[json!("All")]));
         }
@@ -261,9 +265,6 @@ pub(crate) struct Document {
 /// # Errors
 /// 400 that says where it is no UTF-8, JSON or YAML; 415 for another media type.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Document, Status> {
-    if bytes.is_empty() {
-        return Ok(Document::default());
-    }
     let unique = |value| Document { value, duplicates: Vec::new() };
     let text = || {
         std::str::from_utf8(bytes).map_err(|error| {
@@ -285,9 +286,9 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Document, Status>
         }
         "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map(unique),
         _ if media_type.starts_with("application/apply-patch") => Ok(Document::default()),
-        other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format ({other}) - accepted media types include: application/json, application/yaml"
-        ))),
+        _ => Err(Status::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
+        )),
     }
 }
 

@@ -82,9 +82,9 @@ fn objects(group: &str, version: &str, parts: &[&str]) -> Option<Target> {
     let subresource = match parts {
         [_, _, "status"] => Some(Subresource::Status),
         [_, _, "finalize"] => Some(Subresource::Finalize),
-        [_, _, _] => Some(Subresource::Unknown),
+        [_, _, _, ..] => Some(Subresource::Unknown),
         [_] | [_, _] => None,
-        _ => return None,
+        [] => return None,
     };
     Some(Target {
         group: group.to_owned(),
@@ -127,7 +127,8 @@ mod tests {
             Some(Subresource::Finalize)
         );
         assert_eq!(target("/api/v1/namespaces/n/secrets").namespace.as_deref(), Some("n"));
-        assert_eq!(parse("/apis/g/v/namespaces/n/things/a/exec/x"), None);
+        let deep = target("/apis/g/v/namespaces/n/things/a/exec/x");
+        assert_eq!(deep.subresource, Some(Subresource::Unknown));
         assert_eq!(parse("/api/v1/namespaces/n/things/a/%ff"), None);
     }
 }

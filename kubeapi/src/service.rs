@@ -163,7 +163,7 @@ impl ApiService {
     async fn resource<B>(
         &self,
         call: Call,
-        target: Target,
+        mut target: Target,
         resource: Resource,
         body: B,
     ) -> Result<Response<Body>, Status>
@@ -172,6 +172,15 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let custom = resource.definition.custom;
+        let everywhere = resource.definition.namespaced && target.namespace.is_none();
+        if custom && everywhere && call.method != Method::GET {
+            return Err(Status::page_not_found());
+        }
+        if custom && call.method == Method::POST {
+            // A name in the path says nothing when an object is made.
+            target.name = None;
+        }
         if call.method == Method::PATCH {
             Patch::check_type(request::media_type(&call.headers), &resource)?;
         }
@@ -257,7 +266,13 @@ impl ApiService {
         let Addressed { target, resource, form } = addressed;
         let bytes = request::read(&call.headers, body).await?;
         let media_type = request::media_type(&call.headers);
-        let decoded = request::decode(media_type, &bytes);
+        let decoded = match change {
+            // Its options are in the query when there is no body.
+            Change::Delete | Change::DeleteCollection if bytes.is_empty() => {
+                Ok(Document::default())
+            }
+            _ => request::decode(media_type, &bytes),
+        };
         let Document { value, duplicates } = match change {
             // Whether there is an object to patch matters more than what the patch says.
             Change::Patch if decoded.is_err() && self.get(&target, form).is_err() => {
@@ -267,7 +282,11 @@ impl ApiService {
                 400 => admit::unrecognized(&resource, &undecoded(&status)),
                 _ => status,
             })?,
-            _ => decoded?,
+            Change::Patch => decoded.map_err(|status| match status.code {
+                400 => Status::bad_request(format!("error decoding patch: {}", status.message)),
+                _ => status,
+            })?,
+            Change::Delete | Change::DeleteCollection => decoded?,
         };
         let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
         let warned_of = strictness.judge(&resource, duplicates.collect())?;

@@ -284,6 +284,16 @@ impl Status {
         Self::new(409, "AlreadyExists", message).about(subject)
     }
 
+    /// Tells a client that asked for a generated name to try again.
+    pub(crate) fn no_unique_name(mut self) -> Self {
+        let why = "the server was not able to generate a unique name for the object";
+        self.message = format!("{}, {why}", self.message);
+        if let Some(details) = &mut self.details {
+            details["retryAfterSeconds"] = json!(1);
+        }
+        self
+    }
+
     pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{}\": {why}",

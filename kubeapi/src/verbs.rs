@@ -14,7 +14,7 @@ pub(crate) mod update;
 pub(crate) mod watch;
 
 use crate::object::{Key, Object};
-use crate::registry::{Definition, Registry, Version, builtin};
+use crate::registry::{Definition, Registry, Version};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -62,7 +62,11 @@ impl Target {
             .find(&self.group, &self.version, &self.plural)
             .ok_or_else(|| self.nowhere())?;
         let resource = Resource { definition: Arc::clone(definition), index };
-        let wrong_scope = self.namespace.is_some() && !definition.namespaced;
+        let homeless = self.name.is_some() && self.namespace.is_none();
+        let wrong_scope = match definition.namespaced {
+            true => homeless && definition.custom,
+            false => self.namespace.is_some(),
+        };
         let serves = match self.subresource {
             None => true,
             Some(Subresource::Status) => resource.version().has_status,

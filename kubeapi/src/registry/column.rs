@@ -19,6 +19,17 @@ pub(crate) struct Column {
     pub(crate) description: String,
     pub(crate) priority: i64,
     pub(super) query: JpQuery,
+    /// How a cell is made of a built-in kind, whose columns are all texts by name.
+    pub(super) printed: Option<Printed>,
+}
+
+/// What a printer of kube-apiserver makes of what a column leads to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Printed {
+    Text,
+    Age,
+    /// How many there are.
+    Count,
 }
 
 impl Column {
@@ -36,6 +47,7 @@ impl Column {
             description: String::new(),
             priority: 0,
             query,
+            printed: None,
         })
     }
 
@@ -59,12 +71,17 @@ impl Column {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let values: Vec<&Value> =
             found.into_iter().map(jsonpath_rust::query::QueryRef::val).collect();
+        if let Some(printed) = self.printed {
+            return print(printed, &values);
+        }
         match (self.kind.as_str(), values.as_slice()) {
             (_, []) => Value::Null,
             // Of several only the first is shown.
-            ("string", [one, ..]) => text(one),
+            ("string", [Value::Null, ..]) => "<no value>".into(),
+            ("string", [one, ..]) => plain(one).into(),
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
+            ("integer", [value, ..]) if value.is_f64() => numbers::truncated(value),
             ("number", [value, ..]) if value.is_number() => (*value).clone(),
             ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),
             _ => Value::Null,
@@ -72,8 +89,13 @@ impl Column {
     }
 }
 
-fn text(value: &Value) -> Value {
-    if value.is_null() { Value::Null } else { plain(value).into() }
+fn print(printed: Printed, values: &[&Value]) -> Value {
+    let first = values.first().and_then(|value| value.as_str());
+    match printed {
+        Printed::Text => first.unwrap_or_default().into(),
+        Printed::Age => first.map_or_else(|| "<unknown>".to_owned(), age).into(),
+        Printed::Count => values.len().into(),
+    }
 }
 
 fn plain(value: &Value) -> String {

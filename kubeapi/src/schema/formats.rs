@@ -93,7 +93,7 @@ pub(super) fn has(text: &str, format: &str) -> bool {
 }
 
 /// Whether Go reads a text as a value of a format: a time, a time with microseconds, bytes.
-pub(super) fn fits(text: &str, format: &str) -> bool {
+fn fits(text: &str, format: &str) -> bool {
     let time = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]";
     let zone = r"(Z|[+-][0-9]{2}:[0-9]{2})$";
     let matches = |fraction: &str| {
@@ -107,6 +107,32 @@ pub(super) fn fits(text: &str, format: &str) -> bool {
             base64::Engine::decode(&base64::engine::general_purpose::STANDARD, plain).is_ok()
         }
         _ => true,
+    }
+}
+
+/// What Go says of a text that is none of its format.
+pub(super) fn misfit(text: &str, format: &str) -> Option<String> {
+    if fits(text, format) {
+        return None;
+    }
+    let layout = match format {
+        "date-time" => "2006-01-02T15:04:05Z07:00",
+        "micro-time" => "2006-01-02T15:04:05.000000Z07:00",
+        _ => return Some(format!("illegal base64 data at input byte {}", illegal_byte(text))),
+    };
+    // What a whole second lacks is the fraction; of everything else Go finds out at its beginning or somewhere further on.
+    let (rest, part) = match text.get(19..) {
+        Some(rest) if fits(text, "date-time") => (rest, ".000000"),
+        _ => (text, "2006"),
+    };
+    Some(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {part:?}"))
+}
+
+fn illegal_byte(text: &str) -> usize {
+    let engine = base64::engine::general_purpose::STANDARD;
+    match base64::Engine::decode(&engine, text) {
+        Err(base64::DecodeError::InvalidByte(at, _)) => at,
+        _ => text.len(),
     }
 }
 

@@ -201,6 +201,13 @@ pub(crate) fn canonical(value: &mut Value) {
     }
 }
 
+/// A number without what follows its point.
+pub(crate) fn truncated(value: &Value) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "as Go converts it")]
+    let whole = value.as_f64().map(|number| number as i64);
+    whole.map_or(Value::Null, Value::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -53,8 +53,8 @@ impl Schema {
         causes.into_iter().next()
     }
 
-    /// Writes the times of a built-in kind as Go does.
-    pub(crate) fn write_times(&self, value: &mut Value) {
+    /// Writes a value of a built-in kind as Go does: times in one form, a null among texts as an empty one.
+    pub(crate) fn as_go(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 let format = self.constraints.format.as_deref();
@@ -65,11 +65,19 @@ impl Schema {
             Value::Object(map) => {
                 for (name, child) in map.iter_mut() {
                     let schema = self.properties.get(name).or(self.additional.as_deref());
-                    schema.into_iter().for_each(|schema| schema.write_times(child));
+                    schema.into_iter().for_each(|schema| schema.as_go(child));
+                    let texts = self.additional.as_ref().filter(|texts| texts.is_plain_text());
+                    if child.is_null() && texts.is_some() {
+                        *child = Value::from("");
+                    }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
+    }
+
+    fn is_plain_text(&self) -> bool {
+        self.kind == Some(Type::String) && self.constraints.format.is_none()
     }
 
     fn check_fit(&self, value: &Value, path: &str, misfits: &mut Vec<String>) {
@@ -79,20 +87,17 @@ impl Schema {
             numbers::check(self, number, path, &mut causes);
             causes.retain(|cause| cause.field == "<nil>");
             if !number.is_i64() {
-                misfits.push(format!("{path}: {number} is no integer"));
+                misfits.push(misread(&format!("number {number}"), path, Type::Integer));
             }
         }
         if self.kind == Some(Type::String) && !value.is_string() && !value.is_null() {
-            misfits.push(format!("{path}: {} is no string", crate::object::type_name(value)));
+            misfits.push(misread(crate::object::type_name(value), path, Type::String));
         }
         match value {
             Value::Null => return,
             Value::String(text) => {
                 let format = self.constraints.format.as_deref();
-                let fits = format.is_none_or(|format| formats::fits(text, format));
-                if !fits {
-                    misfits.push(format!("{path}: {text:?} is of another format"));
-                }
+                misfits.extend(format.and_then(|format| formats::misfit(text, format)));
             }
             Value::Object(map) => {
                 for (name, child) in map {
@@ -108,7 +113,9 @@ impl Schema {
             }
             Value::Bool(_) | Value::Number(_) => {}
         }
-        misfits.extend(causes.iter().map(Cause::to_string));
+        if let (false, Some(kind)) = (causes.is_empty(), self.kind) {
+            misfits.push(misread(crate::object::type_name(value), path, kind));
+        }
     }
 
     fn shape(&self, part: Part, object: &Value) -> Vec<Cause> {
@@ -384,6 +391,11 @@ pub(super) fn at(path: &str) -> &str {
 
 fn step(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!(".{name}") }
+}
+
+/// What Go says of a value of another type than its place has.
+fn misread(found: &str, path: &str, wanted: Type) -> String {
+    format!("json: cannot unmarshal {found} into {path} of type {}", wanted.name())
 }
 
 fn join(path: &str, name: &str) -> String {

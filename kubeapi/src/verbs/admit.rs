@@ -55,7 +55,7 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
         let misfit = version.schema.misfit(&object.body);
         misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
         let mut body = Value::Object(std::mem::take(&mut object.body));
-        version.schema.write_times(&mut body);
+        version.schema.as_go(&mut body);
         if let Value::Object(body) = body {
             object.body = body;
         }
@@ -101,7 +101,8 @@ pub(crate) fn unrecognized(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-fn unreadable(resource: &Resource, why: &str) -> Status {
+/// The refusal of an object of which something has another type than its kind says.
+pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
         "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
@@ -119,6 +120,10 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     let shown = value.to_string();
     if value.is_null() && resource.definition.custom {
         return Err(unrecognized(resource, "Object 'Kind' is missing in 'null'"));
+    }
+    if value.is_null() {
+        // To Go a built-in kind without anything in it.
+        value = json!({});
     }
     let Some(map) = value.as_object_mut() else {
         return Err(unrecognized(resource, &no_object(&value)));
@@ -140,7 +145,9 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
         if !resource.definition.custom {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
         } else if field == "apiVersion" && map.get(field) == Some(&Value::Null) {
-            return Err(unreadable(resource, "apiVersion must be a string"));
+            return Err(Status::bad_request(format!(
+                "{kind} in version \"\" cannot be handled as a {kind}: .apiVersion accessor error: <nil> is of the type <nil>, expected string"
+            )));
         } else if field == "kind" {
             return Err(unrecognized(resource, &format!("Object 'Kind' is missing in '{shown}'")));
         }
@@ -238,7 +245,7 @@ fn all_causes(
         // That everything has its type was seen when it was read.
         causes.retain(|cause| cause.reason != "FieldValueTypeInvalid");
     }
-    let own = strategy::check(definition, object);
+    let own = strategy::check(definition, &version.api_version(), object, old);
     if &*definition.id == builtin::EVENTS && !own.is_empty() {
         return own;
     }

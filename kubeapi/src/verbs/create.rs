@@ -89,6 +89,9 @@ fn store(
     let key = target.key(definition, object.name());
     if let Some(there) = batch.get(&key) {
         let mut status = Status::already_exists(definition.subject(object.name()));
+        if object.meta.generate_name.is_some() {
+            status = status.no_unique_name();
+        }
         if there.deleting {
             status.message = format!("object is being deleted: {}", status.message);
         }

@@ -51,7 +51,7 @@ pub(super) fn read(body: Value) -> Result<Vec<Map<String, Value>>, Status> {
 /// 422 for an operation that does not fit the object.
 pub(super) fn apply(object: &mut Value, operations: &[Map<String, Value>]) -> Result<(), Status> {
     let mut copied = 0;
-    for (index, operation) in operations.iter().enumerate() {
+    for operation in operations {
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
         let value = operation.get("value").unwrap_or(&Value::Null);
         let from = text("from").and_then(|from| find(object, from)?.get());
@@ -62,54 +62,49 @@ pub(super) fn apply(object: &mut Value, operations: &[Map<String, Value>]) -> Re
             copied += moved.as_ref().map_or(0, |value| value.to_string().len());
         }
         let steps = text("path").map_or(0, |path| path.matches('/').count());
-        if copied > BODY_LIMIT || steps + depth > DEEPEST {
+        let fits = copied <= BODY_LIMIT && steps + depth <= DEEPEST;
+        if !fits || step(object, operation, value, moved).is_none() {
+            // Which operation it was kube-apiserver does not tell either.
             return Err(Status::unprocessable(
                 "the server rejected our request due to an error in our request",
             ));
         }
-        step(object, operation, value, moved).map_err(|why| {
-            let what = "the server rejected our request due to an error in our request";
-            Status::unprocessable(format!("{what}: operation {index}: {why}"))
-        })?;
     }
     Ok(())
 }
 
+/// One operation; none where it does not fit.
 fn step(
     object: &mut Value,
     operation: &Map<String, Value>,
     value: &Value,
     moved: Option<Value>,
-) -> Result<(), &'static str> {
-    const NO_PLACE: &str = "its path leads nowhere";
+) -> Option<()> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
-    let path = text("path").ok_or("it has no path")?;
+    let path = text("path")?;
     match text("op").unwrap_or_default() {
-        "add" => find(object, path).ok_or(NO_PLACE)?.add(value.clone()),
-        "remove" => find(object, path).ok_or(NO_PLACE)?.remove().map(drop),
+        "add" => find(object, path)?.add(value.clone()),
+        "remove" => find(object, path)?.remove().map(drop),
         "replace" if path.is_empty() => {
             if !value.is_object() && !value.is_array() {
-                return Err("the whole object can only be replaced by another");
+                return None;
             }
             object.clone_from(value);
-            Ok(())
+            Some(())
         }
-        "replace" => find(object, path).ok_or(NO_PLACE)?.set(value.clone()),
+        "replace" => find(object, path)?.set(value.clone()),
         "test" => {
-            let found = if path.is_empty() {
-                Some(object.clone())
-            } else {
-                find(object, path).ok_or(NO_PLACE)?.get()
-            };
-            if found.ok_or(NO_PLACE)? == *value { Ok(()) } else { Err("the test failed") }
+            let found =
+                if path.is_empty() { Some(object.clone()) } else { find(object, path)?.get() };
+            if found? == *value { Some(()) } else { None }
         }
-        "copy" => find(object, path).ok_or(NO_PLACE)?.add(moved.ok_or("its from leads nowhere")?),
+        "copy" => find(object, path)?.add(moved?),
         "move" => {
-            let from = text("from").ok_or("it has no from")?;
-            let value = find(object, from).ok_or("its from leads nowhere")?.remove()?;
-            find(object, path).ok_or(NO_PLACE)?.add(value)
+            let from = text("from")?;
+            let value = find(object, from)?.remove()?;
+            find(object, path)?.add(value)
         }
-        _ => Err("there is no such operation"),
+        _ => None,
     }
 }
 
@@ -149,8 +144,6 @@ fn index(text: &str, length: usize) -> Option<usize> {
     usize::try_from(if index < 0 { index + length } else { index }).ok()
 }
 
-const NO_ELEMENT: &str = "there is no such element";
-
 impl Place<'_> {
     fn get(self) -> Option<Value> {
         match self {
@@ -159,41 +152,41 @@ impl Place<'_> {
         }
     }
 
-    fn set(self, value: Value) -> Result<(), &'static str> {
+    fn set(self, value: Value) -> Option<()> {
         match self {
             Self::Member(map, name) => drop(map.insert(name, value)),
             Self::Element(items, text) => {
-                let index = index(&text, items.len()).ok_or(NO_ELEMENT)?;
-                *items.get_mut(index).ok_or(NO_ELEMENT)? = value;
+                let index = index(&text, items.len())?;
+                *items.get_mut(index)? = value;
             }
         }
-        Ok(())
+        Some(())
     }
 
-    fn add(self, value: Value) -> Result<(), &'static str> {
+    fn add(self, value: Value) -> Option<()> {
         match self {
             Self::Member(..) => self.set(value),
             Self::Element(items, text) if text == "-" => {
                 items.push(value);
-                Ok(())
+                Some(())
             }
             Self::Element(items, text) => {
-                let index = index(&text, items.len() + 1).ok_or(NO_ELEMENT)?;
+                let index = index(&text, items.len() + 1)?;
                 if index > items.len() {
-                    return Err(NO_ELEMENT);
+                    return None;
                 }
                 items.insert(index, value);
-                Ok(())
+                Some(())
             }
         }
     }
 
-    fn remove(self) -> Result<Value, &'static str> {
+    fn remove(self) -> Option<Value> {
         match self {
-            Self::Member(map, name) => map.remove(&name).ok_or("there is nothing to remove"),
+            Self::Member(map, name) => map.remove(&name),
             Self::Element(items, text) => {
                 let index = index(&text, items.len()).filter(|index| *index < items.len());
-                index.map(|index| items.remove(index)).ok_or(NO_ELEMENT)
+                index.map(|index| items.remove(index))
             }
         }
     }

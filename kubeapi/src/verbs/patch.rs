@@ -95,8 +95,11 @@ pub(crate) fn patch(
     if definition.custom && target.subresource.is_none() {
         check_type(&resource, &patched)?;
     }
-    let incoming =
-        admit::read(&resource, patched).map_err(|status| in_patch(&shown, &status.message))?;
+    if !definition.custom && !matches!(patch, Patch::Strategic(_)) {
+        check_version(name, &patched)?;
+    }
+    let incoming = admit::read(&resource, patched)
+        .map_err(|status| in_patch(&resource, &shown, &status.message))?;
     let refusal = format!(
         "strict decoding error: {}",
         incoming
@@ -106,8 +109,9 @@ pub(crate) fn patch(
             .collect::<Vec<_>>()
             .join(", ")
     );
-    let (object, warnings) =
-        incoming.accept(&resource, strictness).map_err(|_| in_patch(&shown, &refusal))?;
+    let (object, warnings) = incoming
+        .accept(&resource, strictness)
+        .map_err(|_| in_patch(&resource, &shown, &refusal))?;
     let finish = |batch: &mut Batch<'_>, object: Object, warnings| {
         check_identity(&object, &current)?;
         update::check_revision(definition, &stored, &object)?;
@@ -139,9 +143,21 @@ fn check_type(resource: &Resource, patched: &Value) -> Result<(), Status> {
 }
 
 /// What the patch made of the object is none; kube-apiserver does not say of which kind.
-fn in_patch(patched: &Value, problem: &str) -> Status {
+fn in_patch(resource: &Resource, patched: &Value, problem: &str) -> Status {
     let shown = Value::from(patched.to_string());
+    let heads =
+        [admit::unrecognized(resource, "").message, admit::unreadable(resource, "").message];
+    let problem = heads.iter().find_map(|head| problem.strip_prefix(head)).unwrap_or(problem);
     Status::invalid("", "", "", &[Cause::invalid("patch", &shown, problem)])
+}
+
+/// What a built-in kind is without a version Go cannot tell, and finds nothing in it, not even a name.
+fn check_version(name: &str, patched: &Value) -> Result<(), Status> {
+    match &patched["apiVersion"] {
+        Value::Null => Err(update::no_name(name)),
+        Value::String(text) if text.is_empty() => Err(update::no_name(name)),
+        _ => Ok(()),
+    }
 }
 
 fn check_identity(object: &Object, current: &Object) -> Result<(), Status> {

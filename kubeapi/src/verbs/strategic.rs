@@ -33,6 +33,37 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
             merge_member(object, key, value);
         }
     }
+    order_finalizers(object, patch);
+}
+
+/// Puts merged finalizers into the order of the patch, those that only the server has where they were among them
+/// (`strategicpatch` `mergeSortedSlice`).
+fn order_finalizers(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    let order = patch.get("$setElementOrder/finalizers").or_else(|| patch.get("finalizers"));
+    let merged = object.get_mut("finalizers").and_then(Value::as_array_mut);
+    let (Some(order), Some(merged)) = (order.and_then(Value::as_array), merged) else { return };
+    let before = merged.clone();
+    let place = |item: &Value| before.iter().position(|other| other == item);
+    let mut patched = order.iter().filter(|item| before.contains(item)).cloned().peekable();
+    let mut others = before.iter().filter(|item| !order.contains(item)).cloned().peekable();
+    merged.clear();
+    loop {
+        let next = match (others.peek(), patched.peek()) {
+            (Some(other), Some(own)) if was_there(own, patch) && place(other) < place(own) => {
+                others.next()
+            }
+            (_, Some(_)) => patched.next(),
+            (_, None) => others.next(),
+        };
+        let Some(next) = next else { return };
+        merged.push(next);
+    }
+}
+
+/// Whether the server had a finalizer before: then the patch names it in its order alone.
+fn was_there(finalizer: &Value, patch: &Map<String, Value>) -> bool {
+    let added = patch.get("finalizers").and_then(Value::as_array);
+    !added.is_some_and(|added| added.contains(finalizer))
 }
 
 fn merge_member(object: &mut Map<String, Value>, key: &str, value: &Value) {

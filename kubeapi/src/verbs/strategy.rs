@@ -1,6 +1,8 @@
 //! What each built-in kind asks of its objects beyond their schema (kubernetes `pkg/registry/*/strategy.go` and
 //! `pkg/apis/core/validation`).
 
+mod event;
+
 use crate::names;
 use crate::object::Object;
 use crate::registry::{Definition, builtin, crd};
@@ -27,7 +29,7 @@ pub(super) fn complete(definition: &Definition, object: &mut Object) -> Result<(
             fold_string_data(object);
             object.body.entry("type").or_insert_with(|| json!("Opaque"));
         }
-        builtin::LEASES => drop(object.body.entry("spec").or_insert_with(|| json!({}))),
+        builtin::LEASES => complete_lease(object),
         builtin::EVENTS => complete_event(object),
         builtin::CRDS => {
             let compiled = crd::compile(object).map_err(|causes| {
@@ -65,12 +67,21 @@ fn unknown_formats(schema: &Value, found: &mut std::collections::BTreeSet<String
 }
 
 /// What is wrong with an object by itself.
-pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
+pub(super) fn check(
+    definition: &Definition,
+    version: &str,
+    object: &Object,
+    old: Option<&Object>,
+) -> Vec<Cause> {
     match &*definition.id {
         builtin::CRDS => crd::compile(object).err().unwrap_or_default(),
         builtin::CONFIG_MAPS => check_data(object, false),
-        builtin::SECRETS => check_data(object, true),
-        builtin::EVENTS => check_event(object),
+        builtin::SECRETS => {
+            let mut causes = check_data(object, true);
+            causes.extend(required_data(object));
+            causes
+        }
+        builtin::EVENTS => event::check(version, object, old),
         builtin::LEASES => check_lease(object),
         _ => Vec::new(),
     }
@@ -124,13 +135,24 @@ fn complete_namespace(object: &mut Object) {
         .get_or_insert_default()
         .insert("kubernetes.io/metadata.name".to_owned(), name);
     let phase = if object.is_deleting() { "Terminating" } else { "Active" };
-    if !object.is_deleting() {
-        object.body.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+    let stays = !object.is_deleting();
+    let spec = object.body.entry("spec").or_insert_with(|| json!({}));
+    if stays && spec.is_object() {
+        keep_finalizer(spec);
     }
-    object.body.entry("spec").or_insert_with(|| json!({}));
     let status = object.body.entry("status").or_insert_with(|| json!({}));
     if status.is_object() {
         status["phase"] = json!(phase);
+    }
+}
+
+/// A namespace that stays has at least the finalizer that empties it.
+fn keep_finalizer(spec: &mut Value) {
+    let own = json!("kubernetes");
+    match spec["finalizers"].as_array_mut() {
+        Some(finalizers) if finalizers.contains(&own) => {}
+        Some(finalizers) => finalizers.push(own),
+        None => spec["finalizers"] = json!([own]),
     }
 }
 
@@ -144,8 +166,23 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Members that an event always has.
+/// Coordinated election is off where nobody has turned it on.
+fn complete_lease(object: &mut Object) {
+    let spec = object.body.entry("spec").or_insert_with(|| json!({}));
+    for field in ["strategy", "preferredHolder"] {
+        spec.as_object_mut().and_then(|spec| spec.remove(field));
+    }
+}
+
+/// Members that an event always has, and those within its members that are empty and not written.
 fn complete_event(object: &mut Object) {
+    object.body.retain(|name, value| name != "count" || *value != 0);
+    for part in ["source", "involvedObject", "related", "series"] {
+        let members = object.body.get_mut(part).and_then(Value::as_object_mut);
+        members.into_iter().for_each(|members| {
+            members.retain(|name, value| *value != "" && (name != "count" || *value != 0));
+        });
+    }
     for (name, value) in [
         ("source", json!({})),
         ("firstTimestamp", Value::Null),
@@ -213,13 +250,19 @@ fn check_lease(object: &Object) -> Vec<Cause> {
     duration.into_iter().chain(transitions).collect()
 }
 
-/// An event lies in the namespace of what it is about; that of a cluster-scoped object in `default`.
-fn check_event(object: &Object) -> Vec<Cause> {
-    let about = object.body.get("involvedObject").and_then(|about| about["namespace"].as_str());
-    let about = about.unwrap_or_default();
-    if object.namespace() == about || (about.is_empty() && object.namespace() == "default") {
-        return Vec::new();
-    }
-    let why = "does not match event.namespace";
-    vec![Cause::invalid("involvedObject.namespace", &json!(about), why)]
+/// Keys that a Secret of a type has (core `ValidateSecret`).
+fn required_data(object: &Object) -> Vec<Cause> {
+    let text = |field: &str| object.body.get(field).and_then(Value::as_str).unwrap_or_default();
+    let keys: &[&str] = match text("type") {
+        "kubernetes.io/tls" => &["tls.crt", "tls.key"],
+        "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
+        "kubernetes.io/dockercfg" => &[".dockercfg"],
+        "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
+        _ => &[],
+    };
+    let data = object.body.get("data").and_then(Value::as_object);
+    keys.iter()
+        .filter(|key| data.is_none_or(|data| !data.contains_key(**key)))
+        .map(|key| Cause::required(format!("data[{key}]"), ""))
+        .collect()
 }

@@ -40,11 +40,7 @@ fn place(
     let Some(stored) = batch.get(&key) else {
         if definition.create_on_update && target.subresource.is_none() {
             if !object.uid().is_empty() {
-                let why = format!(
-                    "Precondition failed: UID in precondition: {}, UID in object meta: ",
-                    object.uid()
-                );
-                return Err(Status::conflict(definition.subject(name), &why));
+                return Err(other_uid(definition, &key, object.uid(), ""));
             }
             let revision = object.meta.resource_version.take().filter(|text| !text.is_empty());
             if let Some(text) = revision.filter(|text| text.parse::<u64>().is_err()) {
@@ -54,7 +50,7 @@ fn place(
         }
         return Err(Status::not_found(definition.subject(name)));
     };
-    check_uid(resource, &object, &stored.decode()?)?;
+    check_uid(definition, &key, &object, &stored.uid)?;
     check_revision(definition, &stored, &object)?;
     replace(batch, resource, target.subresource, &key, &stored, object, warnings)
 }
@@ -90,9 +86,7 @@ fn check_place(target: &Target, name: &str, object: &Object) -> Result<(), Statu
 /// 400 for an object without a name, or with another than the path's.
 pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
     if object.name().is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
+        return Err(no_name(name));
     }
     if object.name() != name {
         return Err(Status::bad_request(format!(
@@ -101,6 +95,13 @@ pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
         )));
     }
     Ok(())
+}
+
+/// The refusal of an object without a name.
+pub(super) fn no_name(name: &str) -> Status {
+    Status::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// Puts `wanted` in the place of a stored object; PUT and PATCH meet here.
@@ -162,16 +163,28 @@ fn keep_uid(resource: &Resource, wanted: &Object, old: &Object) -> Result<(), St
     Err(Status::invalid(&definition.group, &definition.kind, old.name(), &[cause]))
 }
 
-fn check_uid(resource: &Resource, wanted: &Object, old: &Object) -> Result<(), Status> {
-    if wanted.uid().is_empty() || wanted.uid() == old.uid() {
+fn check_uid(definition: &Definition, key: &Key, wanted: &Object, uid: &str) -> Result<(), Status> {
+    if wanted.uid().is_empty() || wanted.uid() == uid {
         return Ok(());
     }
+    Err(other_uid(definition, key, wanted.uid(), uid))
+}
+
+/// Told with the place in etcd where the real server finds it out.
+fn other_uid(definition: &Definition, key: &Key, wanted: &str, uid: &str) -> Status {
+    let group = match definition.group.as_str() {
+        group if definition.custom || &*definition.id == builtin::CRDS => format!("{group}/"),
+        _ => String::new(),
+    };
+    let namespace = match key.namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("{namespace}/"),
+    };
+    let (plural, name) = (&definition.plural, &key.name);
     let why = format!(
-        "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-        wanted.uid(),
-        old.uid()
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{plural}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
     );
-    Err(Status::conflict(resource.definition.subject(old.name()), &why))
+    Status::conflict(definition.subject(name), &why)
 }
 
 /// The parts of `wanted` that this write may change, over the old object.
@@ -220,15 +233,26 @@ fn merged(
     }
 }
 
-/// An update cannot begin a deletion.
+/// An update can neither begin nor change a deletion.
 fn check_deletion(resource: &Resource, wanted: &Object, old: &Object) -> Result<(), Status> {
-    if wanted.meta.deletion_timestamp.is_none() || old.is_deleting() {
+    let (new, old_meta) = (&wanted.meta, &old.meta);
+    let mut causes = Vec::new();
+    let mut immutable = |field: &str, value: Value| {
+        let field = format!("metadata.{field}");
+        causes.push(Cause::invalid(field, &value, "field is immutable"));
+    };
+    if new.deletion_timestamp.is_some() && new.deletion_timestamp != old_meta.deletion_timestamp {
+        immutable("deletionTimestamp", json!(new.deletion_timestamp));
+    }
+    let grace = new.deletion_grace_period_seconds;
+    if grace.is_some() && grace != old_meta.deletion_grace_period_seconds {
+        immutable("deletionGracePeriodSeconds", json!(grace));
+    }
+    if causes.is_empty() {
         return Ok(());
     }
     let definition = &resource.definition;
-    let value = json!(wanted.meta.deletion_timestamp);
-    let cause = Cause::invalid("metadata.deletionTimestamp", &value, "field is immutable");
-    Err(Status::invalid(&definition.group, &definition.kind, old.name(), &[cause]))
+    Err(Status::invalid(&definition.group, &definition.kind, old.name(), &causes))
 }
 
 fn set(object: &mut Object, field: &str, value: Option<&Value>) {
