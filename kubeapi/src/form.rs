@@ -12,8 +12,14 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
-    Table { version: &'static str, include: Include },
-    Metadata,
+    Table {
+        version: &'static str,
+        include: Include,
+    },
+    /// Asked for as a list of metadata, or as that of one object.
+    Metadata {
+        list: bool,
+    },
 }
 
 /// What a table row carries beside its cells (`includeObject`).
@@ -35,7 +41,7 @@ impl Form {
     ) -> Result<Bytes, Status> {
         match self {
             Self::Object => resource.version().present(&resource.definition, stored),
-            Self::Metadata => Ok(encode(&metadata(&value(resource, stored)?))),
+            Self::Metadata { .. } => Ok(encode(&metadata(&value(resource, stored)?))),
             Self::Table { version, include } => {
                 let rows = vec![row(resource, stored, include)?];
                 let revision = json!({"resourceVersion": stored.revision.to_string()});
@@ -80,7 +86,7 @@ impl Form {
                     &items,
                 ))
             }
-            Self::Metadata => {
+            Self::Metadata { .. } => {
                 let items = page
                     .items
                     .iter()
@@ -137,11 +143,8 @@ fn metadata(object: &Value) -> Value {
 }
 
 fn table(resource: &Resource, version: &str, meta: &Value, rows: &[Value], header: bool) -> Value {
-    let columns: Vec<Value> = if header {
-        resource.version().columns.iter().map(Column::header).collect()
-    } else {
-        Vec::new()
-    };
+    let columns: Option<Vec<Value>> =
+        header.then(|| resource.version().columns.iter().map(Column::header).collect());
     json!({
         "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": meta,
         "columnDefinitions": columns, "rows": rows,

@@ -47,20 +47,14 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
-    fn flag(&self, name: &str) -> Result<Option<bool>, Status> {
-        match self.get(name) {
-            None => Ok(None),
-            Some("" | "true" | "1" | "True" | "t") => Ok(Some(true)),
-            Some("false" | "0" | "False" | "f") => Ok(Some(false)),
-            Some(other) => {
-                Err(Status::bad_request(format!("{name} must be true or false, not {other:?}")))
-            }
-        }
+    /// As Go reads flags: everything but two words is true.
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// A number below zero counts as none.
     fn number(&self, name: &str) -> Result<Option<u64>, Status> {
-        let Some(text) = self.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let Some(text) = self.get(name) else { return Ok(None) };
         let number: i64 = text.parse().map_err(|_| {
             Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
         })?;
@@ -71,8 +65,16 @@ impl Query {
         self.get(name).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    pub(crate) fn is_watch(&self) -> Result<bool, Status> {
-        Ok(self.flag("watch")? == Some(true))
+    pub(crate) fn is_watch(&self) -> bool {
+        self.flag("watch") == Some(true)
+    }
+
+    /// The revision that an object must at least have.
+    ///
+    /// # Errors
+    /// 500 for a text that is none, as kube-apiserver answers it.
+    pub(crate) fn revision(&self) -> Result<(), Status> {
+        self.text("resourceVersion").map_or(Ok(()), |text| list::check_revision(&text))
     }
 
     /// The options that all writes have; `kind` is what the API calls them together.
@@ -108,7 +110,11 @@ impl Query {
         }
     }
 
+    /// What a list or the deletion of a collection is about.
     pub(crate) fn selection(&self) -> Result<Selection, Status> {
+        for number in ["timeoutSeconds", "limit"] {
+            self.number(number)?;
+        }
         Ok(Selection {
             labels: LabelSelector::parse(self.get("labelSelector").unwrap_or_default())?,
             fields: FieldSelector::parse(self.get("fieldSelector").unwrap_or_default())?,
@@ -116,7 +122,7 @@ impl Query {
     }
 
     pub(crate) fn list(&self) -> Result<ListOptions, Status> {
-        if self.flag("sendInitialEvents")?.is_some() {
+        if self.flag("sendInitialEvents").is_some() {
             let why = "sendInitialEvents is forbidden for list";
             return Err(list::invalid_options(&[Cause::forbidden("sendInitialEvents", why)]));
         }
@@ -137,8 +143,9 @@ impl Query {
             selection: self.selection()?,
             revision: self.text("resourceVersion"),
             revision_match: self.text("resourceVersionMatch"),
-            bookmarks: self.flag("allowWatchBookmarks")? == Some(true),
-            send_initial: self.flag("sendInitialEvents")?,
+            token: self.text("continue"),
+            bookmarks: self.flag("allowWatchBookmarks") == Some(true),
+            send_initial: self.flag("sendInitialEvents"),
             timeout: timeout.map(|seconds| Duration::from_secs(seconds.min(LONGEST_WATCH))),
         })
     }
@@ -149,10 +156,11 @@ impl Query {
             return DeleteOptions::read(body);
         }
         let mut options = DeleteOptions::default();
+        self.number("gracePeriodSeconds")?;
         if let Some(policy) = self.get("propagationPolicy") {
             let policy = Policy::parse(policy).map_err(|cause| delete::refused(&[cause]))?;
             options.policy = Some(policy);
-        } else if let Some(orphan) = self.flag("orphanDependents")? {
+        } else if let Some(orphan) = self.flag("orphanDependents") {
             options.policy = Some(if orphan { Policy::Orphan } else { Policy::Background });
         }
         options.dry_run = self.write("DeleteOptions")?.dry_run;
@@ -165,7 +173,7 @@ impl Query {
             Some("None") => Ok(Include::None),
             Some("Object") => Ok(Include::Object),
             Some(other) => Err(Status::bad_request(format!(
-                "includeObject must be None, Metadata or Object, not {other:?}"
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
             ))),
         }
     }
@@ -216,9 +224,8 @@ fn form(clause: &str, include: Include) -> Option<Form> {
         (None, _) => Some(Form::Object),
         (Some("Table"), Some("v1")) => Some(Form::Table { version: "v1", include }),
         (Some("Table"), Some("v1beta1")) => Some(Form::Table { version: "v1beta1", include }),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("v1")) => {
-            Some(Form::Metadata)
-        }
+        (Some("PartialObjectMetadata"), Some("v1")) => Some(Form::Metadata { list: false }),
+        (Some("PartialObjectMetadataList"), Some("v1")) => Some(Form::Metadata { list: true }),
         _ => None,
     }
 }

@@ -51,6 +51,9 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
         ["openapi", "v3", "apis", group, version] => {
             Some(Route::OpenApiV3 { group: (*group).to_owned(), version: (*version).to_owned() })
         }
+        ["openapi", "v3", rest @ ..] => {
+            Some(Route::OpenApiV3 { group: rest.join("/"), version: String::new() })
+        }
         ["api"] => Some(Route::CoreVersions),
         ["apis"] => Some(Route::Groups),
         ["apis", group] => Some(Route::Group((*group).to_owned())),

@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::form::{Form, encode};
 use crate::object::Stored;
 use crate::openapi;
-use crate::registry::{builtin, discovery};
+use crate::registry::{builtin, crd, discovery};
 use crate::request::{self, Document, Query, WriteOptions};
 use crate::routes::{self, Route};
 use crate::status::Status;
@@ -129,7 +129,11 @@ impl ApiService {
             }
             Route::OpenApiIndex => openapi::v3::index(&registry),
             Route::OpenApiV3 { group, version } => {
-                found(openapi::v3::document(&registry, group, version))?
+                match openapi::v3::document(&registry, group, version) {
+                    Some(document) => document,
+                    // The handler of these says nothing.
+                    None => return Ok(respond(404, Body::whole(Bytes::new()))),
+                }
             }
         };
         Ok(json_response(200, encode(&document)))
@@ -204,10 +208,22 @@ impl ApiService {
         let in_place = !namespaced || target.namespace.is_some();
         let addressed = || Addressed { target: target.clone(), resource: resource.clone(), form };
         match (&call.method, one, target.subresource) {
-            (&Method::GET, _, None) if call.query.is_watch()? => {
+            (&Method::GET, _, None) if call.query.is_watch() => {
                 self.watch(&call, target.clone(), form)
             }
-            (&Method::GET, true, None | Some(Subresource::Status)) => self.get(&target, form),
+            (&Method::GET, true, None | Some(Subresource::Status)) => {
+                call.query.revision()?;
+                let answer = self.get(&target, form)?;
+                match form {
+                    Form::Metadata { list: true } => {
+                        Err(Status::no_reason("content is not a list"))
+                    }
+                    _ => Ok(answer),
+                }
+            }
+            (&Method::GET, false, None) if form == (Form::Metadata { list: false }) => {
+                Err(no_list(&resource))
+            }
             (&Method::GET, false, None) => {
                 let page = list::list(&self.store.shared.read(), &target, &call.query.list()?)?;
                 Ok(json_response(200, form.page(&page)?))
@@ -286,7 +302,9 @@ impl ApiService {
                 400 => Status::bad_request(format!("error decoding patch: {}", status.message)),
                 _ => status,
             })?,
-            Change::Delete | Change::DeleteCollection => decoded?,
+            Change::Delete | Change::DeleteCollection => decoded.map_err(|status| {
+                if status.code == 400 { Status::bad_request(undecoded(&status)) } else { status }
+            })?,
         };
         let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
         let warned_of = strictness.judge(&resource, duplicates.collect())?;
@@ -338,6 +356,21 @@ impl ApiService {
 /// A body that is no document has no type.
 fn undecoded(status: &Status) -> String {
     format!("couldn't get version/kind; json parse error: {}", status.message)
+}
+
+/// The metadata of a list is not that of an object.
+fn no_list(resource: &Resource) -> Status {
+    let list = match resource.definition.custom {
+        true => "unstructured.UnstructuredList".to_owned(),
+        false => format!("v1.{}", resource.definition.list_kind),
+    };
+    Status::new(
+        406,
+        "NotAcceptable",
+        format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{list})"
+        ),
+    )
 }
 
 /// The refusal of a method; custom resources name the verb that it would be.
@@ -419,6 +452,9 @@ fn finish(
 fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<Stored, Status> {
     let mut object = stored.decode()?;
     object.meta.resource_version = before.map(|revision| revision.to_string());
+    if &*resource.definition.id == builtin::CRDS && before.is_none() {
+        crd::unserved(&mut object);
+    }
     Ok(Stored::new(&resource.definition, &object, stored.revision))
 }
 

@@ -230,6 +230,11 @@ impl Status {
             .with_details(json!({}))
     }
 
+    /// What kube-apiserver did not think of as an answer to a client.
+    pub(crate) fn no_reason(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
     /// No group, version or kind of a definition is there: the handler that answers then is not that of an API.
     pub(crate) fn page_not_found() -> Self {
         Self::new(404, "NotFound", PAGE_NOT_FOUND)

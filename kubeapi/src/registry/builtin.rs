@@ -148,8 +148,8 @@ fn leases() -> Definition {
 fn crds() -> Definition {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = object(&json!({"spec": free, "status": free}));
-    let columns =
-        vec![Column::of_names(), column("Created At", "date", ".metadata.creationTimestamp")];
+    let created = printed("Created At", Printed::Text, ".metadata.creationTimestamp", CREATED);
+    let columns = vec![Column::of_names(), Column { kind: "date".to_owned(), ..created }];
     let version = Version { has_status: true, columns, ..v1("apiextensions.k8s.io", schema) };
     Definition {
         namespaced: false,

@@ -1,7 +1,9 @@
 //! CustomResourceDefinition objects: checked, completed with the status that says they are served, compiled into definitions.
 
+pub(crate) mod check;
+mod schemas;
+
 use super::{Column, Definition, NameRule, Registry, Selectable, Version, builtin};
-use crate::names;
 use crate::object::{Object, now};
 use crate::schema::Schema;
 use crate::status::Cause;
@@ -10,32 +12,17 @@ use serde_json::{Value, json};
 /// Keeps a CRD until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes.
+/// Compiles the definition that a CRD describes, which has been found to be sound.
 ///
 /// # Errors
-/// Every field of the CRD that is wrong, or that asks for what this server does not do.
+/// Every field of the CRD that asks for what this server does not do.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let spec = crd.body.get("spec").cloned().unwrap_or_default();
     let mut reader = Reader { causes: Vec::new() };
     let group = reader.text(&spec, "/group");
     let plural = reader.text(&spec, "/names/plural");
     let kind = reader.text(&spec, "/names/kind");
-    if crd.name() != format!("{plural}.{group}") {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        reader.causes.push(Cause::invalid("metadata.name", &json!(crd.name()), detail));
-    }
-    for why in names::dns_subdomain(&group) {
-        reader.causes.push(Cause::invalid("spec.group", &json!(group), why));
-    }
-    let namespaced = match reader.text(&spec, "/scope").as_str() {
-        "Cluster" => false,
-        "Namespaced" => true,
-        other => {
-            let supported = [json!("Cluster"), json!("Namespaced")];
-            reader.causes.push(Cause::unsupported("spec.scope", &json!(other), &supported));
-            true
-        }
-    };
+    let namespaced = reader.text(&spec, "/scope") == "Namespaced";
     if spec
         .pointer("/conversion/strategy")
         .and_then(Value::as_str)
@@ -133,6 +120,25 @@ pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
     crd.body.insert("status".to_owned(), status);
 }
 
+/// The status of a new CRD before anybody has looked at it.
+pub(crate) fn unserved(crd: &mut Object) {
+    if let Some(status) = crd.body.get_mut("status") {
+        status["acceptedNames"] = json!({"kind": "", "plural": ""});
+        status["conditions"] = Value::Null;
+    }
+}
+
+/// The version that objects are stored in stays among those that they may be stored in.
+pub(crate) fn keep_stored_version(crd: &mut Object) {
+    let versions = crd.body.get("spec").and_then(|spec| spec["versions"].as_array());
+    let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);
+    let Some(name) = storage.map(|version| version["name"].clone()) else { return };
+    let stored = crd.body.get_mut("status").and_then(|status| status.get_mut("storedVersions"));
+    if let Some(stored) = stored.and_then(Value::as_array_mut).filter(|all| !all.contains(&name)) {
+        stored.push(name);
+    }
+}
+
 /// A condition that is true; one that was true before keeps its time.
 fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     let before = crd.body.get("status").and_then(|status| status["conditions"].as_array());
@@ -194,9 +200,6 @@ impl Reader {
         for (index, version) in spec["versions"].as_array().unwrap_or(&empty).iter().enumerate() {
             let path = format!("spec.versions[{index}]");
             let name = version["name"].as_str().unwrap_or_default().to_owned();
-            for why in names::dns_label(&name) {
-                self.causes.push(Cause::invalid(format!("{path}.name"), &json!(name), why));
-            }
             if version["storage"] == true {
                 storage.push(name.clone());
             }
@@ -205,10 +208,6 @@ impl Reader {
             {
                 served.push(version);
             }
-        }
-        if storage.len() != 1 {
-            let detail = "must have exactly one version marked as storage version";
-            self.causes.push(Cause::invalid("spec.versions", &json!(storage), detail));
         }
         served.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
         (served, storage.pop().unwrap_or_default())

@@ -118,6 +118,17 @@ impl Schema {
         }
     }
 
+    /// What the schema of a default has against it, fields unknown to it among that.
+    pub(crate) fn faults_of_default(&self, default: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.check(default, &mut String::new(), &mut causes);
+        lists::check(self, default, &mut String::new(), &mut causes);
+        if causes.is_empty() {
+            causes.extend(self.broken_rules(default, None));
+        }
+        causes
+    }
+
     fn shape(&self, part: Part, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         match (part, self.properties.get("status"), object.get("status")) {

@@ -48,7 +48,7 @@ pub(super) fn insert(
     if resource.version().has_status && definition.custom {
         object.body.remove("status");
     }
-    strategy::complete(definition, &mut object)?;
+    strategy::complete(definition, &mut object, None)?;
     let subject = definition.subject(object.name());
     if definition.terminating {
         let why = "create not allowed while custom resource definition is terminating";

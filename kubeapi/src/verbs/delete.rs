@@ -52,6 +52,11 @@ impl DeleteOptions {
         }
         match body["kind"].as_str() {
             None | Some("" | "DeleteOptions") => {}
+            Some(other) if is_unversioned(body, other) => {
+                return Err(Status::bad_request(format!(
+                    "converting (v1.{other}) to (v1.DeleteOptions): unknown conversion"
+                )));
+            }
             Some(other) => {
                 let version = body["apiVersion"].as_str().unwrap_or_default();
                 return Err(Status::bad_request(format!(
@@ -91,6 +96,12 @@ impl DeleteOptions {
             dry_run: !dry_run.is_empty(),
         })
     }
+}
+
+/// Kinds that every group of kube-apiserver knows, though none of them is about a deletion.
+fn is_unversioned(body: &Value, kind: &str) -> bool {
+    let known = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
+    body["apiVersion"] == "v1" && known.contains(&kind)
 }
 
 impl Policy {

@@ -149,6 +149,19 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, Status> {
     })
 }
 
+/// A watch and a get do not get as far as that, and blame the server.
+///
+/// # Errors
+/// 500 when the text is no revision.
+pub(crate) fn check_revision(text: &str) -> Result<(), Status> {
+    match text.parse::<u64>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Status::no_reason(format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        ))),
+    }
+}
+
 fn too_old(options: &ListOptions) -> Status {
     Status::expired(if options.token.is_some() {
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."

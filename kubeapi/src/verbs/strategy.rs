@@ -18,7 +18,11 @@ const DATA_LIMIT: u64 = 1 << 20;
 ///
 /// # Errors
 /// 422 for a CRD that cannot be served.
-pub(super) fn complete(definition: &Definition, object: &mut Object) -> Result<(), Status> {
+pub(super) fn complete(
+    definition: &Definition,
+    object: &mut Object,
+    old: Option<&Object>,
+) -> Result<(), Status> {
     if !definition.custom {
         // Members that are empty are not written.
         object.body.retain(|_, value| !is_empty(value));
@@ -32,9 +36,15 @@ pub(super) fn complete(definition: &Definition, object: &mut Object) -> Result<(
         builtin::LEASES => complete_lease(object),
         builtin::EVENTS => complete_event(object),
         builtin::CRDS => {
-            let compiled = crd::compile(object).map_err(|causes| {
+            let refused = |causes: Vec<Cause>| {
                 Status::invalid(&definition.group, &definition.kind, object.name(), &causes)
-            })?;
+            };
+            let mut causes = crd::check::check(object, old);
+            causes.extend(old.into_iter().flat_map(|old| check_crd_change(object, old)));
+            if !causes.is_empty() {
+                return Err(refused(causes));
+            }
+            let compiled = crd::compile(object).map_err(refused)?;
             crd::complete(object, &compiled);
         }
         _ => {}
@@ -93,9 +103,6 @@ pub(super) fn check_change(definition: &Definition, object: &Object, old: &Objec
     let differs = |field: &str| object.body.get(field) != old.body.get(field);
     if &*definition.id == builtin::SECRETS && differs("type") {
         causes.push(Cause::invalid("type", &json!(object.body.get("type")), "field is immutable"));
-    }
-    if &*definition.id == builtin::CRDS {
-        causes.extend(check_crd_change(object, old));
     }
     if matches!(&*definition.id, builtin::CONFIG_MAPS | builtin::SECRETS)
         && old.body.get("immutable") == Some(&Value::Bool(true))

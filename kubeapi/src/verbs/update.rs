@@ -1,7 +1,7 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
 use crate::metadata;
 use crate::object::{Key, Object, Stored};
-use crate::registry::{Definition, builtin};
+use crate::registry::{Definition, builtin, crd};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
@@ -121,7 +121,10 @@ pub(super) fn replace(
     }
     let mut object = merged(resource, subresource, wanted, &old)?;
     if subresource.is_none() || &*definition.id == builtin::NAMESPACES {
-        strategy::complete(definition, &mut object)?;
+        strategy::complete(definition, &mut object, Some(&old))?;
+    }
+    if subresource.is_some() && &*definition.id == builtin::CRDS {
+        crd::keep_stored_version(&mut object);
     }
     admit::check_kind(resource, &object)?;
     // Only what differs can be wrong or worth storing.

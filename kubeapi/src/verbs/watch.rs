@@ -1,7 +1,7 @@
 //! A watch holds a place in the log, no queue: a client that reads slowly costs nothing, and one that falls behind the log is
 //! told so (410) instead of missing something.
 
-use super::list::{Selection, invalid_options, parse_revision};
+use super::list::{Selection, check_revision, invalid_options, parse_revision};
 use super::{Resource, Target};
 use crate::form::Form;
 use crate::object::Stored;
@@ -9,7 +9,7 @@ use crate::status::{Cause, Status};
 use crate::store::{Event, Expired, Shared, Verb};
 use futures::Stream;
 use hyper::body::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch::Receiver;
@@ -24,6 +24,7 @@ pub(crate) struct WatchOptions {
     pub(crate) selection: Selection,
     pub(crate) revision: Option<String>,
     pub(crate) revision_match: Option<String>,
+    pub(crate) token: Option<String>,
     pub(crate) bookmarks: bool,
     pub(crate) send_initial: Option<bool>,
     pub(crate) timeout: Option<Duration>,
@@ -92,7 +93,7 @@ pub(crate) fn watch(
         stop,
         deadline: options.timeout.map(|timeout| Instant::now() + timeout),
         initial: Vec::new().into_iter(),
-        mark_initial: options.send_initial == Some(true),
+        mark_initial: options.send_initial == Some(true) && options.bookmarks,
         bookmarks: options.bookmarks,
         cursor: 0,
         told: 0,
@@ -109,22 +110,12 @@ pub(crate) fn watch(
 fn start(options: &WatchOptions) -> Result<Start, Status> {
     let revision = match options.revision.as_deref().unwrap_or_default() {
         "" => None,
-        text => Some(parse_revision(text)?),
+        text => {
+            check_revision(text)?;
+            Some(parse_revision(text)?)
+        }
     };
-    match (options.send_initial, options.revision_match.as_deref().unwrap_or_default()) {
-        (None, "") => {}
-        (None, _) => {
-            return Err(forbidden_match(
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            ));
-        }
-        (Some(_), "NotOlderThan") => {}
-        (Some(_), _) => {
-            return Err(forbidden_match(
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ));
-        }
-    }
+    check_match(options)?;
     Ok(match (revision, options.send_initial) {
         (revision, Some(true)) => Start::Now { initial: true, least: revision.unwrap_or(0) },
         (None | Some(0), None) => Start::Now { initial: true, least: 0 },
@@ -133,8 +124,32 @@ fn start(options: &WatchOptions) -> Result<Start, Status> {
     })
 }
 
-fn forbidden_match(why: &str) -> Status {
-    invalid_options(&[Cause::forbidden("resourceVersionMatch", why)])
+/// # Errors
+/// 422 for a `resourceVersionMatch` that does not go with the other options of a watch.
+fn check_match(options: &WatchOptions) -> Result<(), Status> {
+    const FIELD: &str = "resourceVersionMatch";
+    const NEWER: &str = "NotOlderThan";
+    let wanted = options.revision_match.as_deref().unwrap_or_default();
+    let mut causes = Vec::new();
+    let mut forbid = |why: &str| causes.push(Cause::forbidden(FIELD, why));
+    match options.send_initial {
+        Some(_) if wanted != NEWER => {
+            forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        None if !wanted.is_empty() => {
+            forbid(
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            );
+        }
+        _ => {}
+    }
+    if options.token.is_some() {
+        forbid("resourceVersionMatch is forbidden when continue is provided");
+    }
+    if !matches!(wanted, "" | NEWER) {
+        causes.push(Cause::unsupported(FIELD, &json!(wanted), &[json!(NEWER)]));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(invalid_options(&causes)) }
 }
 
 impl Watch {
@@ -289,16 +304,23 @@ impl Watch {
             Form::Object => json!({
                 "kind": self.resource.definition.kind, "apiVersion": self.resource.version().api_version(), "metadata": meta,
             }),
-            Form::Metadata => {
+            Form::Metadata { .. } => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             }
             Form::Table { version, .. } => json!({
                 "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": {"resourceVersion": self.cursor.to_string()},
-                "columnDefinitions": [], "rows": [{"cells": [], "object": {
+                "columnDefinitions": null, "rows": [{"cells": self.no_cells(), "object": {
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}}],
             }),
         };
         frame("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    /// The cells of an object that has nothing, not even a name.
+    fn no_cells(&self) -> Vec<Value> {
+        let nothing = json!({"metadata": {"name": ""}});
+        let columns = self.resource.version().columns.iter();
+        columns.map(|column| column.cell(&nothing)).collect()
     }
 
     /// Sleeps until something may have changed; false when the watch is over.
