@@ -45,22 +45,29 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Switches a computer on and does not wait: several boot in the time of one.
+    /// Switches a computer on and does not wait: several boot in the time of one. One that was on before and was dropped has
+    /// on its drives, and in /lab, what it had.
     ///
     /// # Errors
     /// When the emulator does not start.
     pub fn switch_on(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let directory = bench.directory().join(&machine.name);
         fs::create_dir_all(directory.join("exchange")).context("make the guest's directory")?;
+        forget_jobs(&directory.join("exchange")).context("forget an earlier boot's scripts")?;
         for (file, bytes) in machine.media(&directory) {
-            let file = File::create(&file).context("make a drive's medium")?;
-            file.set_len(bytes).context("size a drive's medium")?;
+            // What is there is a drive that was switched off.
+            File::options()
+                .create(true)
+                .append(true)
+                .open(&file)
+                .and_then(|file| file.set_len(bytes))
+                .context("make a drive's medium")?;
         }
         let arguments = machine.arguments(bench.assets(), &directory, bench.programs());
         let log = directory.join("qemu.log");
         let mut process = Process::start(&bench.assets().qemu(), &arguments, &log)?;
         let mut connect = |socket: &str| connect(&mut process, &directory.join(socket), &log);
-        let qmp = Qmp::new(connect("qmp.sock")?)?;
+        let qmp = Qmp::new(connect("qmp.sock")?).with_context(|| said(&log))?;
         let port = Port::new(connect("shell.sock")?)?;
         Ok(Self { machine, process, directory, port, qmp, jobs: 0 })
     }
@@ -224,12 +231,27 @@ impl Guest {
     }
 }
 
+fn forget_jobs(exchange: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(exchange)? {
+        let path = entry?.path();
+        let numbered =
+            path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok()).is_some();
+        if numbered {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
 fn connect(process: &mut Process, socket: &Path, log: &Path) -> anyhow::Result<UnixStream> {
     until(&format!("the emulator; see {}", log.display()), Duration::from_secs(20), || {
         if process.ended() {
-            let said = fs::read_to_string(log).unwrap_or_default();
-            return Ok(Err(anyhow::anyhow!("the emulator ended: {}", said.trim_end())));
+            return Ok(Err(anyhow::anyhow!(said(log))));
         }
         Ok(Ok(UnixStream::connect(socket).context("connect")?))
     })?
+}
+
+fn said(log: &Path) -> String {
+    format!("the emulator ended: {}", fs::read_to_string(log).unwrap_or_default().trim_end())
 }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::assets::Assets;
+use super::{Bench, assets::Assets};
 
 /// Bytes of a gibibyte.
 pub const GIB: u64 = 1 << 30;
@@ -19,6 +19,18 @@ pub struct Drive {
     pub capacity: u64,
     /// Virtual functions; 0 for none.
     pub virtual_functions: u16,
+    /// Where the drive is, if it is not in this machine.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// A drive of another machine, seen through one of its controllers: namespaces come when that machine attaches them to it,
+/// and go when it detaches them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Directory of the guest that has the drive.
+    pub guest: PathBuf,
+    /// Controller of the drive that is this machine's.
+    pub controller: u16,
 }
 
 /// A disk that several guests see, as the namespaces of one drive are seen by a rabbit and its computes.
@@ -73,15 +85,29 @@ impl Machine {
     /// A computer with drives of 2 GiB that have no virtual functions: quicker, where one controller is enough.
     #[must_use]
     pub fn with_drives(name: &str, drives: usize) -> Self {
-        let drive = Drive { capacity: 2 * GIB, virtual_functions: 0 };
+        let drive = Drive { capacity: 2 * GIB, virtual_functions: 0, elsewhere: None };
         Self { drives: vec![drive; drives], ..Self::plain(name) }
     }
 
     /// A rabbit: drives of 2 GiB with 17 virtual functions each.
     #[must_use]
     pub fn rabbit(drives: usize) -> Self {
-        let drive = Drive { capacity: 2 * GIB, virtual_functions: 17 };
+        let drive = Drive { capacity: 2 * GIB, virtual_functions: 17, elsewhere: None };
         Self { drives: vec![drive; drives], ..Self::plain("rabbit") }
+    }
+
+    /// Compute `index` in the chassis of a rabbit on the same bench: it sees the rabbit's drives, each through the virtual
+    /// function that is its own. The rabbit has the first, so compute 0 has the second.
+    #[must_use]
+    pub fn compute(index: u16, bench: &Bench, rabbit: &Self) -> Self {
+        let guest = bench.directory().join(&rabbit.name);
+        let seen = |drive: &Drive| Drive {
+            virtual_functions: 0,
+            elsewhere: Some(Elsewhere { guest: guest.clone(), controller: index + 2 }),
+            ..drive.clone()
+        };
+        let drives = rabbit.drives.iter().map(seen).collect();
+        Self { drives, ..Self::plain(&format!("compute-{index}")) }
     }
 
     /// NQN of a drive's subsystem.
@@ -99,11 +125,11 @@ impl Machine {
     /// Media of a drive's namespaces beneath `directory`: files to make, with their size.
     #[must_use]
     pub fn media(&self, directory: &Path) -> Vec<(PathBuf, u64)> {
-        let pieces = |(drive, Drive { capacity, .. }): (usize, &Drive)| {
-            let capacity = *capacity;
-            (0..NAMESPACES).map(move |piece| (medium(directory, drive, piece), capacity))
-        };
-        self.drives.iter().enumerate().flat_map(pieces).collect()
+        let own = self.drives.iter().enumerate().filter(|(_, drive)| drive.elsewhere.is_none());
+        own.flat_map(|(number, drive)| {
+            (0..NAMESPACES).map(move |piece| (medium(directory, number, piece), drive.capacity))
+        })
+        .collect()
     }
 
     /// Arguments of the emulator; `directory` is the guest's own, `programs` is what it may run of the host's.
@@ -161,23 +187,35 @@ impl Drive {
     fn arguments(&self, number: usize, directory: &Path) -> Vec<String> {
         let mut lines = vec![
             format!("-device pcie-root-port,id=slot{number},slot={number},chassis={number}"),
-            format!(
-                "-device nvme-subsys,id=subsystem{number},nqn=drive{number},tnvmcap={}",
-                self.capacity
-            ),
+            format!("-device {}", self.subsystem(number, directory)),
             format!("-device {}", self.device(number)),
         ];
+        let directory = self.elsewhere.as_ref().map_or(directory, |elsewhere| &elsewhere.guest);
         for piece in 0..NAMESPACES {
             let file = medium(directory, number, piece);
             lines.push(format!(
-                "-drive if=none,id=medium{number}-{piece},file={},format=raw,cache=unsafe,discard=unmap",
+                "-drive if=none,id=medium{number}-{piece},file={},format=raw,cache=unsafe,discard=unmap,file.locking=off",
                 file.display()
             ));
             lines.push(format!(
-                "-device nvme-ns,drive=medium{number}-{piece},bus=drive{number},pool=on"
+                "-device nvme-ns,drive=medium{number}-{piece},bus=drive{number},pool=on,share-rw=on"
             ));
         }
         words(&lines).collect()
+    }
+
+    fn subsystem(&self, number: usize, directory: &Path) -> String {
+        let common = format!("nvme-subsys,id=subsystem{number},nqn=drive{number}");
+        match &self.elsewhere {
+            None => format!(
+                "{common},tnvmcap={},ledger={}",
+                self.capacity,
+                ledger(directory, number).display()
+            ),
+            Some(Elsewhere { guest, controller }) => {
+                format!("{common},view={controller},ledger={}", ledger(guest, number).display())
+            }
+        }
     }
 
     /// The drive's physical function as an emulated device: what is plugged in again after it was pulled.
@@ -237,6 +275,11 @@ impl Network {
 
 fn medium(directory: &Path, drive: usize, piece: usize) -> PathBuf {
     directory.join(format!("drive{drive}-{piece}.img"))
+}
+
+/// Namespaces of a drive and their attachments: what a drive knows when its machine is off.
+fn ledger(directory: &Path, drive: usize) -> PathBuf {
+    directory.join(format!("drive{drive}.ledger"))
 }
 
 /// The ways between guest and harness: console, port of the shell, QMP, and directories.
@@ -300,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_drive_without_virtual_functions_asks_for_none() {
-        let drive = Drive { capacity: GIB, virtual_functions: 0 };
+        let drive = Drive { capacity: GIB, virtual_functions: 0, elsewhere: None };
         let device = drive.device(3);
         assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
         assert_eq!(

@@ -1,6 +1,7 @@
 //! What is tried in the lab, one scenario per file.
 
 mod boot;
+mod chassis;
 mod drives;
 mod fence;
 mod gfs2;
@@ -34,6 +35,7 @@ pub const ALL: &[Scenario] = &[
     boot::SCENARIO,
     main_job::SCENARIO,
     drives::SCENARIO,
+    chassis::SCENARIO,
     unplug::SCENARIO,
     power::SCENARIO,
     gfs2::SCENARIO,

@@ -12,7 +12,8 @@ const FIND: &str = r#"
 DISK=
 for try in $(seq 400); do
     for each in /sys/block/nvme*; do
-        [ "$(cat "$each/nsid" 2>/dev/null) $(cat "$each/device/subsysnqn" 2>/dev/null)" = "$NSID $SUBSYSTEM" ] && DISK=/dev/${each##*/}
+        # One that is hidden is only a path to the disk.
+        [ "$(cat "$each"/{nsid,device/subsysnqn,hidden} 2>/dev/null | paste -sd' ')" = "$NSID $SUBSYSTEM 0" ] && DISK=/dev/${each##*/}
     done
     [ -n "$DISK" ] && break
     sleep 0.05
