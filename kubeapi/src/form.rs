@@ -1,7 +1,7 @@
 //! The shapes in which objects are shown: as they are, as rows of a table, or as metadata alone.
 
 use crate::object::Stored;
-use crate::registry::Column;
+use crate::registry::{Column, builtin, event_table};
 use crate::status::Status;
 use crate::verbs::Resource;
 use crate::verbs::list::Page;
@@ -153,8 +153,10 @@ fn table(resource: &Resource, version: &str, meta: &Value, rows: &[Value], heade
 
 fn row(resource: &Resource, stored: &Stored, include: Include) -> Result<Value, Status> {
     let object = value(resource, stored)?;
-    let cells: Vec<Value> =
-        resource.version().columns.iter().map(|column| column.cell(&object)).collect();
+    let cells: Vec<Value> = match &*resource.definition.id {
+        builtin::EVENTS => event_table::cells(&stored.decode()?),
+        _ => resource.version().columns.iter().map(|column| column.cell(&object)).collect(),
+    };
     let mut row = json!({ "cells": cells, "object": null });
     match include {
         Include::None => {}

@@ -5,6 +5,7 @@ pub(crate) mod column;
 pub(crate) mod crd;
 mod definition;
 pub(crate) mod discovery;
+pub(crate) mod event_table;
 
 pub(crate) use column::Column;
 pub(crate) use definition::{Definition, NameRule, Selectable, Version};

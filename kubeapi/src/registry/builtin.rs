@@ -1,7 +1,7 @@
 //! The kinds that exist without a CRD, described the same way.
 
 use super::column::{CREATED, Printed};
-use super::{Column, Definition, NameRule, Selectable, Version};
+use super::{Column, Definition, NameRule, Selectable, Version, event_table};
 use crate::schema::Schema;
 use serde_json::{Value, json};
 
@@ -96,13 +96,7 @@ fn events() -> Definition {
         "series": object(&json!({"count": {"type": "integer", "format": "int32"}, "lastObservedTime": micro_time()})),
     });
     let old = Version {
-        columns: vec![
-            column("Last Seen", "date", ".lastTimestamp"),
-            column("Type", "string", ".type"),
-            column("Reason", "string", ".reason"),
-            column("Object", "string", ".involvedObject.name"),
-            column("Message", "string", ".message"),
-        ],
+        columns: event_table::columns(),
         selectable: event_fields("involvedObject", "reportingComponent", "source.component"),
         ..v1("", object(&properties))
     };

@@ -96,7 +96,7 @@ pub(crate) fn patch(
         check_type(&resource, &patched)?;
     }
     if !definition.custom && !matches!(patch, Patch::Strategic(_)) {
-        check_version(name, &patched)?;
+        check_version(&resource, name, &patched, strictness)?;
     }
     let incoming = admit::read(&resource, patched)
         .map_err(|status| in_patch(&resource, &shown, &status.message))?;
@@ -151,13 +151,25 @@ fn in_patch(resource: &Resource, patched: &Value, problem: &str) -> Status {
     Status::invalid("", "", "", &[Cause::invalid("patch", &shown, problem)])
 }
 
-/// What a built-in kind is without a version Go cannot tell, and finds nothing in it, not even a name.
-fn check_version(name: &str, patched: &Value) -> Result<(), Status> {
-    match &patched["apiVersion"] {
-        Value::Null => Err(update::no_name(name)),
-        Value::String(text) if text.is_empty() => Err(update::no_name(name)),
-        _ => Ok(()),
+/// What a built-in kind is without a version Go cannot tell: it finds nothing in it that it knows, not even a name.
+fn check_version(
+    resource: &Resource,
+    name: &str,
+    patched: &Value,
+    strictness: FieldValidation,
+) -> Result<(), Status> {
+    if patched["apiVersion"].as_str().is_some_and(|version| !version.is_empty()) {
+        return Ok(());
     }
+    let members = patched.as_object().into_iter().flat_map(Map::keys);
+    let unknown: Vec<String> = members
+        .filter(|member| !matches!(member.as_str(), "apiVersion" | "kind"))
+        .map(|member| format!("unknown field \"{member}\""))
+        .collect();
+    let refusal = format!("strict decoding error: {}", unknown.join(", "));
+    let warnings =
+        strictness.judge(resource, unknown).map_err(|_| in_patch(resource, patched, &refusal))?;
+    Err(update::no_name(name).warning(&warnings))
 }
 
 fn check_identity(object: &Object, current: &Object) -> Result<(), Status> {

@@ -15,8 +15,6 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
     pub(crate) custom: bool,
-    pub(crate) status: bool,
-    pub(crate) fields: Vec<&'static str>,
     pub(crate) schema: Value,
     /// Objects to start from, in place of the schema.
     pub(crate) examples: Vec<Value>,
@@ -32,32 +30,18 @@ impl Kind {
             kind: text("/spec/names/kind"),
             namespaced: text("/spec/scope") == "Namespaced",
             custom: true,
-            status: version["subresources"].get("status").is_some(),
-            fields: if version["selectableFields"].is_null() {
-                Vec::new()
-            } else {
-                vec!["spec.node"]
-            },
             schema: version["schema"]["openAPIV3Schema"].clone(),
             examples,
         }
     }
 
-    fn builtin(
-        root: &str,
-        plural: &str,
-        kind: &str,
-        properties: &Value,
-        fields: &[&'static str],
-    ) -> Self {
+    fn builtin(root: &str, plural: &str, kind: &str, properties: &Value) -> Self {
         Self {
             root: root.to_owned(),
             plural: plural.to_owned(),
             kind: kind.to_owned(),
             namespaced: plural != "namespaces",
             custom: false,
-            status: false,
-            fields: fields.to_vec(),
             schema: json!({"type": "object", "properties": properties}),
             examples: Vec::new(),
         }
@@ -78,14 +62,12 @@ impl Kind {
                 "configmaps",
                 "ConfigMap",
                 &json!({"data": texts, "binaryData": bytes}),
-                &[],
             ),
             Self::builtin(
                 "/api/v1",
                 "secrets",
                 "Secret",
                 &json!({"data": bytes, "stringData": texts, "type": {"type": "string", "enum": ["Opaque", "example.org/own", ""]}}),
-                &["type"],
             ),
             Self::builtin(
                 "/apis/coordination.k8s.io/v1",
@@ -93,7 +75,6 @@ impl Kind {
                 "Lease",
                 &json!({"spec": {"type": "object", "properties": {
                 "holderIdentity": text, "leaseDurationSeconds": int, "leaseTransitions": int, "acquireTime": micro, "renewTime": micro}}}),
-                &[],
             ),
             Self::builtin(
                 "/api/v1",
@@ -103,15 +84,13 @@ impl Kind {
                 "involvedObject": {"type": "object", "required": ["namespace"], "properties": {"kind": text, "name": text, "namespace": {"type": "string", "enum": ["<run>-a"]}}},
                 "reason": text, "message": text, "count": int, "type": {"type": "string", "enum": ["Normal", "Warning"]},
                 "firstTimestamp": time, "lastTimestamp": time, "source": {"type": "object", "properties": {"component": text, "host": text}}}),
-                &["reason", "type", "involvedObject.name"],
             ),
-            Self::builtin("/api/v1", "namespaces", "Namespace", &json!({}), &["status.phase"]),
+            Self::builtin("/api/v1", "namespaces", "Namespace", &json!({})),
             Self::builtin(
                 "/api/v1",
                 "configmaps",
                 "ConfigMap",
                 &json!({"data": texts, "immutable": flag}),
-                &[],
             ),
         ]
     }

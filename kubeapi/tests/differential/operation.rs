@@ -56,11 +56,6 @@ impl Operation {
         self
     }
 
-    pub(crate) fn accepting(mut self, accept: &str) -> Self {
-        self.accept = Some(accept.to_owned());
-        self
-    }
-
     pub(crate) fn prepare(&self, memory: &Memory) -> Prepared {
         let mut uri = memory.fill(&self.path);
         if !self.query.is_empty() {
