@@ -199,6 +199,10 @@ impl ApiService {
         if call.method == Method::DELETE && target.name.is_none() && is_namespace {
             return Err(Status::method_not_allowed());
         }
+        let of_part = matches!(call.method, Method::GET | Method::PUT | Method::PATCH);
+        if target.subresource.is_some() && !of_part {
+            return Err(not_allowed(&call.method, true, &resource));
+        }
         let form = request::accepted(&call.headers, &call.query)?;
         let namespaced = resource.definition.namespaced;
         if namespaced && target.namespace.is_none() && target.name.is_some() {
@@ -308,6 +312,8 @@ impl ApiService {
         };
         let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
         let warned_of = strictness.judge(&resource, duplicates.collect())?;
+        let sent = value.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let sent = sent.and_then(|text| text.parse().ok()).filter(|revision| *revision > 0);
         let job_target = target.clone();
         let apply: crate::store::Apply = match change {
             Change::Create => {
@@ -343,7 +349,8 @@ impl ApiService {
         // The write may have changed the kind itself, or been the last one of a kind that is going.
         let now = target.resolve(&self.store.shared.read().registry);
         let resource = now.unwrap_or(resource);
-        let before = self.revision(&target, &resource).filter(|_| dry_run);
+        // The dry run of a new object shows what the client sent.
+        let before = self.revision(&target, &resource).or(sent).filter(|_| dry_run);
         finish(&resource, outcome, form, dry_run.then_some(before), warned_of)
     }
 

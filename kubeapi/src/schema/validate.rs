@@ -66,18 +66,14 @@ impl Schema {
                 for (name, child) in map.iter_mut() {
                     let schema = self.properties.get(name).or(self.additional.as_deref());
                     schema.into_iter().for_each(|schema| schema.as_go(child));
-                    let texts = self.additional.as_ref().filter(|texts| texts.is_plain_text());
-                    if child.is_null() && texts.is_some() {
+                    let texts = self.additional.as_ref().and_then(|texts| texts.kind);
+                    if child.is_null() && texts == Some(Type::String) {
                         *child = Value::from("");
                     }
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
-    }
-
-    fn is_plain_text(&self) -> bool {
-        self.kind == Some(Type::String) && self.constraints.format.is_none()
     }
 
     fn check_fit(&self, value: &Value, path: &str, misfits: &mut Vec<String>) {

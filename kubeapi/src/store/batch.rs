@@ -23,6 +23,7 @@ pub(crate) struct Batch<'a> {
     /// How to take back the job that is running: what `staged` held before each of its changes.
     undo: Vec<(Key, Option<Staged>)>,
     undo_registry: Option<Arc<Registry>>,
+    dry_run: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -34,6 +35,7 @@ impl<'a> Batch<'a> {
             events: Vec::new(),
             undo: Vec::new(),
             undo_registry: None,
+            dry_run: false,
         }
     }
 
@@ -45,6 +47,7 @@ impl<'a> Batch<'a> {
     ) -> Result<T, Status> {
         self.undo.clear();
         self.undo_registry = None;
+        self.dry_run = !keep;
         let result = job(self);
         if result.is_err() || !keep {
             self.roll_back();
@@ -68,6 +71,11 @@ impl<'a> Batch<'a> {
 
     pub(super) fn finish(self) -> (Vec<Arc<Event>>, Arc<Registry>) {
         (self.events, self.registry)
+    }
+
+    /// Whether nothing of the job that is running will stay.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     pub(crate) fn registry(&self) -> &Arc<Registry> {

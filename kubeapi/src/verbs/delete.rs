@@ -248,6 +248,8 @@ pub(crate) fn delete(
     let before = stored.decode()?;
     let mut object = before.clone();
     let is_namespace = &*definition.id == builtin::NAMESPACES;
+    // Events own nothing: garbage collection passes them over.
+    let policy = policy.filter(|_| &*definition.id != builtin::EVENTS);
     if let Some(policy) = policy {
         for (finalizer, of) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)] {
             if policy == of {
@@ -266,7 +268,9 @@ pub(crate) fn delete(
     }
     object.mark_deleting();
     if is_namespace {
-        object.meta.deletion_grace_period_seconds = None;
+        // One that has been emptied is deleted like any other object, should finalizers of its own still hold it.
+        let emptied = before.is_deleting() && is_emptied(&before);
+        object.meta.deletion_grace_period_seconds = emptied.then_some(0);
     }
     if is_namespace && let Some(status) = object.body.get_mut("status") {
         status["phase"] = json!("Terminating");
@@ -275,6 +279,11 @@ pub(crate) fn delete(
         return Ok(Deletion::Pending(stored));
     }
     batch.put(definition, key.clone(), object).map(Deletion::Pending)
+}
+
+fn is_emptied(namespace: &Object) -> bool {
+    let finalizers = namespace.body.get("spec").and_then(|spec| spec["finalizers"].as_array());
+    finalizers.is_none_or(Vec::is_empty)
 }
 
 /// Stores an object, or ends it when it was only waiting for the finalizers that this write removed.

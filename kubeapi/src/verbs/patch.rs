@@ -86,11 +86,13 @@ pub(crate) fn patch(
     let stored = batch.get(&key).ok_or_else(|| Status::not_found(definition.subject(name)))?;
     let mut current = stored.decode()?;
     resource.version().show(definition, &mut current);
-    let patched = patch.apply(current.to_value())?;
+    let mut patched = patch.apply(current.to_value())?;
     let shown = patched.clone();
-    if definition.custom && patched.get("apiVersion").is_none() && patched["kind"].is_string() {
-        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-        return Err(Status::internal(why));
+    let versionless =
+        definition.custom && patched.get("apiVersion").is_none() && patched["kind"].is_string();
+    if versionless {
+        // That is noticed last.
+        patched["apiVersion"] = resource.version().api_version().into();
     }
     if definition.custom && target.subresource.is_none() {
         check_type(&resource, &patched)?;
@@ -114,6 +116,10 @@ pub(crate) fn patch(
         .map_err(|_| in_patch(&resource, &shown, &refusal))?;
     let finish = |batch: &mut Batch<'_>, object: Object, warnings| {
         check_identity(&object, &current)?;
+        if versionless {
+            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(Status::internal(why));
+        }
         update::check_revision(definition, &stored, &object)?;
         update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
     };
