@@ -1,11 +1,11 @@
-use std::{fs::File, net::UdpSocket, time::Duration};
+use std::{net::UdpSocket, time::Duration};
 
 use anyhow::Context;
 
-use super::{
-    Bench, Guest, Machine,
-    machine::{Network, SharedDisk},
-};
+use super::{Bench, Guest, Machine, Volume, machine::Network};
+
+/// Number of the rabbit in the cluster. Those of computes are the numbers of their controllers: compute 0 is 2.
+const RABBIT: u8 = 1;
 
 /// Longest time for a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
@@ -19,14 +19,16 @@ pub enum Fencing {
     Acknowledged,
 }
 
-/// A rabbit and its computes with disks that all of them see, and the software that shared file systems need: corosync,
-/// the distributed lock manager and LVM's lock daemon.
+/// A rabbit and its computes with a namespace per drive that all of them see, and the software that shared file systems
+/// need: corosync, the distributed lock manager and LVM's lock daemon.
 #[derive(Debug)]
 pub struct Cluster {
     /// The node whose vote outweighs all others'.
     pub rabbit: Guest,
     /// The computes.
     pub computes: Vec<Guest>,
+    /// What they share.
+    pub volumes: Vec<Volume>,
 }
 
 impl Cluster {
@@ -34,27 +36,36 @@ impl Cluster {
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.
-    pub fn boot(bench: &Bench, computes: u8, disks: u8, fencing: Fencing) -> anyhow::Result<Self> {
-        let shared = (0..disks).map(|number| disk(bench, number)).collect::<Result<Vec<_>, _>>()?;
+    pub fn boot(
+        bench: &Bench,
+        computes: u8,
+        drives: usize,
+        fencing: Fencing,
+    ) -> anyhow::Result<Self> {
         let port = free_port()?;
-        let switch_on = |host: u8| {
-            let machine = Machine {
-                memory: 768,
-                processors: 1,
-                shared: shared.clone(),
-                network: Some(Network { port, host }),
-                ..Machine::plain(&name(host))
+        let chassis = Machine::rabbit(drives);
+        let mut guests = Vec::new();
+        for host in RABBIT..=RABBIT + computes {
+            let machine = match host.checked_sub(RABBIT + 1) {
+                None => chassis.clone(),
+                Some(index) => Machine::compute(index.into(), bench, &chassis),
             };
-            Guest::switch_on(bench, machine)
-        };
-        let mut guests = (1..=computes + 1).map(switch_on).collect::<anyhow::Result<Vec<_>>>()?;
+            let network = Some(Network { port, host });
+            let small = Machine { memory: 768, processors: 1, network, ..machine };
+            guests.push(Guest::switch_on(bench, small)?);
+        }
         for guest in &guests {
             guest.wait_for_boot(1)?;
         }
         together(&mut guests, &form(computes + 1, fencing))?;
         together(&mut guests, &start_locking(computes + 1))?;
-        let rabbit = guests.remove(0);
-        Ok(Self { rabbit, computes: guests })
+        let mut rabbit = guests.remove(0);
+        let hosts: Vec<_> = (RABBIT + 1..=RABBIT + computes).map(|host| host.to_string()).collect();
+        let controllers = format!("0,{}", hosts.join(","));
+        let volumes = (0..drives)
+            .map(|drive| Volume::carve(&mut rabbit, drive, 256, &controllers))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { rabbit, computes: guests, volumes })
     }
 }
 
@@ -69,13 +80,7 @@ pub fn together(guests: &mut [Guest], script: &str) -> anyhow::Result<Vec<String
 }
 
 fn name(host: u8) -> String {
-    if host == 1 { "rabbit".to_owned() } else { format!("compute-{}", host - 1) }
-}
-
-fn disk(bench: &Bench, number: u8) -> anyhow::Result<SharedDisk> {
-    let file = bench.directory().join(format!("shared{number}.img"));
-    File::create(&file).and_then(|file| file.set_len(256 << 20)).context("make a shared disk")?;
-    Ok(SharedDisk { file, serial: format!("SHARED{number}") })
+    if host == 1 { "rabbit".to_owned() } else { format!("compute-{}", host - 2) }
 }
 
 /// A port that nobody uses at the moment: two clusters must not hear each other.
@@ -151,6 +156,6 @@ mod tests {
         let conf = corosync_conf(17);
         let votes = |value: &str| conf.matches(&format!("quorum_votes: {value}\n")).count();
         assert_eq!((votes("17"), votes("1")), (1, 16));
-        assert!(conf.contains("name: compute-16\n    nodeid: 17\n"), "{conf}");
+        assert!(conf.contains("name: compute-15\n    nodeid: 17\n"), "{conf}");
     }
 }

@@ -40,6 +40,15 @@ for function in $SLOT/virtfn*; do
 done
 "#;
 
+/// Script that prints the identities of the namespaces that a computer sees.
+pub const SEEN: &str = r#"
+for each in /sys/block/nvme*; do
+    # One that is hidden is only a path to the disk.
+    [ "$(cat $each/hidden 2>/dev/null)" = 0 ] && cat $each/nguid
+done
+true
+"#;
+
 /// Beginning of scripts that concern one drive: sets `CONTROLLER` and `SLOT`.
 #[must_use]
 pub fn on_drive(drive: usize) -> String {

@@ -5,7 +5,7 @@ use anyhow::ensure;
 use crate::{
     lab::{
         Bench, Guest, Machine, Volume, checksum,
-        functions::{bring_up, on_drive},
+        functions::{self, bring_up, on_drive},
     },
     program::until,
 };
@@ -19,14 +19,6 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 const STEP: Duration = Duration::from_secs(120);
-
-/// Identities of the namespaces that this computer sees.
-const SEEN: &str = r#"
-for each in /sys/block/nvme*; do
-    [ "$(cat $each/hidden 2>/dev/null)" = 0 ] && cat $each/nguid
-done
-true
-"#;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine::rabbit(1);
@@ -51,7 +43,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         rabbit.run(&(volume.found() + "mkfs.xfs -q $DISK; sync"), STEP)?;
         let nguid = "cat /sys/block/${DISK##*/}/nguid\n";
         let identity = rabbit.run(&(volume.found() + nguid), STEP)?;
-        let seen = compute.run(SEEN, STEP)?;
+        let seen = compute.run(functions::SEEN, STEP)?;
         ensure!(seen == identity, "the compute sees {seen}, attached to it is {identity}");
         let write = checksum::write("/mnt/it/file", 32);
         written
@@ -64,7 +56,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     }
 
     taken_away_while_written(&mut rabbit, &mut computes[0], volumes[0])?;
-    let seen = computes[1].run(SEEN, STEP)?;
+    let seen = computes[1].run(functions::SEEN, STEP)?;
     ensure!(seen.lines().count() == 1, "the other compute's namespaces: {seen}");
     Ok(())
 }
@@ -85,7 +77,7 @@ fn taken_away_while_written(
     let ended = compute.wait(writing, STEP)?;
     ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
     until("the compute to see nothing", STEP, || {
-        let seen = compute.run(SEEN, STEP)?;
+        let seen = compute.run(functions::SEEN, STEP)?;
         ensure!(seen.is_empty(), "it sees {seen}");
         Ok(())
     })

@@ -5,6 +5,7 @@ use anyhow::ensure;
 use crate::lab::{
     Bench, checksum,
     cluster::{Cluster, Fencing},
+    functions::{self, on_drive},
 };
 
 use super::{
@@ -55,8 +56,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         "the rabbit had the lock of a node that nobody had fenced"
     );
 
-    // The fence: what has no power can write no more. Only then may anybody say so.
-    drop(cluster.computes.remove(0));
+    // The fence: who has no namespace can write no more. Only then may anybody say so.
+    for volume in &cluster.volumes {
+        let detach = format!("nvme detach-ns $CONTROLLER -n {} -c 2", volume.nsid);
+        rabbit.run(&(on_drive(volume.drive) + &detach), STEP)?;
+    }
     rabbit.run("dlm_tool fence_ack 2", STEP)?;
     let told = rabbit.finish(blocked, STEP)?;
     let (_, lines) = told.trim_end().rsplit_once('\n').unwrap_or_default();
@@ -64,10 +68,23 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {told}");
     let back = rabbit.run(&checksum::read("/mnt/it/synced"), STEP)?;
     ensure!(back == synced, "the compute wrote {synced}, the rabbit reads {back}");
-    rabbit
-        .run(
-            "dmesg | grep 'jid=1: Journal.*replayed'\numount /mnt/it\nfsck.gfs2 -n /dev/vg0/lv-0",
-            STEP,
-        )
-        .map(drop)
+    let replayed = "dmesg | grep 'jid=1: Journal.*replayed'\n";
+    rabbit.run(&format!("{replayed}umount /mnt/it\nfsck.gfs2 -n /dev/vg0/lv-0"), STEP)?;
+    fenced_for_good(&mut cluster)
+}
+
+/// A compute that wakes up and goes on as if nothing had happened changes nothing.
+fn fenced_for_good(cluster: &mut Cluster) -> anyhow::Result<()> {
+    let media = checksum::read("/dev/vg0/lv-0");
+    let before = cluster.rabbit.run(&media, STEP)?;
+    let compute = &mut cluster.computes[0];
+    compute.thaw()?;
+    let seen = compute.run(functions::SEEN, STEP)?;
+    ensure!(seen.is_empty(), "the fenced compute sees {seen}");
+    // It tries; whether that fails or hangs is its own affair.
+    let sync = compute.start("sync")?;
+    let _ = compute.wait(sync, Duration::from_secs(20));
+    let after = cluster.rabbit.run(&media, STEP)?;
+    ensure!(before == after, "a fenced compute has written");
+    Ok(())
 }

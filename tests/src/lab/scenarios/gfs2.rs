@@ -11,15 +11,15 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "gfs2",
-    about: "a rabbit and a compute share a volume group and GFS2: data, locks, and exclusive activation refused",
+    about: "a rabbit and a compute share a volume group and GFS2 on two drives: data, locks, exclusive activation refused",
     run,
 };
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// A shared volume group on all shared drives, and GFS2 with a journal for each of two nodes.
+/// A shared volume group on all namespaces, and GFS2 with a journal for each of two nodes.
 pub(super) const MAKE: &str = r#"
-disks=$(for each in /sys/block/nvme*; do grep -q SHARED "$each/device/serial" && echo "/dev/${each##*/}"; done)
+disks=$(for each in /sys/block/nvme*; do [ "$(cat $each/hidden)" = 1 ] || echo "/dev/${each##*/}"; done)
 for disk in $disks; do pvcreate -q $disk >/dev/null; done
 vgcreate -q --shared vg0 $disks >/dev/null
 vgchange -q --lock-start vg0 >/dev/null
