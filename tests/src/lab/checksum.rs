@@ -1,6 +1,6 @@
-use std::fmt::Write as _;
+//! Data that is told apart by its checksum.
 
-/// Script that writes `bytes` random bytes to `file`, through to the medium, and prints their checksum.
+/// Script that writes random data to `file`, through to the medium, and prints their checksum.
 #[must_use]
 pub fn write(file: &str, mebibytes: u32) -> String {
     format!(
@@ -12,9 +12,6 @@ pub fn write(file: &str, mebibytes: u32) -> String {
 /// Script that prints the checksum of `file`.
 #[must_use]
 pub fn read(file: &str) -> String {
-    let mut script = String::new();
     // Not from memory: what the medium has is what counts.
-    let _ = writeln!(script, "echo 1 > /proc/sys/vm/drop_caches");
-    let _ = writeln!(script, "sha256sum < {file} | cut -d' ' -f1");
-    script
+    format!("echo 1 > /proc/sys/vm/drop_caches\nsha256sum < {file} | cut -d' ' -f1\n")
 }

@@ -27,7 +27,8 @@ const UNPLUG: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
-    process: Process,
+    /// The emulator, which ends with this.
+    _process: Process,
     directory: PathBuf,
     port: Port,
     qmp: Qmp,
@@ -69,7 +70,7 @@ impl Guest {
         let mut connect = |socket: &str| connect(&mut process, &directory.join(socket), &log);
         let qmp = Qmp::new(connect("qmp.sock")?).with_context(|| said(&log))?;
         let port = Port::new(connect("shell.sock")?)?;
-        Ok(Self { machine, process, directory, port, qmp, jobs: 0 })
+        Ok(Self { machine, _process: process, directory, port, qmp, jobs: 0 })
     }
 
     /// Waits until the guest has booted so many times since it was switched on.
@@ -208,11 +209,6 @@ impl Guest {
     /// The emulator's control line, for what has no name of its own here.
     pub fn qmp(&mut self) -> &mut Qmp {
         &mut self.qmp
-    }
-
-    /// Whether the emulator has ended.
-    pub fn ended(&mut self) -> bool {
-        self.process.ended()
     }
 
     /// Where the console is, and its end, for messages.
