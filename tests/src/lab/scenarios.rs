@@ -7,6 +7,7 @@ mod fence;
 mod gfs2;
 mod main_job;
 mod power;
+mod raid;
 mod unplug;
 
 use std::time::Instant;
@@ -37,6 +38,7 @@ pub const ALL: &[Scenario] = &[
     drives::SCENARIO,
     chassis::SCENARIO,
     unplug::SCENARIO,
+    raid::SCENARIO,
     power::SCENARIO,
     gfs2::SCENARIO,
     fence::SCENARIO,
