@@ -14,6 +14,7 @@ use crate::program::until;
 use super::{
     Bench, Machine,
     job::{Job, Output},
+    machine::properties,
     port::Port,
     qmp::Qmp,
 };
@@ -202,7 +203,7 @@ impl Guest {
     /// When there is no such drive, or it is in its slot.
     pub fn plug(&mut self, drive: usize) -> anyhow::Result<()> {
         let device = self.machine.drives.get(drive).context("no such drive")?.device(drive);
-        let arguments = super::machine::properties(&device);
+        let arguments = properties(&device);
         self.qmp.execute("device_add", &arguments).map(drop)
     }
 

@@ -1,46 +1,14 @@
+mod drive;
+
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+pub(super) use drive::properties;
+pub use drive::{Drive, Elsewhere, SharedDisk};
 
 use super::{Bench, assets::Assets};
 
 /// Bytes of a gibibyte.
 pub const GIB: u64 = 1 << 30;
-
-/// Namespaces that a drive can have at a time.
-const NAMESPACES: usize = 8;
-
-/// One NVMe drive on a PCIe slot of its own: an NVM subsystem whose physical function carves namespaces.
-///
-/// With 17 virtual functions it is what a Rabbit's drive is: the first for the rabbit, the others for the computes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drive {
-    /// Bytes that can be carved.
-    pub capacity: u64,
-    /// Virtual functions; 0 for none.
-    pub virtual_functions: u16,
-    /// Where the drive is, if it is not in this machine.
-    pub elsewhere: Option<Elsewhere>,
-}
-
-/// A drive of another machine, seen through one of its controllers: namespaces come when that machine attaches them to it,
-/// and go when it detaches them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// Directory of the guest that has the drive.
-    pub guest: PathBuf,
-    /// Controller of the drive that is this machine's.
-    pub controller: u16,
-}
-
-/// A disk that several guests see, as the namespaces of one drive are seen by a rabbit and its computes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SharedDisk {
-    /// File on the host; it exists.
-    pub file: PathBuf,
-    /// Serial number of the drive that carries it.
-    pub serial: String,
-}
 
 /// Where guests meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,10 +94,7 @@ impl Machine {
     #[must_use]
     pub fn media(&self, directory: &Path) -> Vec<(PathBuf, u64)> {
         let own = self.drives.iter().enumerate().filter(|(_, drive)| drive.elsewhere.is_none());
-        own.flat_map(|(number, drive)| {
-            (0..NAMESPACES).map(move |piece| (medium(directory, number, piece), drive.capacity))
-        })
-        .collect()
+        own.flat_map(|(number, drive)| drive.media(number, directory)).collect()
     }
 
     /// Arguments of the emulator; `directory` is the guest's own, `programs` is what it may run of the host's.
@@ -183,77 +148,6 @@ impl Machine {
     }
 }
 
-impl Drive {
-    fn arguments(&self, number: usize, directory: &Path) -> Vec<String> {
-        let mut lines = vec![
-            format!("-device pcie-root-port,id=slot{number},slot={number},chassis={number}"),
-            format!("-device {}", self.subsystem(number, directory)),
-            format!("-device {}", self.device(number)),
-        ];
-        let directory = self.elsewhere.as_ref().map_or(directory, |elsewhere| &elsewhere.guest);
-        for piece in 0..NAMESPACES {
-            let file = medium(directory, number, piece);
-            lines.push(format!(
-                "-drive if=none,id=medium{number}-{piece},file={},format=raw,cache=unsafe,discard=unmap,file.locking=off",
-                file.display()
-            ));
-            lines.push(format!(
-                "-device nvme-ns,drive=medium{number}-{piece},bus=drive{number},pool=on,share-rw=on"
-            ));
-        }
-        words(&lines).collect()
-    }
-
-    fn subsystem(&self, number: usize, directory: &Path) -> String {
-        let common = format!("nvme-subsys,id=subsystem{number},nqn=drive{number}");
-        match &self.elsewhere {
-            None => format!(
-                "{common},tnvmcap={},ledger={}",
-                self.capacity,
-                ledger(directory, number).display()
-            ),
-            Some(Elsewhere { guest, controller }) => {
-                format!("{common},view={controller},ledger={}", ledger(guest, number).display())
-            }
-        }
-    }
-
-    /// The drive's physical function as an emulated device: what is plugged in again after it was pulled.
-    #[must_use]
-    pub fn device(&self, number: usize) -> String {
-        // Two queues and interrupts for each virtual function, two for the physical one.
-        let flexible = u32::from(self.virtual_functions) * 2;
-        let all = flexible + 2;
-        let mut device = format!(
-            "nvme,id=drive{number},serial={},subsys=subsystem{number},bus=slot{number}",
-            Machine::serial(number)
-        );
-        if self.virtual_functions > 0 {
-            device.push_str(&format!(
-                ",max_ioqpairs={all},msix_qsize={all},sriov_max_vfs={},sriov_vq_flexible={flexible},sriov_vi_flexible={flexible}",
-                self.virtual_functions
-            ));
-        }
-        device
-    }
-}
-
-impl SharedDisk {
-    fn arguments(&self, number: usize) -> Vec<String> {
-        words(&[
-            format!(
-                "-drive if=none,id=shared{number},file={},format=raw,cache=unsafe,file.locking=off",
-                self.file.display()
-            ),
-            format!("-device nvme,id=shared-drive{number},serial={}", self.serial),
-            format!(
-                "-device nvme-ns,drive=shared{number},bus=shared-drive{number},nsid=1,share-rw=on"
-            ),
-        ])
-        .collect()
-    }
-}
-
 impl Network {
     /// Its address.
     #[must_use]
@@ -271,15 +165,6 @@ impl Network {
         ])
         .collect()
     }
-}
-
-fn medium(directory: &Path, drive: usize, piece: usize) -> PathBuf {
-    directory.join(format!("drive{drive}-{piece}.img"))
-}
-
-/// Namespaces of a drive and their attachments: what a drive knows when its machine is off.
-fn ledger(directory: &Path, drive: usize) -> PathBuf {
-    directory.join(format!("drive{drive}.ledger"))
 }
 
 /// The ways between guest and harness: console, port of the shell, QMP, and directories.
@@ -302,18 +187,6 @@ fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
     .collect()
 }
 
-/// A device of the command line as QMP wants it.
-pub(super) fn properties(device: &str) -> Value {
-    let (driver, properties) = device.split_once(',').unwrap_or((device, ""));
-    let properties = properties.split(',').filter_map(|property| property.split_once('='));
-    [("driver", driver)]
-        .into_iter()
-        .chain(properties)
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect::<Map<_, _>>()
-        .into()
-}
-
 /// Each line is an option and its value; the value may have spaces.
 fn words(lines: &[impl AsRef<str>]) -> impl Iterator<Item = String> {
     lines.iter().flat_map(|line| line.as_ref().splitn(2, ' ')).map(str::to_owned)
@@ -324,34 +197,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rabbits_drive_has_a_function_for_itself_and_one_for_each_of_sixteen_computes() {
-        let machine = Machine::rabbit(1);
-        assert_eq!(
-            machine.drives[0].device(0),
-            "nvme,id=drive0,serial=DRIVE0,subsys=subsystem0,bus=slot0,max_ioqpairs=36,msix_qsize=36,\
-             sriov_max_vfs=17,sriov_vq_flexible=34,sriov_vi_flexible=34"
-        );
-    }
-
-    #[test]
     fn every_piece_of_media_is_large_enough_for_the_whole_drive() {
         let media = Machine::rabbit(2).media(Path::new("/d"));
-        assert_eq!(media.len(), 2 * NAMESPACES);
+        assert_eq!(media.len(), 2 * 8);
         assert!(media.iter().all(|(_, bytes)| *bytes == 2 * GIB));
-        assert_eq!(media[NAMESPACES].0, Path::new("/d/drive1-0.img"));
-    }
-
-    #[test]
-    fn a_drive_without_virtual_functions_asks_for_none() {
-        let drive = Drive { capacity: GIB, virtual_functions: 0, elsewhere: None };
-        let device = drive.device(3);
-        assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
-        assert_eq!(
-            properties(&device),
-            serde_json::json!({
-                "driver": "nvme", "id": "drive3", "serial": "DRIVE3", "subsys": "subsystem3", "bus": "slot3",
-            })
-        );
+        assert_eq!(media[8].0, Path::new("/d/drive1-0.img"));
     }
 
     #[test]
