@@ -28,7 +28,7 @@ use thiserror::Error;
 
 use self::{
     cmd::Cmd,
-    drives::{Drives, FilePool, NoDrives},
+    drives::{Drives, FilePool, NoDrives, NvmeDrives, ReachedNamespaces},
     looks::Looks,
     mount::Deadlines,
     records::Records,
@@ -62,6 +62,15 @@ pub struct LinuxConfig {
 pub enum DriveConfig {
     /// Nowhere: this node mounts only what needs no device.
     None,
+    /// NVMe drives whose physical functions this node has: a rabbit.
+    Nvme {
+        /// This node, among the hosts that reach namespaces.
+        node: NodeName,
+        /// Parts of the model numbers that may be used; any when empty.
+        models: Vec<String>,
+    },
+    /// Namespaces of NVMe drives that another node manages: a compute.
+    NvmeNamespaces,
     /// Sparse files on loop devices.
     File {
         /// The pool's directory, shared by all nodes on this box.
@@ -81,6 +90,15 @@ pub enum LinuxHostError {
     /// The directory of hook records cannot be made or opened.
     #[error("open the hook records in {}", .path.display())]
     Records {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The ledgers of NVMe drives cannot be made or opened.
+    #[error("open the ledgers of drives in {}", .path.display())]
+    Ledgers {
         /// Which.
         path: PathBuf,
         /// Why.
@@ -123,6 +141,13 @@ impl LinuxHost {
             .map_err(|source| LinuxHostError::Records { path: config.state.clone(), source })?;
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::None => Box::new(NoDrives),
+            DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
+            DriveConfig::Nvme { node, models } => {
+                let (look, change) = (config.mount_deadline, config.command_deadline);
+                let opened = NvmeDrives::open(&config.state, node, models, look, change);
+                let broken = |source| LinuxHostError::Ledgers { path: config.state, source };
+                Box::new(opened.map_err(broken)?)
+            }
             DriveConfig::File { pool, node, drives, drive_capacity } => Box::new(
                 FilePool::open(&pool, node, drives, drive_capacity, config.mount_deadline)
                     .map_err(|source| LinuxHostError::Pool { path: pool, source })?,
@@ -179,7 +204,7 @@ impl Node {
                 self.drives.create(*allocation, drive, *size)
             }
             Step::DeleteNamespace { id, allocation } => self.drives.delete(id, *allocation),
-            Step::Attach { id, node, .. } => self.drives.attach(id, node),
+            Step::Attach { id, endpoint, node } => self.drives.attach(id, *endpoint, node),
             Step::Detach { id, node } => self.drives.detach(id, node),
             Step::WipeSignature { namespace, device, id } => {
                 self.still_at(namespace, device)?;

@@ -2,16 +2,18 @@
 
 mod loop_device;
 mod none;
+mod nvme;
 mod pool;
 mod pool_files;
 
 pub(super) use none::NoDrives;
+pub(super) use nvme::{NvmeDrives, ReachedNamespaces};
 pub(super) use pool::FilePool;
 
 use std::fmt::Debug;
 
 use crate::{
-    desired::{AllocationId, NamespaceId, NodeName, Nqn},
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     observed::{BlockDevice, DeviceNumber, Drive, Namespace, Pool},
 };
@@ -24,7 +26,7 @@ pub(super) struct Inventory {
     pub(super) pool: Option<Pool>,
 }
 
-/// A backend: the file one today, NVMe beside it tomorrow.
+/// A backend: drives of one kind.
 pub(super) trait Drives: Debug + Send + Sync {
     fn inventory(&self) -> Result<Inventory, ObserveError>;
 
@@ -38,7 +40,12 @@ pub(super) trait Drives: Debug + Send + Sync {
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
-    fn attach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError>;
+    fn attach(
+        &self,
+        id: &NamespaceId,
+        endpoint: Endpoint,
+        node: &NodeName,
+    ) -> Result<(), StepError>;
 
     fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError>;
 }

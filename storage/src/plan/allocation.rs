@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Rejection;
 use crate::{
     Step,
-    desired::{Access, Allocation, AllocationId, NodeName},
+    desired::{Access, Allocation, AllocationId, Endpoint, NodeName},
     observed::{Drive, Namespace, NamespaceOwner, Observed},
 };
 
@@ -33,7 +33,7 @@ pub(super) fn allocate(
         return Ok(steps);
     }
     for namespace in ours {
-        steps.extend(grant(namespace, &allocation.access));
+        steps.extend(grant(namespace, &allocation.access, observed));
     }
     Ok(steps)
 }
@@ -76,13 +76,17 @@ fn place<'a>(
     }
 }
 
-fn grant(namespace: &Namespace, wanted: &BTreeSet<Access>) -> Vec<Step> {
-    // After a reboot the markers of access are there and the device is not: attaching again brings it back.
-    let device_missing = namespace.device.is_none();
+fn grant(namespace: &Namespace, wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
+    // After a reboot access is there and the device is not: attaching again brings it back. File drives have one device for
+    // all hosts of the box, real ones have the rabbit's own.
+    let missing = |access: &Access| {
+        let has_it = access.endpoint == Endpoint::Rabbit || observed.pool.is_some();
+        namespace.device.is_none() && has_it
+    };
     let names: BTreeSet<_> = wanted.iter().map(|access| access.node.clone()).collect();
     let mut steps: Vec<_> = wanted
         .iter()
-        .filter(|access| device_missing || !namespace.access.contains(&access.node))
+        .filter(|access| missing(access) || !namespace.access.contains(&access.node))
         .map(|access| Step::Attach {
             id: namespace.id.clone(),
             endpoint: access.endpoint,

@@ -141,8 +141,11 @@ fn access_is_made_exactly_what_is_asked() {
     assert_eq!(plan(&seen(&[], false)), attach_both);
     assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], true)), [""; 0]);
     assert_eq!(plan(&seen(&["compute-3", "compute-9"], true)), [attach_both[0].clone(), detach]);
-    // After a reboot.
-    assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], false)), attach_both);
+    // After a reboot: file drives have one device for all hosts, real ones the rabbit's own.
+    let rebooted = seen(&["compute-3", "rabbit-1"], false);
+    assert_eq!(plan(&rebooted), attach_both[..1]);
+    let pool = Some(Pool { available: 1, promised: 0 });
+    assert_eq!(plan(&Observed { pool, ..rebooted }), attach_both);
 }
 
 #[test]

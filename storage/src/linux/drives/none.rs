@@ -2,7 +2,7 @@
 
 use super::{Drives, Inventory};
 use crate::{
-    desired::{AllocationId, NamespaceId, NodeName, Nqn},
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     observed::{BlockDevice, DeviceNumber},
 };
@@ -38,7 +38,7 @@ impl Drives for NoDrives {
         Self::refuse(id)
     }
 
-    fn attach(&self, id: &NamespaceId, _: &NodeName) -> Result<(), StepError> {
+    fn attach(&self, id: &NamespaceId, _: Endpoint, _: &NodeName) -> Result<(), StepError> {
         Self::refuse(id)
     }
 

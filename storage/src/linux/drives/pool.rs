@@ -24,7 +24,7 @@ use super::{
     pool_files::{EntryName, OwnerFile, PoolFile, entries, gone_name, new_name},
 };
 use crate::{
-    desired::{AllocationId, NamespaceId, NodeName, Nqn},
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     linux::durable,
     observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Pool},
@@ -264,7 +264,7 @@ impl Drives for FilePool {
         self.remove(id, allocation)
     }
 
-    fn attach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
+    fn attach(&self, id: &NamespaceId, _: Endpoint, node: &NodeName) -> Result<(), StepError> {
         self.grant(id, node).map_err(|source| system("attach namespace", id, source))
     }
 

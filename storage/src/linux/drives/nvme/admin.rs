@@ -1,0 +1,365 @@
+//! The admin commands that managing namespaces takes, whichever way they reach the drive.
+
+use std::{fmt::Debug, io, time::Duration};
+
+use thiserror::Error;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::{
+    status::{Code, Status},
+    wire::{
+        Answer, CommandEffects, ControllerList, IdentifyController, IdentifyNamespace,
+        NamespaceList, PAGE, PrimaryCapabilities, SHARED, SUPPORTED, SecondaryController,
+        SecondaryList,
+    },
+};
+
+/// One way to a drive's admin queue: its physical function here, a tunnel through the PCIe switch elsewhere.
+pub(super) trait AdminQueue: Debug + Send + Sync {
+    /// Has `command` carried out; `data` goes to the drive or comes from it, as the opcode says. Answers with dword 0 of the
+    /// completion.
+    fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
+
+    /// Resets the controller: resources that were moved count from then on.
+    fn reset(&self) -> Result<(), AdminError>;
+}
+
+/// An admin command, as far as these need one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) opcode: u8,
+    pub(super) nsid: u32,
+    pub(super) cdw10: u32,
+    pub(super) cdw11: u32,
+    pub(super) timeout: Duration,
+}
+
+/// A command that did not succeed.
+#[derive(Debug, Error)]
+pub(super) enum AdminError {
+    /// The drive refused it.
+    #[error("{0}")]
+    Status(Status),
+    /// It did not reach the drive, or no answer came back.
+    #[error("the command was not carried out")]
+    System(#[source] io::Error),
+    /// The answer cannot be.
+    #[error("the drive's answer to {what} is not as specified: {why}")]
+    Malformed { what: &'static str, why: String },
+}
+
+impl AdminError {
+    pub(super) fn code(&self) -> Option<Code> {
+        match self {
+            Self::Status(status) => Some(status.code()),
+            Self::System(_) | Self::Malformed { .. } => None,
+        }
+    }
+}
+
+/// A drive's answer, or why there is none.
+pub(super) type Answered<T> = Result<T, AdminError>;
+
+/// Opcodes (Base 5, figure 138; Format NVM: 5.14).
+pub(super) mod opcode {
+    pub(in super::super) const GET_LOG_PAGE: u8 = 0x02;
+    pub(in super::super) const IDENTIFY: u8 = 0x06;
+    pub(in super::super) const NAMESPACE_MANAGEMENT: u8 = 0x0d;
+    pub(in super::super) const NAMESPACE_ATTACHMENT: u8 = 0x15;
+    pub(in super::super) const VIRTUALIZATION_MANAGEMENT: u8 = 0x1c;
+    pub(in super::super) const FORMAT: u8 = 0x80;
+}
+
+/// What Identify shows (Base 5.17.1, figure 273).
+pub(super) mod cns {
+    pub(in super::super) const NAMESPACE: u8 = 0x00;
+    pub(in super::super) const CONTROLLER: u8 = 0x01;
+    pub(in super::super) const ALLOCATED_LIST: u8 = 0x10;
+    pub(in super::super) const ALLOCATED: u8 = 0x11;
+    pub(in super::super) const ATTACHED_CONTROLLERS: u8 = 0x12;
+    pub(in super::super) const PRIMARY_CAPABILITIES: u8 = 0x14;
+    pub(in super::super) const SECONDARY_LIST: u8 = 0x15;
+}
+
+/// The namespace that stands for all.
+pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
+
+/// Looks are answered from the drive's memory.
+const QUICK: Duration = Duration::from_secs(10);
+/// Making, deleting and erasing take real drives many seconds.
+const SLOW: Duration = Duration::from_secs(120);
+
+/// Resources of a controller (Base 5.28, Virtualization Management, RT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resource {
+    Queues,
+    Interrupts,
+}
+
+/// What Virtualization Management does (ACT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Virtualization {
+    /// Leaves the primary controller this many flexible resources from its next reset on.
+    Primary(Resource, u16),
+    /// Gives an offline secondary controller this many.
+    Assign(Resource, u16),
+    /// Brings a secondary controller online.
+    Online,
+}
+
+/// How a Format erases (Base 5.14, SES).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Erase {
+    UserData,
+    Cryptographic,
+}
+
+/// A drive's admin commands.
+#[derive(Debug)]
+pub(super) struct Admin(Box<dyn AdminQueue>);
+
+impl Admin {
+    pub(super) fn new(queue: Box<dyn AdminQueue>) -> Self {
+        Self(queue)
+    }
+
+    pub(super) fn reset(&self) -> Answered<()> {
+        self.0.reset()
+    }
+
+    pub(super) fn controller(&self) -> Answered<IdentifyController> {
+        self.identify(cns::CONTROLLER, 0)
+    }
+
+    /// The capabilities that all namespaces of the drive share.
+    pub(super) fn common(&self) -> Answered<IdentifyNamespace> {
+        self.identify(cns::NAMESPACE, EVERY_NAMESPACE)
+    }
+
+    /// A namespace, attached or not.
+    pub(super) fn namespace(&self, nsid: u32) -> Answered<IdentifyNamespace> {
+        self.identify(cns::ALLOCATED, nsid)
+    }
+
+    /// Every namespace there is, in ascending order: as many pages as it takes, because a short list is no list.
+    pub(super) fn allocated(&self) -> Answered<Vec<u32>> {
+        let mut all: Vec<u32> = Vec::new();
+        loop {
+            let after = all.last().copied().unwrap_or(0);
+            let NamespaceList(page) = self.identify(cns::ALLOCATED_LIST, after)?;
+            let found: Vec<u32> =
+                page.iter().map(|it| it.get()).take_while(|it| *it != 0).collect();
+            let ascends = [after].iter().chain(&found).is_sorted_by(|a, b| a < b);
+            if !ascends {
+                let why = format!("it does not ascend after {after}");
+                return Err(AdminError::Malformed { what: "Identify CNS 10h", why });
+            }
+            let whole = found.len() == page.len();
+            all.extend(found);
+            if !whole {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// CNTLIDs of the controllers that a namespace is attached to.
+    pub(super) fn attached(&self, nsid: u32) -> Answered<Vec<u16>> {
+        let list: ControllerList = self.identify(cns::ATTACHED_CONTROLLERS, nsid)?;
+        let count = usize::from(list.count.get());
+        let Some(controllers) = list.controllers.get(..count) else {
+            let why = format!("{count} controllers do not fit into a list");
+            return Err(AdminError::Malformed { what: "Identify CNS 12h", why });
+        };
+        Ok(controllers.iter().map(|it| it.get()).collect())
+    }
+
+    pub(super) fn primary(&self) -> Answered<PrimaryCapabilities> {
+        self.identify(cns::PRIMARY_CAPABILITIES, 0)
+    }
+
+    /// The virtual functions' controllers; none on a drive that has no virtual functions.
+    pub(super) fn secondaries(&self) -> Answered<Vec<SecondaryController>> {
+        let list: SecondaryList = match self.identify(cns::SECONDARY_LIST, 0) {
+            Err(error) if error.code() == Some(Code::InvalidField) => return Ok(Vec::new()),
+            other => other?,
+        };
+        Ok(list.entries.iter().take(list.count.into()).copied().collect())
+    }
+
+    /// Whether the drive has an admin command, if it tells (Commands Supported and Effects, log 05h, Base 5.16.1.6): what OACS
+    /// says is not always so.
+    pub(super) fn supports(&self, opcode: u8) -> Answered<Option<bool>> {
+        const LOG: u32 = 0x05;
+        let dwords: u32 = 1024;
+        let mut page = [0; PAGE];
+        let command = Command {
+            opcode: opcode::GET_LOG_PAGE,
+            nsid: EVERY_NAMESPACE,
+            cdw10: LOG | (dwords - 1) << 16,
+            cdw11: 0,
+            timeout: QUICK,
+        };
+        match self.0.submit(command, &mut page) {
+            Err(AdminError::Status(_)) => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => Ok(CommandEffects::read_from_bytes(&page)
+                .ok()
+                .map(|log| log.admin[usize::from(opcode)].get() & SUPPORTED != 0)),
+        }
+    }
+
+    /// Makes a namespace that several controllers may share, every block backed by capacity; answers with its NSID.
+    pub(super) fn create(&self, blocks: u64, format: u8) -> Answered<u32> {
+        let mut wanted = IdentifyNamespace::new_zeroed();
+        wanted.size = blocks.into();
+        wanted.capacity = blocks.into();
+        wanted.format = format;
+        wanted.sharing = SHARED;
+        self.send(opcode::NAMESPACE_MANAGEMENT, 0, 0, 0, wanted.as_mut_bytes())
+    }
+
+    pub(super) fn delete(&self, nsid: u32) -> Answered<()> {
+        self.send(opcode::NAMESPACE_MANAGEMENT, nsid, 1, 0, &mut []).map(drop)
+    }
+
+    /// That it already is, is fine.
+    pub(super) fn attach(&self, nsid: u32, controller: u16) -> Answered<()> {
+        fine(self.attachment(nsid, controller, 0), Code::AlreadyAttached)
+    }
+
+    /// That it already is not, is fine.
+    pub(super) fn detach(&self, nsid: u32, controller: u16) -> Answered<()> {
+        fine(self.attachment(nsid, controller, 1), Code::NotAttached)
+    }
+
+    fn attachment(&self, nsid: u32, controller: u16, select: u32) -> Answered<u32> {
+        let mut list = ControllerList::new_zeroed();
+        list.count = 1.into();
+        list.controllers[0] = controller.into();
+        self.send(opcode::NAMESPACE_ATTACHMENT, nsid, select, 0, list.as_mut_bytes())
+    }
+
+    /// Erases a namespace, which keeps its block format; the controller must be attached to it.
+    pub(super) fn format(&self, nsid: u32, format: u8, erase: Erase) -> Answered<()> {
+        let settings: u32 = match erase {
+            Erase::UserData => 1,
+            Erase::Cryptographic => 2,
+        };
+        let lower = u32::from(format & 0xf);
+        let upper = u32::from(format >> 5 & 0b11);
+        let cdw10 = lower | settings << 9 | upper << 12;
+        self.send(opcode::FORMAT, nsid, cdw10, 0, &mut []).map(drop)
+    }
+
+    pub(super) fn virtualize(&self, controller: u16, action: Virtualization) -> Answered<()> {
+        let (action, resource, count) = match action {
+            Virtualization::Primary(resource, count) => (1, resource, count),
+            Virtualization::Assign(resource, count) => (8, resource, count),
+            Virtualization::Online => (9, Resource::Queues, 0),
+        };
+        let resource: u32 = match resource {
+            Resource::Queues => 0,
+            Resource::Interrupts => 1,
+        };
+        let cdw10 = action | resource << 8 | u32::from(controller) << 16;
+        self.send(opcode::VIRTUALIZATION_MANAGEMENT, 0, cdw10, count.into(), &mut []).map(drop)
+    }
+
+    fn identify<T: Answer>(&self, cns: u8, nsid: u32) -> Answered<T> {
+        let mut page = [0; PAGE];
+        let cdw10 = cns.into();
+        let command = Command { opcode: opcode::IDENTIFY, nsid, cdw10, cdw11: 0, timeout: QUICK };
+        self.0.submit(command, &mut page)?;
+        T::read_from_bytes(&page).map_err(|_| AdminError::Malformed {
+            what: "Identify",
+            why: "it is not one page".to_owned(),
+        })
+    }
+
+    fn send(
+        &self,
+        opcode: u8,
+        nsid: u32,
+        cdw10: u32,
+        cdw11: u32,
+        data: &mut [u8],
+    ) -> Answered<u32> {
+        self.0.submit(Command { opcode, nsid, cdw10, cdw11, timeout: SLOW }, data)
+    }
+}
+
+fn fine(answer: Answered<u32>, already: Code) -> Answered<()> {
+    match answer {
+        Err(error) if error.code() == Some(already) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Notes what was asked, and answers with an empty page.
+    #[derive(Debug, Default, Clone)]
+    struct Noted(Arc<Mutex<Vec<Sent>>>);
+
+    type Sent = (Command, Vec<u8>);
+
+    impl AdminQueue for Noted {
+        fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
+            self.0.lock().unwrap().push((command, data.to_vec()));
+            Ok(5)
+        }
+
+        fn reset(&self) -> Answered<()> {
+            Ok(())
+        }
+    }
+
+    fn sent(ask: impl FnOnce(&Admin)) -> Sent {
+        let noted = Noted::default();
+        ask(&Admin::new(Box::new(noted.clone())));
+        noted.0.lock().unwrap().pop().unwrap()
+    }
+
+    #[test]
+    fn commands_are_as_the_figures_lay_them_out() {
+        let words = |ask: fn(&Admin)| {
+            let (command, _) = sent(ask);
+            (command.opcode, command.nsid, command.cdw10, command.cdw11)
+        };
+        assert_eq!(words(|it| drop(it.allocated())), (0x06, 0, 0x10, 0));
+        assert_eq!(words(|it| drop(it.common())), (0x06, 0xffff_ffff, 0x00, 0));
+        assert_eq!(words(|it| drop(it.attached(3))), (0x06, 3, 0x12, 0));
+        assert_eq!(words(|it| it.delete(7).unwrap()), (0x0d, 7, 1, 0));
+        assert_eq!(words(|it| it.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
+        assert_eq!(words(|it| it.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
+        let cryptographic: fn(&Admin) = |it| it.format(7, 4, Erase::Cryptographic).unwrap();
+        assert_eq!(words(cryptographic), (0x80, 7, 0x404, 0));
+        assert_eq!(words(|it| it.format(7, 4, Erase::UserData).unwrap()), (0x80, 7, 0x204, 0));
+        let assign: fn(&Admin) =
+            |it| it.virtualize(3, Virtualization::Assign(Resource::Interrupts, 2)).unwrap();
+        assert_eq!(words(assign), (0x1c, 0, 0x0003_0108, 2));
+        let online: fn(&Admin) = |it| it.virtualize(17, Virtualization::Online).unwrap();
+        assert_eq!(words(online), (0x1c, 0, 0x0011_0009, 0));
+        let primary: fn(&Admin) =
+            |it| it.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
+        assert_eq!(words(primary), (0x1c, 0, 0x0000_0001, 0));
+    }
+
+    #[test]
+    fn a_namespace_is_asked_for_thick_and_shared() {
+        let (command, data) = sent(|it| assert_eq!(it.create(131_072, 4).unwrap(), 5));
+        assert_eq!((command.opcode, command.nsid, command.cdw10), (0x0d, 0, 0));
+        assert_eq!(data[..16], [131_072_u64.to_le_bytes(), 131_072_u64.to_le_bytes()].concat());
+        assert_eq!((data[26], data[29], data[30]), (4, 0, 1), "FLBAS, DPS, NMIC");
+    }
+
+    #[test]
+    fn exactly_one_controller_is_attached() {
+        let (_, data) = sent(|it| it.attach(7, 0x1234).unwrap());
+        assert_eq!((data.len(), &data[..6]), (PAGE, &[1, 0, 0x34, 0x12, 0, 0][..]));
+    }
+}

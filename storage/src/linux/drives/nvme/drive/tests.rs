@@ -1,0 +1,200 @@
+//! One drive, made, given, taken and crashed, on a drive in memory.
+
+use super::*;
+use crate::linux::drives::nvme::simulated::{Lost, Simulated};
+
+const MIB: u64 = 1 << 20;
+
+struct Bench {
+    simulated: Simulated,
+    state: tempfile::TempDir,
+}
+
+fn nqn() -> Nqn {
+    "nqn.2019-08.org.qemu:drive0".parse().unwrap()
+}
+
+impl Bench {
+    fn new(functions: u16) -> Self {
+        let simulated = Simulated::new(64 * MIB, functions);
+        Self { simulated, state: tempfile::tempdir().unwrap() }
+    }
+
+    /// An agent that starts: what it knows is what is on disk.
+    fn start(&self) -> NvmeDrive {
+        let ledger = Ledger::open(self.state.path(), &nqn()).unwrap();
+        let admin = Admin::new(Box::new(self.simulated.clone()));
+        NvmeDrive::new(nqn(), admin, Arc::new(ledger))
+    }
+
+    /// Somebody else's namespace, or the next with an NSID that was ours.
+    fn plant(&self, size: u64) -> u32 {
+        let admin = Admin::new(Box::new(self.simulated.clone()));
+        admin.create(size >> BLOCK_POWER, 1).unwrap()
+    }
+
+    fn left(&self) -> u64 {
+        self.simulated.state().unallocated()
+    }
+}
+
+fn allocation(index: u32) -> AllocationId {
+    AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
+}
+
+fn node(name: &str) -> NodeName {
+    name.parse().unwrap()
+}
+
+fn owners(drive: &NvmeDrive) -> Vec<NamespaceOwner> {
+    drive.look().unwrap().namespaces.into_iter().map(|it| it.owner).collect()
+}
+
+fn names(drive: &NvmeDrive) -> Vec<String> {
+    let contents = drive.look().unwrap();
+    contents.namespaces.iter().flat_map(|it| &it.access).map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_namespace_is_made_given_taken_erased_and_deleted() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    let made = drive.create(allocation(0), 8 * MIB, 1).unwrap();
+    assert_eq!(made, Some(Made { nsid: 1, to_zero: false }));
+    assert_eq!(drive.create(allocation(0), 8 * MIB, 1).unwrap(), None, "it has one");
+    assert_eq!(drive.look().unwrap().unallocated, 56 * MIB);
+
+    drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
+    drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
+    drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+    assert_eq!(bench.simulated.state().namespaces[&1].attached, BTreeSet::from([1, 8]));
+    assert_eq!(names(&drive), ["compute-03", "rabbit-1"]);
+    assert_eq!(names(&bench.start()), ["compute-03", "rabbit-1"], "after a restart too");
+
+    drive.detach(1, &node("compute-03")).unwrap();
+    drive.detach(1, &node("compute-03")).unwrap();
+    assert_eq!(bench.simulated.state().namespaces[&1].attached, BTreeSet::from([1]));
+    drive.delete(1, allocation(0)).unwrap();
+    drive.delete(1, allocation(0)).unwrap();
+    assert_eq!((bench.left(), drive.look().unwrap().namespaces.len()), (64 * MIB, 0));
+    assert!(drive.ledger.records().is_empty());
+}
+
+#[test]
+fn nothing_is_deleted_before_it_was_erased() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), MIB, 1).unwrap();
+    bench.simulated.state().lose = Some((super::super::admin::opcode::FORMAT, Lost::Before));
+    let error = drive.delete(1, allocation(0)).unwrap_err();
+    assert_eq!(error.to_string(), "erase the namespace");
+    let attached = bench.simulated.state().namespaces[&1].attached.clone();
+    assert_eq!(attached, BTreeSet::new(), "the physical function lets go all the same");
+    assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
+
+    bench.simulated.state().lose = Some((0x0d, Lost::Before));
+    drive.delete(1, allocation(0)).unwrap_err();
+    assert!(bench.simulated.state().namespaces[&1].erased);
+    drive.delete(1, allocation(0)).unwrap();
+    assert_eq!(bench.left(), 64 * MIB);
+}
+
+#[test]
+fn a_crash_around_create_leaks_nothing() {
+    for (lost, there) in [(Lost::Before, 0), (Lost::After, 1)] {
+        let bench = Bench::new(17);
+        bench.plant(MIB);
+        let drive = bench.start();
+        bench.simulated.state().lose = Some((0x0d, lost));
+        drive.create(allocation(0), 8 * MIB, 1).unwrap_err();
+
+        let drive = bench.start();
+        let partial: Vec<_> = owners(&drive)
+            .into_iter()
+            .filter(|it| *it == NamespaceOwner::Partial(allocation(0)))
+            .collect();
+        assert_eq!(partial.len(), there, "{lost:?}");
+        drive.delete(2, allocation(0)).unwrap();
+        drive.create(allocation(0), 8 * MIB, 1).unwrap().unwrap();
+        assert_eq!(bench.left(), 55 * MIB, "{lost:?}: the foreign one and ours");
+        assert!(matches!(owners(&drive)[0], NamespaceOwner::Foreign(_)));
+    }
+}
+
+#[test]
+fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), MIB, 1).unwrap();
+    bench.simulated.state().namespaces.clear();
+    assert_eq!(bench.plant(MIB), 1);
+    assert!(matches!(owners(&drive)[..], [NamespaceOwner::Foreign(_)]));
+    let refused = drive.delete(1, allocation(0)).unwrap_err();
+    assert!(matches!(refused, DriveError::NotOurs { .. }), "{refused}");
+    let refused = drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap_err();
+    assert!(matches!(refused, DriveError::NotOurs { .. }), "{refused}");
+    assert_eq!(bench.left(), 63 * MIB, "it is still there");
+}
+
+#[test]
+fn foreign_namespaces_are_shown_and_left_alone() {
+    let bench = Bench::new(17);
+    bench.plant(MIB);
+    let drive = bench.start();
+    assert!(matches!(owners(&drive)[..], [NamespaceOwner::Foreign(_)]));
+    assert!(drive.delete(1, allocation(0)).is_err());
+    assert!(drive.detach(1, &node("endpoint-1")).is_err());
+}
+
+#[test]
+fn access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), MIB, 1).unwrap();
+    bench.simulated.state().namespaces.get_mut(&1).unwrap().attached.insert(5);
+    assert_eq!(names(&drive), ["endpoint-4"]);
+    drive.detach(1, &node("endpoint-4")).unwrap();
+    assert!(names(&drive).is_empty());
+}
+
+#[test]
+fn a_full_drive_is_no_fault_of_the_drive() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    assert!(
+        matches!(drive.create(allocation(0), 65 * MIB, 1), Err(DriveError::NoRoom(n)) if n == 64 * MIB)
+    );
+    drive.create(allocation(1), 64 * MIB, 1).unwrap();
+    assert!(matches!(drive.create(allocation(0), MIB, 1), Err(DriveError::NoRoom(0))));
+}
+
+#[test]
+fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
+    let bench = Bench::new(17);
+    bench.simulated.state().reads_zero = false;
+    let drive = bench.start();
+    let made = drive.create(allocation(0), MIB, 1).unwrap();
+    assert_eq!(made, Some(Made { nsid: 1, to_zero: true }));
+    assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
+    drive.ledger.zeroed(1).unwrap();
+    assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
+}
+
+#[test]
+fn a_drive_without_identities_is_refused_and_gets_its_namespace_back() {
+    let bench = Bench::new(17);
+    bench.simulated.state().gives_nguid = false;
+    let error = bench.start().create(allocation(0), MIB, 1).unwrap_err();
+    assert!(error.to_string().contains("NGUID"), "{error}");
+    assert_eq!(bench.left(), 64 * MIB);
+}
+
+#[test]
+fn a_host_without_a_virtual_function_is_refused_by_its_place() {
+    let bench = Bench::new(4);
+    let drive = bench.start();
+    drive.create(allocation(0), MIB, 1).unwrap();
+    let error = drive.attach(1, Endpoint::Compute(9), &node("compute-10")).unwrap_err();
+    assert!(error.to_string().contains("endpoint 10"), "{error}");
+    assert!(names(&drive).is_empty());
+}

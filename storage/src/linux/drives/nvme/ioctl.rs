@@ -1,0 +1,87 @@
+//! The kernel's way to a controller's admin queue: `/dev/nvmeN`, and to a namespace's blocks.
+#![expect(unsafe_code, reason = "the NVMe driver and block devices are driven by ioctl(2)")]
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    admin::{AdminError, AdminQueue, Answered, Command},
+    status::Status,
+    wire::PassthroughCommand,
+};
+
+// include/uapi/linux/nvme_ioctl.h, include/uapi/linux/fs.h.
+nix::ioctl_readwrite!(nvme_admin_command, b'N', 0x41, PassthroughCommand);
+nix::ioctl_none!(nvme_reset, b'N', 0x44);
+nix::ioctl_none!(nvme_rescan, b'N', 0x46);
+nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
+
+/// The admin queue of a controller that this node has.
+#[derive(Debug)]
+pub(super) struct Controller(PathBuf);
+
+impl Controller {
+    /// The controller that sysfs calls `name`. It is opened for each command: numbers pass on when drives come and go.
+    pub(super) fn new(name: &str) -> Self {
+        Self(Path::new("/dev").join(name))
+    }
+
+    fn open(&self) -> Answered<File> {
+        OpenOptions::new().read(true).write(true).open(&self.0).map_err(AdminError::System)
+    }
+
+    /// Has the kernel look for namespaces that came or went; it returns before it has looked.
+    pub(super) fn rescan(&self) -> io::Result<()> {
+        let file = OpenOptions::new().read(true).open(&self.0)?;
+        // SAFETY: takes no argument.
+        unsafe { nvme_rescan(file.as_raw_fd()) }?;
+        Ok(())
+    }
+}
+
+impl AdminQueue for Controller {
+    fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
+        let file = self.open()?;
+        let mut passed = PassthroughCommand {
+            opcode: command.opcode,
+            nsid: command.nsid,
+            cdw10: command.cdw10,
+            cdw11: command.cdw11,
+            timeout_ms: u32::try_from(command.timeout.as_millis()).unwrap_or(u32::MAX),
+            ..PassthroughCommand::default()
+        };
+        if !data.is_empty() {
+            passed.address = data.as_mut_ptr().expose_provenance() as u64;
+            passed.data_length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        }
+        // SAFETY: the layout is the kernel's; `data` is borrowed until the call returns, and the kernel reads or writes no more
+        // than `data_length` bytes of it.
+        let answer = unsafe { nvme_admin_command(file.as_raw_fd(), &raw mut passed) };
+        match answer.map_err(|errno| AdminError::System(errno.into()))? {
+            0 => Ok(passed.result),
+            // Positive answers are status words of 15 bits.
+            status => {
+                Err(AdminError::Status(Status::new(u16::try_from(status).unwrap_or(u16::MAX))))
+            }
+        }
+    }
+
+    fn reset(&self) -> Answered<()> {
+        let file = self.open()?;
+        // SAFETY: takes no argument.
+        unsafe { nvme_reset(file.as_raw_fd()) }
+            .map_err(|errno| AdminError::System(errno.into()))?;
+        Ok(())
+    }
+}
+
+/// Makes the first `bytes` of a block device read as zero.
+pub(super) fn zero(device: &File, bytes: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads two numbers, which outlive the call.
+    unsafe { block_zero_out(device.as_raw_fd(), &raw const *&[0, bytes]) }?;
+    Ok(())
+}

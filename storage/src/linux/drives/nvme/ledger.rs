@@ -1,0 +1,372 @@
+//! Whose the namespaces of a drive are: NVMe has no place for it, so it is written down beside.
+//!
+//! ```text
+//! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be made
+//! ```
+//! An intent is on disk before a namespace is asked for: of a namespace that a crash left without a record it is then known
+//! what it was made for. A record holds the NGUID, because a drive gives NSIDs anew.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    desired::{AllocationId, NodeName, Nqn},
+    linux::durable,
+    observed::NamespaceOwner,
+};
+
+/// What a drive tells of a namespace, as far as it proves whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) nsid: u32,
+    pub(super) nguid: [u8; 16],
+    /// Bytes.
+    pub(super) size: u64,
+}
+
+/// The allocation that a namespace is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Owner {
+    uid: String,
+    index: u32,
+}
+
+impl Owner {
+    fn of(id: AllocationId) -> Self {
+        Self { uid: id.owner.to_string(), index: id.index }
+    }
+
+    fn id(&self) -> Option<AllocationId> {
+        Some(AllocationId { owner: self.uid.parse().ok()?, index: self.index })
+    }
+}
+
+/// A namespace that is about to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Intent {
+    owner: Owner,
+    size: u64,
+    /// NSIDs that were there already.
+    before: BTreeSet<u32>,
+    /// Seconds since 1970, for whoever reads it.
+    at: u64,
+}
+
+/// A namespace of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) nsid: u32,
+    pub(super) nguid: String,
+    owner: Owner,
+    pub(super) size: u64,
+    /// Its blocks are known to read as zero.
+    whole: bool,
+    /// Host names by endpoint number: a drive knows only controllers.
+    pub(super) hosts: BTreeMap<u8, String>,
+}
+
+impl Record {
+    fn is_of(&self, found: &Found) -> bool {
+        (self.nsid, &*self.nguid, self.size) == (found.nsid, &*hex(found.nguid), found.size)
+    }
+
+    pub(super) fn owner(&self) -> NamespaceOwner {
+        match (self.owner.id(), self.whole) {
+            (Some(id), true) => NamespaceOwner::Ours(id),
+            (Some(id), false) => NamespaceOwner::Partial(id),
+            (None, _) => {
+                NamespaceOwner::Foreign(format!("{:?} is no object's uid", self.owner.uid))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct File {
+    nqn: String,
+    intents: Vec<Intent>,
+    namespaces: Vec<Record>,
+}
+
+/// The ledger of one drive.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    path: PathBuf,
+    file: Mutex<File>,
+    /// Held while namespaces are made or deleted: which of two new ones is whose could not be told.
+    turn: Mutex<()>,
+    settled: Mutex<bool>,
+}
+
+impl Ledger {
+    pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
+        let path = directory.join(format!("{nqn}.json"));
+        let file = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File { nqn: nqn.to_string(), ..File::default() }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
+    }
+
+    /// One change to the drive's namespaces at a time.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a namespace is about to be made.
+    pub(super) fn intend(
+        &self,
+        allocation: AllocationId,
+        size: u64,
+        before: &[u32],
+        at: u64,
+    ) -> io::Result<()> {
+        let before = before.iter().copied().collect();
+        let intent = Intent { owner: Owner::of(allocation), size, before, at };
+        self.change(|file| {
+            file.intents.retain(|it| it.owner != intent.owner);
+            file.intents.push(intent);
+        })
+    }
+
+    /// Notes that a namespace was made, in the place of what was intended.
+    pub(super) fn made(
+        &self,
+        allocation: AllocationId,
+        found: Found,
+        whole: bool,
+    ) -> io::Result<()> {
+        let owner = Owner::of(allocation);
+        self.change(|file| {
+            file.intents.retain(|it| it.owner != owner);
+            file.namespaces.retain(|it| it.nsid != found.nsid);
+            file.namespaces.push(Record {
+                nsid: found.nsid,
+                nguid: hex(found.nguid),
+                owner,
+                size: found.size,
+                whole,
+                hosts: BTreeMap::new(),
+            });
+        })
+    }
+
+    /// Notes that nothing came of an intent.
+    pub(super) fn not_made(&self, allocation: AllocationId) -> io::Result<()> {
+        let owner = Owner::of(allocation);
+        self.change(|file| file.intents.retain(|it| it.owner != owner))
+    }
+
+    /// Notes that every block of a namespace reads as zero.
+    pub(super) fn zeroed(&self, nsid: u32) -> io::Result<()> {
+        self.change(|file| {
+            file.namespaces.iter_mut().filter(|it| it.nsid == nsid).for_each(|it| it.whole = true);
+        })
+    }
+
+    /// Notes that a namespace is gone.
+    pub(super) fn gone(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
+        let owner = Owner::of(allocation);
+        self.change(|file| {
+            file.namespaces.retain(|it| it.nsid != nsid);
+            file.intents.retain(|it| it.owner != owner);
+        })
+    }
+
+    /// Notes what the host at an endpoint is called.
+    pub(super) fn named(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
+        self.change(|file| {
+            for record in file.namespaces.iter_mut().filter(|it| it.nsid == nsid) {
+                record.hosts.insert(endpoint, node.to_string());
+            }
+        })
+    }
+
+    /// Looks at the drive's namespaces by `list`; the first look after a start settles what a crash left.
+    pub(super) fn settled<E>(
+        &self,
+        list: impl Fn() -> Result<Vec<Found>, E>,
+        failed: impl Fn(io::Error) -> E,
+    ) -> Result<Vec<Found>, E> {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if *settled {
+            drop(settled);
+            return list();
+        }
+        let found = list()?;
+        self.settle(&found).map_err(failed)?;
+        *settled = true;
+        Ok(found)
+    }
+
+    /// Gives each namespace that a crash left without a record to the intent it was made for, and drops intents of which
+    /// nothing came: only what is found now can have been made by an agent that is no more.
+    fn settle(&self, found: &[Found]) -> io::Result<()> {
+        let intents = self.lock().intents.clone();
+        for intent in intents {
+            let Some(id) = intent.owner.id() else { continue };
+            let of_it = |it: &&Found| self.owner(it, found) == NamespaceOwner::Partial(id);
+            match found.iter().find(of_it) {
+                Some(orphan) => self.made(id, *orphan, false)?,
+                None => self.not_made(id)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose `namespace` is, `all` being all that the drive has.
+    pub(super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
+        let file = self.lock();
+        let recorded = |it: &Found| file.namespaces.iter().find(|record| record.is_of(it));
+        if let Some(record) = recorded(namespace) {
+            return record.owner();
+        }
+        let fits = |intent: &&Intent, it: &Found| {
+            recorded(it).is_none() && !intent.before.contains(&it.nsid) && intent.size == it.size
+        };
+        let mut intents = file.intents.iter().filter(|intent| fits(intent, namespace));
+        match (intents.next(), intents.next()) {
+            (Some(intent), None) if all.iter().filter(|it| fits(&intent, it)).count() == 1 => {
+                let id = intent.owner.id();
+                id.map_or_else(|| foreign("its intent names no object"), NamespaceOwner::Partial)
+            }
+            (Some(_), _) => foreign("several may have been made for one allocation"),
+            (None, _) => foreign("nothing is recorded of it"),
+        }
+    }
+
+    pub(super) fn record(&self, nsid: u32) -> Option<Record> {
+        self.lock().namespaces.iter().find(|it| it.nsid == nsid).cloned()
+    }
+
+    /// Everything that is recorded: what an absent drive has of ours.
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.lock().namespaces.clone()
+    }
+
+    /// On disk first: a change that is not there did not happen.
+    fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
+        let mut file = self.lock();
+        let mut after = file.clone();
+        change(&mut after);
+        if after != *file {
+            durable::write(&self.path, &serde_json::to_vec_pretty(&after)?)?;
+            *file = after;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The drives of which anything was ever written down.
+pub(super) fn known(directory: &Path) -> io::Result<Vec<Nqn>> {
+    let mut known = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let nqn = name.to_str().and_then(|name| name.strip_suffix(".json"));
+        known.extend(nqn.and_then(|nqn| nqn.parse().ok()));
+    }
+    known.sort();
+    Ok(known)
+}
+
+/// Lower-case digits, as sysfs has them between its hyphens.
+pub(super) fn hex(nguid: [u8; 16]) -> String {
+    uuid::Uuid::from_bytes(nguid).simple().to_string()
+}
+
+fn foreign(why: &str) -> NamespaceOwner {
+    NamespaceOwner::Foreign(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocation(index: u32) -> AllocationId {
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
+    }
+
+    fn found(nsid: u32, size: u64) -> Found {
+        Found { nsid, nguid: [u8::try_from(nsid).unwrap(); 16], size }
+    }
+
+    fn nqn() -> Nqn {
+        "nqn.2019-08.org.qemu:drive0".parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_made_is_ours_by_its_nguid_also_after_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+        ledger.intend(allocation(0), 4096, &[], 1).unwrap();
+        ledger.made(allocation(0), found(1, 4096), true).unwrap();
+        ledger.named(1, 3, &"compute-03".parse().unwrap()).unwrap();
+
+        let again = Ledger::open(directory.path(), &nqn()).unwrap();
+        let ours = found(1, 4096);
+        let reused = Found { nguid: [9; 16], ..ours };
+        assert_eq!(again.owner(&ours, &[ours]), NamespaceOwner::Ours(allocation(0)));
+        assert!(matches!(again.owner(&reused, &[reused]), NamespaceOwner::Foreign(_)));
+        assert_eq!(again.record(1).unwrap().hosts[&3], "compute-03");
+        assert_eq!(known(directory.path()).unwrap(), [nqn()]);
+    }
+
+    #[test]
+    fn a_crash_after_create_leaves_what_can_be_attributed() {
+        let directory = tempfile::tempdir().unwrap();
+        Ledger::open(directory.path(), &nqn())
+            .unwrap()
+            .intend(allocation(0), 8192, &[1], 1)
+            .unwrap();
+        let (old, other, new) = (found(1, 8192), found(2, 4096), found(3, 8192));
+
+        let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+        let all = [old, other, new];
+        let owners = all.map(|it| ledger.owner(&it, &all));
+        assert!(matches!(owners[..2], [NamespaceOwner::Foreign(_), NamespaceOwner::Foreign(_)]));
+        assert_eq!(owners[2], NamespaceOwner::Partial(allocation(0)));
+        ledger.settle(&all).unwrap();
+        assert_eq!(ledger.owner(&new, &all), NamespaceOwner::Partial(allocation(0)));
+    }
+
+    #[test]
+    fn two_that_may_be_meant_are_nobodys() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+        ledger.intend(allocation(0), 8192, &[], 1).unwrap();
+        let all = [found(1, 8192), found(2, 8192)];
+        for it in &all {
+            assert!(matches!(ledger.owner(it, &all), NamespaceOwner::Foreign(_)));
+        }
+    }
+
+    #[test]
+    fn an_intent_of_which_nothing_came_claims_nothing_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
+        ledger.intend(allocation(0), 8192, &[], 1).unwrap();
+        ledger.settle(&[]).unwrap();
+        let later = found(1, 8192);
+        assert!(matches!(ledger.owner(&later, &[later]), NamespaceOwner::Foreign(_)));
+    }
+
+    #[test]
+    fn a_ledger_that_cannot_be_read_is_an_error_and_not_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(format!("{}.json", nqn())), "{").unwrap();
+        assert!(Ledger::open(directory.path(), &nqn()).is_err());
+    }
+}

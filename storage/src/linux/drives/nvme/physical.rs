@@ -1,0 +1,140 @@
+//! A drive by its physical function on this node: whether it is ours to use, and its virtual functions brought up.
+
+use std::{fs, io, path::Path, sync::Arc};
+
+use log::info;
+
+use super::{
+    admin::{Admin, opcode},
+    drive::NvmeDrive,
+    hosts::quirks,
+    ioctl::Controller,
+    ledger::{Found, Ledger},
+    ready::{Functions, Step, bring_up},
+    sysfs::{ControllerNode, attribute, name},
+    wire::NAMESPACE_MANAGEMENT,
+};
+
+/// Why a drive cannot be used now.
+pub(super) type Fault = String;
+
+/// A drive and its PCI function.
+#[derive(Debug)]
+pub(super) struct Physical {
+    pub(super) node: ControllerNode,
+    pub(super) drive: NvmeDrive,
+}
+
+impl Physical {
+    pub(super) fn new(node: ControllerNode, ledger: Arc<Ledger>) -> Self {
+        let admin = Admin::new(Box::new(Controller::new(&node.name)));
+        Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node }
+    }
+
+    /// Whether the drive makes and deletes namespaces. OACS alone is no proof: there are drives that claim it and refuse.
+    pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
+        let fault = |error| in_one_line("identify the drive", &error);
+        let admin = self.drive.admin();
+        let controller = admin.controller().map_err(fault)?;
+        if controller.admin_commands.get() & NAMESPACE_MANAGEMENT == 0 {
+            return Ok(false);
+        }
+        Ok(admin.supports(opcode::NAMESPACE_MANAGEMENT).map_err(fault)?.unwrap_or(true))
+    }
+
+    /// Brings up what is down of the virtual functions, and gives the rabbit's own to the driver.
+    pub(super) fn make_ready(&self) -> Result<(), Fault> {
+        let functions = self.functions()?;
+        let steps = bring_up(&functions);
+        for step in &steps {
+            self.take(*step).map_err(|error| format!("bring up virtual functions: {error}"))?;
+        }
+        if !steps.is_empty() {
+            info!(drive:% = self.node.nqn; "brought up virtual functions in {} steps", steps.len());
+        }
+        if functions.possible == 0 {
+            return Ok(());
+        }
+        self.bind_own().map_err(|error| format!("bind the rabbit's virtual function: {error}"))
+    }
+
+    fn functions(&self) -> Result<Functions, Fault> {
+        let number = |name| {
+            let text = attribute(&self.node.function, name).map_err(|error| error.to_string())?;
+            Ok::<u16, Fault>(text.and_then(|it| it.parse().ok()).unwrap_or(0))
+        };
+        let admin = self.drive.admin();
+        let fault = |error| in_one_line("look at virtual functions", &error);
+        let secondaries = admin.secondaries().map_err(fault)?;
+        let possible = if secondaries.is_empty() { 0 } else { number("sriov_totalvfs")? };
+        let (mut hoarded, mut physical) = (false, 0);
+        if possible > 0 {
+            let primary = admin.primary().map_err(fault)?;
+            hoarded =
+                primary.queues_at_primary.get() > 0 || primary.interrupts_at_primary.get() > 0;
+            physical = primary.controller.get();
+        }
+        let preset = quirks(&self.node.nqn).resources_preset;
+        let enabled = number("sriov_numvfs")?;
+        Ok(Functions { possible, enabled, hoarded, preset, physical, secondaries })
+    }
+
+    fn take(&self, step: Step) -> Result<(), Fault> {
+        let admin = self.drive.admin();
+        let chain = |error| in_one_line(&format!("{step:?}"), &error);
+        match step {
+            Step::Virtualize { controller, action } => {
+                admin.virtualize(controller, action).map_err(chain)
+            }
+            Step::Reset => admin.reset().map_err(chain),
+            Step::Enable(count) => {
+                self.set("sriov_drivers_autoprobe", "0").map_err(|error| error.to_string())?;
+                self.set("sriov_numvfs", &count.to_string()).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    fn set(&self, attribute: &str, value: &str) -> io::Result<()> {
+        write(&self.node.function.join(attribute), value)
+    }
+
+    /// Virtual function 1 is the rabbit's. Without probing allowed the driver refuses even what it is told to take.
+    fn bind_own(&self) -> io::Result<()> {
+        let own = self.node.function.join("virtfn0");
+        if !own.exists() || own.join("driver").exists() {
+            return Ok(());
+        }
+        self.set("sriov_drivers_autoprobe", "1")?;
+        let address = name(&own.canonicalize()?);
+        let driver = self.node.function.join("driver").canonicalize()?;
+        write(&driver.join("bind"), &address)
+    }
+
+    /// Whether anything on this node holds one of the drive's blocks that are not ours: a mount, swap, RAID, LVM, a partition of
+    /// any of these. A drive of which that cannot be told counts as held.
+    pub(super) fn holder(&self, foreign: &[(Found, std::path::PathBuf)]) -> Option<Fault> {
+        let held = |path: &Path| match exclusively(path) {
+            Ok(_) => None,
+            Err(error) => Some(format!("{} is in use on this node ({error})", path.display())),
+        };
+        foreign.iter().find_map(|(_, path)| held(path))
+    }
+}
+
+/// O_EXCL on a block device: EBUSY when it, or a partition of it, is claimed by whatever the kernel knows (open(2)).
+fn exclusively(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
+}
+
+fn write(path: &Path, value: &str) -> io::Result<()> {
+    fs::write(path, value).map_err(|error| {
+        io::Error::new(error.kind(), format!("write {value} to {}: {error}", path.display()))
+    })
+}
+
+/// An error with its causes, in one line.
+pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.fold(what.to_owned(), |text, cause| format!("{text}: {cause}"))
+}

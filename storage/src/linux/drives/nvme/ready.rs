@@ -1,0 +1,143 @@
+//! Virtual functions, brought up: after a power cycle or a reboot they are gone, or offline and without resources.
+
+use super::{
+    admin::{Resource, Virtualization},
+    hosts::FUNCTIONS,
+    wire::SecondaryController,
+};
+
+/// Queues and interrupts that each virtual function gets.
+const EACH: u16 = 2;
+
+/// A drive's virtual functions.
+#[derive(Debug, Clone)]
+pub(super) struct Functions {
+    /// How many the PCI function can have.
+    pub(super) possible: u16,
+    /// How many it has.
+    pub(super) enabled: u16,
+    /// The physical function holds resources that the virtual ones need.
+    pub(super) hoarded: bool,
+    /// Resources are from the factory.
+    pub(super) preset: bool,
+    pub(super) physical: u16,
+    pub(super) secondaries: Vec<SecondaryController>,
+}
+
+/// One change on the way up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Virtualize {
+        controller: u16,
+        action: Virtualization,
+    },
+    /// Resources that the physical function gave away are free after that.
+    Reset,
+    /// Has this many made, without drivers: an offline controller is none that a driver could start.
+    Enable(u16),
+}
+
+/// What is missing; nothing when every function that a chassis needs is online.
+pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
+    let wanted = functions.possible.min(FUNCTIONS);
+    let listed = functions.secondaries.iter();
+    let offline: Vec<_> = listed
+        .filter(|it| (1..=wanted).contains(&it.function.get()) && it.state & 1 == 0)
+        .collect();
+    if wanted == 0 || (offline.is_empty() && functions.enabled >= wanted) {
+        return Vec::new();
+    }
+    let virtualize = |controller, action| Step::Virtualize { controller, action };
+    let resources = [Resource::Queues, Resource::Interrupts];
+    let mut steps = Vec::new();
+    // A reset of the primary controller ends the secondary ones too: not while any may be in use.
+    if functions.hoarded && !functions.preset && functions.enabled == 0 {
+        let give = |it| virtualize(functions.physical, Virtualization::Primary(it, 0));
+        steps.extend(resources.map(give));
+        steps.push(Step::Reset);
+    }
+    if functions.enabled == 0 {
+        steps.push(Step::Enable(wanted));
+    }
+    for it in offline {
+        let controller = it.controller.get();
+        let has = [it.queues.get(), it.interrupts.get()];
+        let lacks = resources.into_iter().zip(has).filter(|(_, has)| *has != EACH);
+        if !functions.preset {
+            steps.extend(lacks.map(|(resource, _)| {
+                virtualize(controller, Virtualization::Assign(resource, EACH))
+            }));
+        }
+        steps.push(virtualize(controller, Virtualization::Online));
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    fn function(number: u16, online: bool, has: u16) -> SecondaryController {
+        let mut entry = SecondaryController::new_zeroed();
+        entry.controller = number.into();
+        entry.function = number.into();
+        entry.state = u8::from(online);
+        (entry.queues, entry.interrupts) = (has.into(), has.into());
+        entry
+    }
+
+    fn functions(enabled: u16, hoarded: bool, each: (bool, u16)) -> Functions {
+        let secondaries = (1..=2).map(|number| function(number, each.0, each.1)).collect();
+        Functions { possible: 2, enabled, hoarded, preset: false, physical: 0, secondaries }
+    }
+
+    fn assign(controller: u16) -> [Step; 3] {
+        [
+            Virtualization::Assign(Resource::Queues, 2),
+            Virtualization::Assign(Resource::Interrupts, 2),
+            Virtualization::Online,
+        ]
+        .map(|action| Step::Virtualize { controller, action })
+    }
+
+    #[test]
+    fn after_a_power_cycle_everything_is_done_in_order() {
+        let give = [Resource::Queues, Resource::Interrupts]
+            .map(|it| Step::Virtualize { controller: 0, action: Virtualization::Primary(it, 0) });
+        let expected =
+            [&give[..], &[Step::Reset, Step::Enable(2)], &assign(1), &assign(2)].concat();
+        assert_eq!(bring_up(&functions(0, true, (false, 0))), expected);
+    }
+
+    #[test]
+    fn only_what_is_missing_is_done() {
+        assert!(bring_up(&functions(2, true, (true, 2))).is_empty(), "all is up");
+        let expected = [&[Step::Enable(2)][..], &assign(1), &assign(2)].concat();
+        assert_eq!(bring_up(&functions(0, false, (false, 0))), expected, "warm reboot");
+        let mut one_offline = functions(2, false, (true, 2));
+        one_offline.secondaries[1] = function(2, false, 0);
+        assert_eq!(bring_up(&one_offline), assign(2));
+    }
+
+    #[test]
+    fn presets_are_left_alone_and_a_drive_without_functions_needs_none() {
+        let mut preset = functions(0, true, (false, 4));
+        preset.preset = true;
+        let online = |controller| Step::Virtualize { controller, action: Virtualization::Online };
+        assert_eq!(bring_up(&preset), [Step::Enable(2), online(1), online(2)]);
+        let none =
+            Functions { possible: 0, secondaries: Vec::new(), ..functions(0, true, (false, 0)) };
+        assert!(bring_up(&none).is_empty());
+    }
+
+    #[test]
+    fn a_chassis_needs_seventeen() {
+        let mut many = functions(0, false, (false, 0));
+        many.possible = 64;
+        many.secondaries = (1..=64).map(|number| function(number, false, 0)).collect();
+        let steps = bring_up(&many);
+        assert_eq!((steps[0], steps.len()), (Step::Enable(17), 1 + 17 * 3));
+    }
+}

@@ -1,0 +1,227 @@
+//! A drive in memory that answers admin commands as a drive does. What it does was seen on QEMU's emulated drives with
+//! namespace management, by the lab's scenario `nvme`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::{
+    admin::{AdminError, AdminQueue, Answered, Command, cns, opcode},
+    status::Status,
+    wire::{
+        ControllerList, DEALLOCATED_IS_ZERO, IdentifyController, IdentifyNamespace,
+        NAMESPACE_MANAGEMENT, NamespaceList, SecondaryList,
+    },
+};
+
+const INVALID_FIELD: u16 = 0x4002;
+const INVALID_NAMESPACE: u16 = 0x400b;
+
+/// A namespace in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Namespace {
+    pub(super) blocks: u64,
+    pub(super) nguid: [u8; 16],
+    pub(super) attached: BTreeSet<u16>,
+    pub(super) erased: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) capacity: u64,
+    pub(super) namespaces: BTreeMap<u32, Namespace>,
+    pub(super) functions: u16,
+    pub(super) reads_zero: bool,
+    pub(super) gives_nguid: bool,
+    /// The answer to the next such command is lost: before it is carried out, or after.
+    pub(super) lose: Option<(u8, Lost)>,
+    made: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    Before,
+    After,
+}
+
+/// A handle to the drive.
+#[derive(Debug, Clone)]
+pub(super) struct Simulated(Arc<Mutex<State>>);
+
+impl Simulated {
+    pub(super) fn new(capacity: u64, functions: u16) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            capacity,
+            namespaces: BTreeMap::new(),
+            functions,
+            reads_zero: true,
+            gives_nguid: true,
+            lose: None,
+            made: 0,
+        })))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl AdminQueue for Simulated {
+    fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
+        let mut state = self.state();
+        let lost = state.lose.take_if(|(opcode, _)| *opcode == command.opcode);
+        let gone = || AdminError::System(io::ErrorKind::ConnectionAborted.into());
+        if let Some((_, Lost::Before)) = lost {
+            return Err(gone());
+        }
+        let answer = state.carry_out(command, data);
+        match lost {
+            Some(_) => Err(gone()),
+            None => answer.map_err(|word| AdminError::Status(Status::new(word))),
+        }
+    }
+
+    fn reset(&self) -> Answered<()> {
+        Ok(())
+    }
+}
+
+type Word = Result<u32, u16>;
+
+impl State {
+    pub(super) fn unallocated(&self) -> u64 {
+        self.capacity - self.namespaces.values().map(|it| it.blocks << 12).sum::<u64>()
+    }
+
+    fn carry_out(&mut self, command: Command, data: &mut [u8]) -> Word {
+        match command.opcode {
+            opcode::IDENTIFY => self.identify(command, data),
+            opcode::NAMESPACE_MANAGEMENT if command.cdw10 == 0 => {
+                self.create(&IdentifyNamespace::read_from_bytes(data).unwrap())
+            }
+            opcode::NAMESPACE_MANAGEMENT => {
+                self.namespaces.remove(&command.nsid).map(|_| 0).ok_or(INVALID_NAMESPACE)
+            }
+            opcode::NAMESPACE_ATTACHMENT => {
+                let list = ControllerList::read_from_bytes(data).unwrap();
+                self.attachment(command, list.controllers[0].get())
+            }
+            opcode::FORMAT => {
+                let namespace = self.namespaces.get_mut(&command.nsid).ok_or(INVALID_NAMESPACE)?;
+                // Only what the controller has itself (seen on QEMU).
+                if !namespace.attached.contains(&0) {
+                    return Err(INVALID_FIELD);
+                }
+                namespace.erased = true;
+                Ok(0)
+            }
+            _ => Err(0x4001),
+        }
+    }
+
+    fn identify(&self, command: Command, data: &mut [u8]) -> Word {
+        let answer: &mut [u8] = data;
+        let mut put = |bytes: &[u8]| answer.copy_from_slice(bytes);
+        match u8::try_from(command.cdw10 & 0xff).unwrap() {
+            cns::CONTROLLER => put(self.controller().as_bytes()),
+            cns::NAMESPACE => put(self
+                .describe(&Namespace {
+                    blocks: 0,
+                    nguid: [0; 16],
+                    attached: BTreeSet::new(),
+                    erased: false,
+                })
+                .as_bytes()),
+            cns::ALLOCATED => {
+                let namespace = self.namespaces.get(&command.nsid).ok_or(INVALID_NAMESPACE)?;
+                put(self.describe(namespace).as_bytes());
+            }
+            cns::ALLOCATED_LIST => {
+                let mut list = NamespaceList::new_zeroed();
+                let after = self.namespaces.keys().filter(|nsid| **nsid > command.nsid);
+                list.0.iter_mut().zip(after).for_each(|(entry, nsid)| *entry = (*nsid).into());
+                put(list.as_bytes());
+            }
+            cns::ATTACHED_CONTROLLERS => {
+                let namespace = self.namespaces.get(&command.nsid).ok_or(INVALID_NAMESPACE)?;
+                let mut list = ControllerList::new_zeroed();
+                list.count = u16::try_from(namespace.attached.len()).unwrap().into();
+                list.controllers
+                    .iter_mut()
+                    .zip(&namespace.attached)
+                    .for_each(|(entry, controller)| *entry = (*controller).into());
+                put(list.as_bytes());
+            }
+            cns::SECONDARY_LIST if self.functions > 0 => {
+                let mut list = SecondaryList::new_zeroed();
+                list.count = u8::try_from(self.functions).unwrap();
+                for (entry, number) in list.entries.iter_mut().zip(1..=self.functions) {
+                    entry.controller = number.into();
+                    entry.function = number.into();
+                    entry.state = 1;
+                }
+                put(list.as_bytes());
+            }
+            _ => return Err(INVALID_FIELD),
+        }
+        Ok(0)
+    }
+
+    fn controller(&self) -> IdentifyController {
+        let mut answer = IdentifyController::new_zeroed();
+        answer.serial.copy_from_slice(b"SIMULATED           ");
+        answer.admin_commands = NAMESPACE_MANAGEMENT.into();
+        answer.total = u128::from(self.capacity).into();
+        answer.unallocated = u128::from(self.unallocated()).into();
+        answer
+    }
+
+    fn describe(&self, namespace: &Namespace) -> IdentifyNamespace {
+        let mut answer = IdentifyNamespace::new_zeroed();
+        answer.size = namespace.blocks.into();
+        answer.capacity = namespace.blocks.into();
+        answer.nguid = namespace.nguid;
+        answer.formats = 2;
+        answer.format = 1;
+        for (format, (power, metadata)) in
+            answer.format_list.iter_mut().zip([(9, 0_u16), (12, 0), (12, 8)])
+        {
+            format.power = power;
+            format.metadata = metadata.into();
+        }
+        answer.deallocation = if self.reads_zero { DEALLOCATED_IS_ZERO } else { 0 };
+        answer
+    }
+
+    fn create(&mut self, wanted: &IdentifyNamespace) -> Word {
+        let blocks = wanted.size.get();
+        if wanted.format != 1 {
+            return Err(0x410a);
+        }
+        if blocks << 12 > self.unallocated() {
+            return Err(0x4115);
+        }
+        self.made += 1;
+        let nguid = if self.gives_nguid { [self.made; 16] } else { [0; 16] };
+        // The lowest that is free: NSIDs are given anew.
+        let nsid = (1..).find(|nsid| !self.namespaces.contains_key(nsid)).unwrap();
+        let attached = BTreeSet::new();
+        self.namespaces.insert(nsid, Namespace { blocks, nguid, attached, erased: false });
+        Ok(nsid)
+    }
+
+    fn attachment(&mut self, command: Command, controller: u16) -> Word {
+        let namespace = self.namespaces.get_mut(&command.nsid).ok_or(INVALID_NAMESPACE)?;
+        if controller > self.functions {
+            return Err(0x411c);
+        }
+        match command.cdw10 {
+            0 => namespace.attached.insert(controller).then_some(0).ok_or(0x4118),
+            _ => namespace.attached.remove(&controller).then_some(0).ok_or(0x411a),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What Linux shows of NVMe (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
+//!
+//! Device names say nothing: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    desired::{NamespaceId, Nqn},
+    observed::{BlockDevice, DeviceNumber},
+};
+
+/// A sysfs, usually `/sys`.
+#[derive(Debug, Clone)]
+pub(super) struct Sysfs(PathBuf);
+
+/// An NVMe controller of this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ControllerNode {
+    /// e.g. `nvme0`.
+    pub(super) name: String,
+    pub(super) nqn: Nqn,
+    pub(super) model: String,
+    /// Where its PCI function is.
+    pub(super) function: PathBuf,
+    /// It is a PCI function, and not a virtual one.
+    pub(super) is_physical: bool,
+}
+
+/// A namespace that this node has as a block device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BlockNode {
+    pub(super) device: BlockDevice,
+    /// 32 digits, or nothing when the drive gives none.
+    pub(super) nguid: String,
+}
+
+impl Sysfs {
+    pub(super) fn new(root: &Path) -> Self {
+        Self(root.to_owned())
+    }
+
+    /// All controllers, by name. One whose NQN is no name cannot be told from others and is left out.
+    pub(super) fn controllers(&self) -> io::Result<Vec<ControllerNode>> {
+        let mut found = Vec::new();
+        for path in entries(&self.0.join("class/nvme"))? {
+            let Some(nqn) = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok()) else {
+                continue;
+            };
+            let transport = attribute(&path, "transport")?.unwrap_or_default();
+            let function = path.join("device");
+            found.push(ControllerNode {
+                name: name(&path),
+                nqn,
+                model: attribute(&path, "model")?.unwrap_or_default(),
+                is_physical: transport == "pcie" && !function.join("physfn").exists(),
+                function: function.canonicalize().unwrap_or(function),
+            });
+        }
+        Ok(found)
+    }
+
+    /// All namespaces with a block device of their own; the paths beneath a multipath device are hidden and are none.
+    pub(super) fn blocks(&self) -> io::Result<Vec<BlockNode>> {
+        let mut found = Vec::new();
+        for path in entries(&self.0.join("class/block"))? {
+            found.extend(self.block(&path)?);
+        }
+        Ok(found)
+    }
+
+    /// The namespace behind a device number.
+    pub(super) fn of_number(&self, number: DeviceNumber) -> Option<NamespaceId> {
+        let node = self.block(&self.0.join(format!("dev/block/{number}"))).ok()??;
+        Some(node.device.namespace)
+    }
+
+    fn block(&self, path: &Path) -> io::Result<Option<BlockNode>> {
+        let Some(nsid) = attribute(path, "nsid")?.and_then(|it| it.parse().ok()) else {
+            return Ok(None);
+        };
+        let number = attribute(path, "dev")?.and_then(|it| {
+            let (major, minor) = it.split_once(':')?;
+            Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
+        });
+        let nqn = attribute(&path.join("device"), "subsysnqn")?.and_then(|it| it.parse().ok());
+        let is_hidden = attribute(path, "hidden")?.is_some_and(|it| it == "1");
+        let (Some(number), Some(subsystem), false) = (number, nqn, is_hidden) else {
+            return Ok(None);
+        };
+        let device = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        Ok(Some(BlockNode {
+            device: BlockDevice {
+                namespace: NamespaceId { subsystem, nsid },
+                path: Path::new("/dev").join(name(&device)),
+                number,
+            },
+            nguid: attribute(path, "nguid")?.unwrap_or_default().replace('-', ""),
+        }))
+    }
+}
+
+/// An attribute's text; a thing that went while it was looked at has none.
+pub(super) fn attribute(of: &Path, name: &str) -> io::Result<Option<String>> {
+    match fs::read_to_string(of.join(name)) {
+        Ok(text) => Ok(Some(text.trim_matches([' ', '\n', '\0']).to_owned())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(libc::ENODEV)
+}
+
+/// A kernel that never saw an NVMe controller has no such directory.
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(paths),
+        Err(error) => return Err(error),
+        Ok(listing) => {
+            for entry in listing {
+                paths.push(entry?.path());
+            }
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+pub(super) fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn put(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A subsystem with a physical and a virtual function, as a 6.1 kernel shows them.
+    fn subsystem(root: &Path) {
+        for (name, function) in [("nvme0", "0000:01:00.0"), ("nvme1", "0000:01:00.1")] {
+            let class = format!("class/nvme/{name}");
+            put(root, &format!("{class}/subsysnqn"), "nqn.2019-08.org.qemu:drive0\n");
+            put(root, &format!("{class}/model"), "QEMU NVMe Ctrl                          \n");
+            put(root, &format!("{class}/transport"), "pcie\n");
+            fs::create_dir_all(root.join("pci").join(function)).unwrap();
+            symlink(root.join("pci").join(function), root.join(&class).join("device")).unwrap();
+        }
+        symlink(root.join("pci/0000:01:00.0"), root.join("pci/0000:01:00.1/physfn")).unwrap();
+        for (name, hidden) in [("nvme1n1", "0"), ("nvme1c1n1", "1")] {
+            let block = format!("class/block/{name}");
+            put(root, &format!("{block}/nsid"), "3\n");
+            put(root, &format!("{block}/hidden"), hidden);
+            put(root, &format!("{block}/dev"), "259:4\n");
+            put(root, &format!("{block}/nguid"), "01234567-89ab-cdef-0123-456789abcdef\n");
+            put(root, &format!("{block}/device/subsysnqn"), "nqn.2019-08.org.qemu:drive0\n");
+        }
+        put(root, "class/block/sda/dev", "8:0\n");
+    }
+
+    #[test]
+    fn physical_functions_are_told_from_virtual_ones() {
+        let root = tempfile::tempdir().unwrap();
+        subsystem(root.path());
+        let controllers = Sysfs::new(root.path()).controllers().unwrap();
+        let seen: Vec<_> =
+            controllers.iter().map(|it| (&*it.name, &*it.model, it.is_physical)).collect();
+        assert_eq!(seen, [("nvme0", "QEMU NVMe Ctrl", true), ("nvme1", "QEMU NVMe Ctrl", false)]);
+    }
+
+    #[test]
+    fn a_namespace_has_the_one_device_that_is_not_hidden() {
+        let root = tempfile::tempdir().unwrap();
+        subsystem(root.path());
+        let blocks = Sysfs::new(root.path()).blocks().unwrap();
+        let [block] = &blocks[..] else { panic!("{blocks:?}") };
+        assert_eq!(block.device.path, Path::new("/dev/nvme1n1"));
+        assert_eq!(block.device.namespace.to_string(), "nqn.2019-08.org.qemu:drive0:3");
+        assert_eq!(block.device.number.to_string(), "259:4");
+        assert_eq!(block.nguid, "0123456789abcdef0123456789abcdef");
+    }
+
+    #[test]
+    fn a_kernel_without_nvme_has_nothing_and_one_that_cannot_be_read_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let sysfs = Sysfs::new(root.path());
+        assert!(sysfs.controllers().unwrap().is_empty() && sysfs.blocks().unwrap().is_empty());
+        put(root.path(), "class/nvme", "");
+        assert!(sysfs.controllers().is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! What goes over the wire, byte for byte.
+//!
+//! Sections are of the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set Specification 1.0 (4.1.5.1
+//! Identify Namespace). Everything is little-endian and without alignment, so a buffer from a drive is read where it lies.
+
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    byteorder::little_endian::{U16, U32, U64, U128},
+};
+
+/// Bytes of every Identify data structure.
+pub(super) const PAGE: usize = 4096;
+
+/// Whatever a drive answers an Identify with: read by its layout, and never more than one page.
+pub(super) trait Answer: FromBytes + IntoBytes + KnownLayout + Immutable {}
+impl<T: FromBytes + IntoBytes + KnownLayout + Immutable> Answer for T {}
+
+/// Identify Controller, CNS 01h (Base 5.17.2.1, figure 275).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct IdentifyController {
+    vendor: [U16; 2],
+    pub(super) serial: [u8; 20],
+    pub(super) model: [u8; 40],
+    pub(super) firmware: [u8; 8],
+    reserved_72: [u8; 6],
+    /// CNTLID.
+    pub(super) controller: U16,
+    reserved_80: [u8; 176],
+    /// OACS.
+    pub(super) admin_commands: U16,
+    reserved_258: [u8; 22],
+    /// TNVMCAP.
+    pub(super) total: U128,
+    /// UNVMCAP.
+    pub(super) unallocated: U128,
+    reserved_312: [u8; 204],
+    /// NN.
+    pub(super) most_namespaces: U32,
+    reserved_520: [u8; 4],
+    /// FNA.
+    pub(super) format: u8,
+    reserved_525: [u8; 243],
+    pub(super) nqn: [u8; 256],
+    reserved_1024: [u8; 3072],
+}
+
+/// OACS bit 3: Namespace Management and Attachment.
+pub(super) const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
+
+/// FNA bit 2: a Format can erase by throwing away the key.
+pub(super) const CRYPTOGRAPHIC_ERASE: u8 = 1 << 2;
+
+/// Identify Namespace, CNS 00h and 11h (NVM 4.1.5.1, figure 97).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct IdentifyNamespace {
+    /// NSZE, in blocks.
+    pub(super) size: U64,
+    /// NCAP.
+    pub(super) capacity: U64,
+    /// NUSE.
+    pub(super) used: U64,
+    features: u8,
+    /// NLBAF: the number of formats, less one.
+    pub(super) formats: u8,
+    /// FLBAS.
+    pub(super) format: u8,
+    reserved_27: [u8; 3],
+    /// NMIC.
+    pub(super) sharing: u8,
+    reserved_31: [u8; 2],
+    /// DLFEAT.
+    pub(super) deallocation: u8,
+    reserved_34: [u8; 70],
+    pub(super) nguid: [u8; 16],
+    eui64: [u8; 8],
+    pub(super) format_list: [BlockFormat; 64],
+    vendor: [u8; 3712],
+}
+
+/// DLFEAT bits 2:0, and the value that says that deallocated blocks read as zero.
+pub(super) const DEALLOCATED_READ: u8 = 0b111;
+pub(super) const DEALLOCATED_IS_ZERO: u8 = 0b001;
+
+/// NMIC bit 0: more than one controller may be attached.
+pub(super) const SHARED: u8 = 1;
+
+/// LBA Format (NVM figure 98).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct BlockFormat {
+    /// MS: bytes of metadata per block.
+    pub(super) metadata: U16,
+    /// LBADS: the block's size as a power of two.
+    pub(super) power: u8,
+    /// RP in bits 1:0: 0 is the best.
+    pub(super) performance: u8,
+}
+
+/// Namespace List (Base 4.4.2): ascending, ended by zero.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct NamespaceList(pub(super) [U32; 1024]);
+
+/// Controller List (Base 4.4.1).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct ControllerList {
+    pub(super) count: U16,
+    pub(super) controllers: [U16; 2047],
+}
+
+/// Primary Controller Capabilities, CNS 14h (Base 5.17.2.14).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PrimaryCapabilities {
+    pub(super) controller: U16,
+    reserved_2: [u8; 38],
+    /// VQRFAP: flexible queues that the primary controller has itself.
+    pub(super) queues_at_primary: U16,
+    reserved_42: [u8; 30],
+    /// VIRFAP: flexible interrupts likewise.
+    pub(super) interrupts_at_primary: U16,
+    reserved_74: [u8; 4022],
+}
+
+/// Secondary Controller List, CNS 15h (Base 5.17.2.15).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct SecondaryList {
+    pub(super) count: u8,
+    reserved_1: [u8; 31],
+    pub(super) entries: [SecondaryController; 127],
+}
+
+/// One entry of it.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct SecondaryController {
+    /// SCID.
+    pub(super) controller: U16,
+    /// PCID.
+    pub(super) primary: U16,
+    /// SCS: bit 0 is online.
+    pub(super) state: u8,
+    reserved_5: [u8; 3],
+    /// VFN, from 1.
+    pub(super) function: U16,
+    /// NVQ.
+    pub(super) queues: U16,
+    /// NVI.
+    pub(super) interrupts: U16,
+    reserved_14: [u8; 18],
+}
+
+/// Commands Supported and Effects, log 05h (Base 5.16.1.6).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct CommandEffects {
+    /// By opcode.
+    pub(super) admin: [U32; 256],
+    io: [U32; 256],
+    reserved_2048: [u8; 2048],
+}
+
+/// CSUPP.
+pub(super) const SUPPORTED: u32 = 1;
+
+/// `struct nvme_passthru_cmd`, include/uapi/linux/nvme_ioctl.h: in the machine's own byte order.
+#[derive(Debug, Clone, Copy, Default, IntoBytes, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct PassthroughCommand {
+    pub(super) opcode: u8,
+    pub(super) flags: u8,
+    pub(super) reserved_2: u16,
+    pub(super) nsid: u32,
+    pub(super) cdw2: u32,
+    pub(super) cdw3: u32,
+    pub(super) metadata: u64,
+    pub(super) address: u64,
+    pub(super) metadata_length: u32,
+    pub(super) data_length: u32,
+    pub(super) cdw10: u32,
+    pub(super) cdw11: u32,
+    pub(super) cdw12: u32,
+    pub(super) cdw13: u32,
+    pub(super) cdw14: u32,
+    pub(super) cdw15: u32,
+    pub(super) timeout_ms: u32,
+    pub(super) result: u32,
+}
+
+/// Text in a field of fixed length, without the padding.
+pub(super) fn text(field: &[u8]) -> String {
+    String::from_utf8_lossy(field).trim_matches(['\0', ' ']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    /// A page with bytes at the offsets that the specification's figures give.
+    fn page(bytes: &[(usize, &[u8])]) -> [u8; PAGE] {
+        let mut page = [0; PAGE];
+        for (at, bytes) in bytes {
+            page[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        page
+    }
+
+    #[test]
+    fn every_structure_fills_its_page() {
+        assert_eq!(size_of::<IdentifyController>(), PAGE);
+        assert_eq!(size_of::<IdentifyNamespace>(), PAGE);
+        assert_eq!(size_of::<NamespaceList>(), PAGE);
+        assert_eq!(size_of::<ControllerList>(), PAGE);
+        assert_eq!(size_of::<PrimaryCapabilities>(), PAGE);
+        assert_eq!(size_of::<SecondaryList>(), PAGE);
+        assert_eq!(size_of::<CommandEffects>(), PAGE);
+        assert_eq!(size_of::<PassthroughCommand>(), 72);
+        assert_eq!(offset_of!(PassthroughCommand, cdw10), 40);
+        assert_eq!(offset_of!(PassthroughCommand, result), 68);
+    }
+
+    #[test]
+    fn a_controller_is_read_as_figure_275_lays_it_out() {
+        let page = page(&[
+            (4, b"S4XBNX0R700042      "),
+            (24, b"SAMSUNG MZ3LO1T9HCJR"),
+            (64, b"1TCRS104"),
+            (78, &[0x41, 0x00]),
+            (256, &[0x1e, 0x00]),
+            (280, &1_920_383_410_176_u128.to_le_bytes()),
+            (296, &4096_u128.to_le_bytes()),
+            (516, &[0x20, 0, 0, 0]),
+            (524, &[0x04]),
+            (768, b"nqn.2019-08.org.qemu:drive0\0"),
+        ]);
+        let read = IdentifyController::ref_from_bytes(&page).unwrap();
+        assert_eq!(text(&read.serial), "S4XBNX0R700042");
+        assert_eq!(text(&read.model), "SAMSUNG MZ3LO1T9HCJR");
+        assert_eq!(text(&read.firmware), "1TCRS104");
+        assert_eq!(text(&read.nqn), "nqn.2019-08.org.qemu:drive0");
+        assert_eq!((read.controller.get(), read.most_namespaces.get()), (0x41, 32));
+        assert_eq!((read.total.get(), read.unallocated.get()), (1_920_383_410_176, 4096));
+        assert_eq!(read.admin_commands.get() & NAMESPACE_MANAGEMENT, NAMESPACE_MANAGEMENT);
+        assert_eq!(read.format & CRYPTOGRAPHIC_ERASE, CRYPTOGRAPHIC_ERASE);
+    }
+
+    #[test]
+    fn a_namespace_is_read_as_figure_97_lays_it_out() {
+        let nguid = *b"\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef";
+        let page = page(&[
+            (0, &131_072_u64.to_le_bytes()),
+            (8, &131_072_u64.to_le_bytes()),
+            (16, &7_u64.to_le_bytes()),
+            (25, &[7]),
+            (26, &[4]),
+            (30, &[1]),
+            (33, &[0b1001]),
+            (104, &nguid),
+            (128, &[0, 0, 9, 2]),
+            (128 + 4 * 4, &[0, 0, 12, 0]),
+            (128 + 4 * 5, &[8, 0, 12, 1]),
+        ]);
+        let read = IdentifyNamespace::ref_from_bytes(&page).unwrap();
+        let sizes = (read.size.get(), read.capacity.get(), read.used.get());
+        assert_eq!(sizes, (131_072, 131_072, 7));
+        assert_eq!((read.formats, read.format, read.sharing & SHARED), (7, 4, 1));
+        assert_eq!(read.deallocation & DEALLOCATED_READ, DEALLOCATED_IS_ZERO);
+        assert_eq!(read.nguid, nguid);
+        let formats = [0, 4, 5].map(|at: usize| {
+            let format = read.format_list[at];
+            (format.metadata.get(), format.power, format.performance)
+        });
+        assert_eq!(formats, [(0, 9, 2), (0, 12, 0), (8, 12, 1)]);
+    }
+
+    #[test]
+    fn lists_are_read() {
+        let list = page(&[(0, &[1, 0, 0, 0]), (4, &[0, 1, 0, 0])]);
+        let NamespaceList(ids) = NamespaceList::ref_from_bytes(&list).unwrap();
+        assert_eq!([ids[0].get(), ids[1].get(), ids[2].get()], [1, 256, 0]);
+
+        let list = page(&[(0, &[2, 0]), (2, &[1, 0]), (4, &[0x11, 1])]);
+        let read = ControllerList::ref_from_bytes(&list).unwrap();
+        assert_eq!(read.count.get(), 2);
+        assert_eq!([read.controllers[0].get(), read.controllers[1].get()], [1, 0x111]);
+    }
+
+    #[test]
+    fn secondary_controllers_and_their_primary_are_read() {
+        let list = page(&[(0, &[17]), (32 + 32, &[2, 0, 0x41, 0, 1, 0, 0, 0, 2, 0, 3, 0, 4, 0])]);
+        let read = SecondaryList::ref_from_bytes(&list).unwrap();
+        let second = read.entries[1];
+        assert_eq!(read.count, 17);
+        assert_eq!((second.controller.get(), second.primary.get(), second.state), (2, 0x41, 1));
+        let resources = (second.queues.get(), second.interrupts.get());
+        assert_eq!((second.function.get(), resources), (2, (3, 4)));
+
+        let capabilities = page(&[(0, &[0x41, 0]), (40, &[34, 0]), (72, &[33, 0])]);
+        let read = PrimaryCapabilities::ref_from_bytes(&capabilities).unwrap();
+        assert_eq!(read.controller.get(), 0x41);
+        assert_eq!((read.queues_at_primary.get(), read.interrupts_at_primary.get()), (34, 33));
+    }
+}
