@@ -187,7 +187,7 @@ impl Args {
             Some(pool) => {
                 DriveConfig::File { pool, node: node.clone(), drives: 0, drive_capacity: 0 }
             }
-            None => DriveConfig::None,
+            None => DriveConfig::NvmeNamespaces,
         };
         Ok(Config {
             way,
@@ -309,7 +309,7 @@ mod tests {
     fn defaults_are_good() {
         let config = check(&["--node", "compute-01"]).unwrap();
         assert_eq!(config.site.roots.to_string(), "/mnt/nnf");
-        assert!(matches!(config.storage.drives, DriveConfig::None));
+        assert!(matches!(config.storage.drives, DriveConfig::NvmeNamespaces));
     }
 
     #[test]

@@ -46,7 +46,8 @@ pub struct Args {
     /// Directory that shows every index tree once more as node-<k> bind mounts with a link per compute
     #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
     pub index_root: Option<PathBuf>,
-    /// Directory in which it is recorded which of the site's hooks ran
+    /// Directory in which it is recorded whose the drives' namespaces are, and which of the site's hooks ran; keep it over
+    /// reboots, for without it nothing on the drives counts as this agent's
     #[arg(
         long,
         env = "WARREN_STATE_DIR",
@@ -81,6 +82,17 @@ pub struct Args {
     #[command(flatten)]
     pub certificates: CertificateArgs,
 
+    /// Use only NVMe drives whose model number contains this; may be given several times. Without it every drive is used that
+    /// manages namespaces and has nothing on it that this node uses
+    #[arg(
+        long = "drive-model",
+        env = "WARREN_DRIVE_MODELS",
+        value_name = "TEXT",
+        value_delimiter = ',',
+        conflicts_with = "file_pool",
+        help_heading = "Storage"
+    )]
+    pub drive_models: Vec<String>,
     /// Use drives made of files in this directory instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
@@ -136,6 +148,9 @@ pub enum ConfigError {
         /// Its directory.
         second_path: PathBuf,
     },
+    /// Every model contains nothing.
+    #[error("--drive-model is empty: give a part of a model number, or leave it out to use all")]
+    EmptyModel,
     /// Drives of no size.
     #[error("--file-drive-capacity is 0: use at least 1MiB")]
     NoCapacity,
@@ -234,7 +249,12 @@ impl Args {
     }
 
     fn drives(&self, node: &NodeName) -> Result<DriveConfig, ConfigError> {
-        let Some(pool) = self.file_pool.clone() else { return Ok(DriveConfig::None) };
+        let Some(pool) = self.file_pool.clone() else {
+            if self.drive_models.iter().any(|model| model.trim().is_empty()) {
+                return Err(ConfigError::EmptyModel);
+            }
+            return Ok(DriveConfig::Nvme { node: node.clone(), models: self.drive_models.clone() });
+        };
         let drive_capacity = self.file_drive_capacity.as_u64();
         if drive_capacity == 0 {
             return Err(ConfigError::NoCapacity);
@@ -305,7 +325,24 @@ mod tests {
             config.rabbit.temporary.mount_point("x", 3).unwrap().to_string(),
             "/mnt/temp/x-3"
         );
-        assert!(config.coordinator.is_none() && matches!(config.storage.drives, DriveConfig::None));
+        assert!(config.coordinator.is_none());
+        let DriveConfig::Nvme { node, models } = config.storage.drives else {
+            panic!("NVMe drives")
+        };
+        assert_eq!((node.as_str(), models.len()), ("rabbit-1", 0));
+    }
+
+    #[test]
+    fn drives_are_chosen_by_their_models() {
+        let config = check(&["--drive-model", "KCM7", "--drive-model", "MZ3LO,KCD7"]).unwrap();
+        let DriveConfig::Nvme { models, .. } = config.storage.drives else { panic!("NVMe drives") };
+        assert_eq!(models, ["KCM7", "MZ3LO", "KCD7"]);
+        assert!(
+            check(&["--drive-model", "x", "--file-pool", "/p"])
+                .unwrap_err()
+                .contains("--file-pool")
+        );
+        assert!(check(&["--drive-model", ""]).unwrap_err().contains("--drive-model is empty"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn of_drives(total: u64, allocated: u64, unclaimed: &[String]) -> Health {
     let (state, message) = if total == 0 {
         (
             State::Critical,
-            "no drive is visible: check the drives of this node, or name a pool with --file-pool"
+            "no drive is visible: check the drives of this node and --drive-model, or name a pool with --file-pool"
                 .to_owned(),
         )
     } else if unclaimed.is_empty() {

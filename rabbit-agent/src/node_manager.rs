@@ -102,7 +102,7 @@ pub enum NodeManagerError {
     InitializeAndExit,
     /// It chooses drives.
     #[error(
-        "--direct {0} chooses NVMe devices, of which this version drives none: leave it out, and use --file-pool DIR"
+        "--direct {0} chooses NVMe devices by a pattern: leave it out, and name their models with --drive-model TEXT"
     )]
     Direct(String),
     /// Real drives where none were asked for.

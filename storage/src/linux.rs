@@ -28,7 +28,7 @@ use thiserror::Error;
 
 use self::{
     cmd::Cmd,
-    drives::{Drives, FilePool, NoDrives, NvmeDrives, ReachedNamespaces},
+    drives::{Drives, FilePool, NvmeDrives, ReachedNamespaces},
     looks::Looks,
     mount::Deadlines,
     records::Records,
@@ -60,8 +60,6 @@ pub struct LinuxConfig {
 /// Where namespaces come from.
 #[derive(Debug, Clone)]
 pub enum DriveConfig {
-    /// Nowhere: this node mounts only what needs no device.
-    None,
     /// NVMe drives whose physical functions this node has: a rabbit.
     Nvme {
         /// This node, among the hosts that reach namespaces.
@@ -140,7 +138,6 @@ impl LinuxHost {
         let records = Records::open(&config.state)
             .map_err(|source| LinuxHostError::Records { path: config.state.clone(), source })?;
         let drives: Box<dyn Drives> = match config.drives {
-            DriveConfig::None => Box::new(NoDrives),
             DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
             DriveConfig::Nvme { node, models } => {
                 let (look, change) = (config.mount_deadline, config.command_deadline);

@@ -79,7 +79,7 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
         api: Address::Unix(at("api.sock")),
         coordinator: Some(tonic::transport::Endpoint::from_shared(coordinator).unwrap()),
         storage: LinuxConfig {
-            drives: DriveConfig::None,
+            drives: DriveConfig::NvmeNamespaces,
             roots: AllowedRoots::new([PathBuf::from("/mnt/nnf")]).unwrap(),
             state: at("state"),
             command_deadline: Duration::from_secs(9),

@@ -1,12 +1,10 @@
 //! Where namespaces come from: one backend per kind of drive.
 
 mod loop_device;
-mod none;
 mod nvme;
 mod pool;
 mod pool_files;
 
-pub(super) use none::NoDrives;
 pub(super) use nvme::{NvmeDrives, ReachedNamespaces};
 pub(super) use pool::FilePool;
 
