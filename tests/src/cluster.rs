@@ -26,6 +26,12 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Four drives that a laptop has room for.
 pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2GiB"];
 
+/// Whether the rabbit has NVMe drives to carve (`WARREN_TEST_DRIVES=nvme`, in the lab), and not file drives.
+#[must_use]
+pub fn on_nvme() -> bool {
+    std::env::var("WARREN_TEST_DRIVES").is_ok_and(|drives| drives == "nvme")
+}
+
 /// Environment variables of a program, beyond those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
@@ -257,13 +263,17 @@ impl Cluster {
         let coordinator = format!("unix://{}", self.coordinator_socket().display());
         argv.args(["--node", name]);
         argv.arg("--mount-root").arg(self.mount_root());
-        argv.arg("--file-pool").arg(self.directory.join("pool"));
+        if !on_nvme() {
+            argv.arg("--file-pool").arg(self.directory.join("pool"));
+        }
         argv.arg("--state-dir").arg(self.directory.join("state").join(own));
         if rabbit {
             let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
-            argv.args(&self.rabbit_arguments);
+            if !on_nvme() {
+                argv.args(&self.rabbit_arguments);
+            }
         } else {
             argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
             match self.link {

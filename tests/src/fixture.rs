@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use crate::{
     centre::{Chassis, Job},
-    cluster::{Cluster, DRIVES, Link},
+    cluster::{Cluster, DRIVES, Link, on_nvme},
     run::{Run, Silent},
     server::Server,
 };
@@ -80,11 +80,31 @@ impl Fixture {
         self.directory.path().to_owned()
     }
 
-    /// What a pool holds: one name per namespace on any of its drives.
+    /// What is carved: one name per namespace on any of the drives; of NVMe drives those that are written down as ours.
     ///
     /// # Errors
-    /// When the pool cannot be listed.
+    /// When they cannot be listed.
     pub fn namespaces(&self) -> anyhow::Result<Vec<String>> {
+        if on_nvme() { self.recorded_namespaces() } else { self.namespaces_in_files() }
+    }
+
+    fn recorded_namespaces(&self) -> anyhow::Result<Vec<String>> {
+        let rabbit = &self.run.cluster.chassis().rabbit;
+        let ledgers = self.directory.path().join("state").join(rabbit).join("drives");
+        let mut found = Vec::new();
+        for ledger in std::fs::read_dir(ledgers).context("list the ledgers")? {
+            let path = ledger.context("list the ledgers")?.path();
+            let text = std::fs::read(&path).context("read a ledger")?;
+            let ledger: serde_json::Value =
+                serde_json::from_slice(&text).context("decode a ledger")?;
+            let entries = ["intents", "namespaces"].map(|list| ledger[list].as_array().cloned());
+            let named = entries.into_iter().flatten().flatten();
+            found.extend(named.map(|entry| format!("{}: {entry}", path.display())));
+        }
+        Ok(found)
+    }
+
+    fn namespaces_in_files(&self) -> anyhow::Result<Vec<String>> {
         let mut found = Vec::new();
         for drive in
             std::fs::read_dir(self.directory.path().join("pool")).context("list the pool")?

@@ -6,6 +6,7 @@ mod drives;
 mod fence;
 mod gfs2;
 mod main_job;
+mod nvme;
 mod power;
 mod raid;
 mod unplug;
@@ -36,6 +37,7 @@ pub const ALL: &[Scenario] = &[
     boot::SCENARIO,
     main_job::SCENARIO,
     drives::SCENARIO,
+    nvme::SCENARIO,
     chassis::SCENARIO,
     unplug::SCENARIO,
     raid::SCENARIO,

@@ -23,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use log::warn;
@@ -41,11 +41,13 @@ use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     linux::{exclusive, looks::Looks},
-    observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner},
+    observed::{BlockDevice, DeviceNumber, Drive, Namespace},
 };
 
 /// How long a namespace that the rabbit was given may take to become a block device.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
+/// How long the drive's own announcement of it is waited for.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The drives whose physical functions this node has.
 #[derive(Debug)]
@@ -240,7 +242,7 @@ impl NvmeDrives {
     fn namespace(&self, nqn: &Nqn, held: &drive::Held, blocks: &[BlockNode]) -> Namespace {
         let id = NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid };
         let nguid = ledger::hex(held.found.nguid);
-        let block = blocks.iter().find(|it| it.device.namespace == id && it.nguid == nguid);
+        let block = blocks.iter().find(|it| it.device.namespace == id && it.may_be(&nguid));
         let device = block
             .filter(|_| held.access.contains(&self.node))
             .map(|block| block.device.path.clone());
@@ -285,11 +287,11 @@ impl NvmeDrives {
             source,
         };
         let managed = self.drive(&id.subsystem)?;
-        let mut waited = Duration::ZERO;
-        while waited < APPEARS_WITHIN {
+        let begun = Instant::now();
+        while begun.elapsed() < APPEARS_WITHIN {
             let is_it = |block: &BlockNode| managed.is_recorded(block);
-            // The drive announces it; only then, if at all, the kernel is asked.
-            let found = if waited < Duration::from_millis(500) {
+            // The drive announces it; only later, if at all, the kernel is asked.
+            let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
                 self.reach.find_patiently(id, is_it)
@@ -297,9 +299,7 @@ impl NvmeDrives {
             if let Some(found) = found.map_err(system)? {
                 return Ok(found.device);
             }
-            let pause = Duration::from_millis(50);
-            pause_for(pause);
-            waited += pause;
+            pause_for(Duration::from_millis(20));
         }
         Err(system(io::Error::new(
             io::ErrorKind::TimedOut,
@@ -337,7 +337,16 @@ const NOTHING: &str = "the drive did not do it";
 const ZEROED_WITHIN: Duration = Duration::from_secs(4 * 3600);
 
 impl Managed {
+    /// Nothing of a drive is changed, or even asked, while this node uses something on it that is not ours.
     fn contents(&self, blocks: &[BlockNode]) -> Result<Option<Contents>, Fault> {
+        let of_it = |it: &&BlockNode| it.device.namespace.subsystem == self.physical.node.nqn;
+        let foreign = blocks.iter().filter(of_it).filter(|it| !self.is_recorded(it));
+        match foreign.map(|it| &*it.device.path).find_map(physical::in_use) {
+            // Most likely the operating system's own.
+            Some(_) if self.ledger.records().is_empty() => return Ok(None),
+            Some(why) => return Err(why),
+            None => {}
+        }
         if self.ready.get().is_none() {
             if !self.physical.manages_namespaces()? {
                 return Ok(None);
@@ -346,30 +355,12 @@ impl Managed {
             self.ready.get_or_init(|| ());
         }
         let look = self.physical.drive.look();
-        let contents = look.map_err(|error| in_one_line("look at the drive", &error))?;
-        let foreign: Vec<_> = contents
-            .namespaces
-            .iter()
-            .filter(|held| matches!(held.owner, NamespaceOwner::Foreign(_)))
-            .flat_map(|held| {
-                let of_it = move |it: &&BlockNode| {
-                    it.device.namespace.subsystem == self.physical.node.nqn
-                        && it.device.namespace.nsid == held.found.nsid
-                };
-                blocks.iter().filter(of_it).map(|it| (held.found, it.device.path.clone()))
-            })
-            .collect();
-        match self.physical.holder(&foreign) {
-            None => Ok(Some(contents)),
-            // Most likely the operating system's own.
-            Some(_) if self.ledger.records().is_empty() => Ok(None),
-            Some(holder) => Err(holder),
-        }
+        look.map(Some).map_err(|error| in_one_line("look at the drive", &error))
     }
 
     fn is_recorded(&self, block: &BlockNode) -> bool {
         let record = self.ledger.record(block.device.namespace.nsid);
-        record.is_some_and(|record| record.nguid == block.nguid)
+        record.is_some_and(|record| block.may_be(&record.nguid))
     }
 }
 

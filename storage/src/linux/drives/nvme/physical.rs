@@ -1,6 +1,6 @@
 //! A drive by its physical function on this node: whether it is ours to use, and its virtual functions brought up.
 
-use std::{fs, io, path::Path, sync::Arc};
+use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
 use log::info;
 
@@ -9,7 +9,7 @@ use super::{
     drive::NvmeDrive,
     hosts::quirks,
     ioctl::Controller,
-    ledger::{Found, Ledger},
+    ledger::Ledger,
     ready::{Functions, Step, bring_up},
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
@@ -109,21 +109,18 @@ impl Physical {
         let driver = self.node.function.join("driver").canonicalize()?;
         write(&driver.join("bind"), &address)
     }
+}
 
-    /// Whether anything on this node holds one of the drive's blocks that are not ours: a mount, swap, RAID, LVM, a partition of
-    /// any of these. A drive of which that cannot be told counts as held.
-    pub(super) fn holder(&self, foreign: &[(Found, std::path::PathBuf)]) -> Option<Fault> {
-        let held = |path: &Path| match exclusively(path) {
-            Ok(_) => None,
-            Err(error) => Some(format!("{} is in use on this node ({error})", path.display())),
-        };
-        foreign.iter().find_map(|(_, path)| held(path))
-    }
+/// Why a block device must be taken for used: a mount, swap, RAID, LVM, or a partition of it that is any of these. One of which
+/// it cannot be told counts as used.
+pub(super) fn in_use(device: &Path) -> Option<Fault> {
+    exclusively(device)
+        .err()
+        .map(|error| format!("{} is in use on this node ({error})", device.display()))
 }
 
 /// O_EXCL on a block device: EBUSY when it, or a partition of it, is claimed by whatever the kernel knows (open(2)).
 fn exclusively(path: &Path) -> io::Result<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
     fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
 }
 

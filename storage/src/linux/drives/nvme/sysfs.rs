@@ -33,8 +33,15 @@ pub(super) struct ControllerNode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BlockNode {
     pub(super) device: BlockDevice,
-    /// 32 digits, or nothing when the drive gives none.
-    pub(super) nguid: String,
+    /// 32 digits; nothing when the drive gives none, or Linux does not believe it (NVME_QUIRK_BOGUS_NID).
+    nguid: String,
+}
+
+impl BlockNode {
+    /// Whether it is the namespace with this NGUID, as far as Linux knows. Where it does not, the drive itself was asked.
+    pub(super) fn may_be(&self, nguid: &str) -> bool {
+        self.nguid.is_empty() || self.nguid == nguid
+    }
 }
 
 impl Sysfs {
@@ -189,7 +196,10 @@ mod tests {
         assert_eq!(block.device.path, Path::new("/dev/nvme1n1"));
         assert_eq!(block.device.namespace.to_string(), "nqn.2019-08.org.qemu:drive0:3");
         assert_eq!(block.device.number.to_string(), "259:4");
-        assert_eq!(block.nguid, "0123456789abcdef0123456789abcdef");
+        assert!(block.may_be("0123456789abcdef0123456789abcdef"));
+        assert!(!block.may_be("0123456789abcdef0123456789abcdee"));
+        let unbelieved = BlockNode { nguid: String::new(), ..block.clone() };
+        assert!(unbelieved.may_be("0123456789abcdef0123456789abcdee"));
     }
 
     #[test]

@@ -1,0 +1,41 @@
+//! Lives of jobs on the drives of this computer, for guests of the lab: `lives xfs`, `raw`, `crash`, `until-written DIRECTORY`,
+//! `from-written DIRECTORY`.
+
+use std::{path::Path, process::ExitCode};
+
+use nix::unistd::pause;
+use tests::{
+    crash,
+    lab::report::{complain, say},
+    lives,
+};
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["xfs"] => lives::xfs(2),
+        ["raw"] => lives::raw(),
+        ["crash"] => crash::after_every_step(|node| vec![node.to_owned()], say)
+            .map(|runs| say(&format!("{runs} runs"))),
+        ["until-written", directory] => {
+            lives::until_written(Path::new(directory)).and_then(|run| {
+                say(&run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "--json"])?);
+                say("written");
+                // The programs run until the power goes.
+                pause();
+                drop(run);
+                Ok(())
+            })
+        }
+        ["from-written", directory] => lives::from_written(Path::new(directory)),
+        _ => Err(anyhow::anyhow!("usage: lives xfs|raw|crash|until-written DIR|from-written DIR")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("lives: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

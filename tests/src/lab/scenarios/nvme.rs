@@ -1,0 +1,121 @@
+use std::{fs::File, time::Duration};
+
+use anyhow::{Context, ensure};
+
+use crate::lab::{Bench, Guest, Machine, checksum, functions::on_drive, machine::SharedDisk};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "nvme",
+    about: "our programs carve 4 drives, are killed after every step, lose power; nothing foreign is touched, nothing leaks",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(120);
+const LIFE: Duration = Duration::from_secs(300);
+/// Some thirty lives, each with a program killed in it.
+const LIVES: Duration = Duration::from_secs(1500);
+
+const LIVE: &str = "export WARREN_TEST_DRIVES=nvme\n/programs/lives";
+
+/// What this computer works from: a disk that is an NVMe drive too, and holds what outlives a loss of power.
+const SYSTEM: &str = "SYSTEM";
+
+/// Sets `DISK` to the block device of the controller with serial number `SERIAL`, whose only namespace it is.
+const DISK: &str = r#"
+for try in $(seq 200); do
+    for each in /sys/class/nvme/nvme*; do
+        [ "$(tr -d ' ' < "$each/serial")" = "$SERIAL" ] && [ ! -e "$each/device/physfn" ] || continue
+        for disk in /sys/block/nvme*n1; do
+            [ "$(cat "$disk/device/subsysnqn")" = "$(cat "$each/subsysnqn")" ] && [ "$(cat "$disk/nsid")" = 1 ] && DISK=/dev/${disk##*/}
+        done
+    done
+    [ -n "${DISK:-}" ] && break
+    sleep 0.05
+done
+: "${DISK:?no block device on $SERIAL}"
+"#;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let system = bench.directory().join("system.img");
+    File::create(&system).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
+    let shared = vec![SharedDisk { file: system, serial: SYSTEM.to_owned() }];
+    let mut guest = Guest::boot(bench, Machine { shared, ..Machine::rabbit(4) })?;
+    let on_system = format!("SERIAL={SYSTEM}\n{DISK}");
+    guest.run(&format!("{on_system}mkfs.ext4 -q $DISK\nmount $DISK /var/tmp"), STEP)?;
+    let foreign = plant(&mut guest)?;
+    let before = unallocated(&mut guest)?;
+
+    for kind in ["xfs", "raw"] {
+        live(&mut guest, kind, LIFE)?;
+        nothing_leaked(&mut guest, &before)?;
+    }
+    let told = live(&mut guest, "crash", LIVES)?;
+    ensure!(told.lines().count() > 16, "fewer than 16 programs died: {told}");
+    nothing_leaked(&mut guest, &before)?;
+    through_a_loss_of_power(&mut guest, &on_system)?;
+    nothing_leaked(&mut guest, &before)?;
+    let after = guest.run(&format!("SERIAL={}\n{DISK}{}", Machine::serial(1), read()), STEP)?;
+    ensure!(after == foreign, "the foreign namespace held {foreign}, and now {after}");
+    Ok(())
+}
+
+/// Somebody else's namespaces: one with data on drive 1, one that is mounted on drive 3.
+fn plant(guest: &mut Guest) -> anyhow::Result<String> {
+    let make = r#"
+nvme create-ns $CONTROLLER -s 16384 -c 16384 -f 4 -m 1 >/dev/null
+nvme attach-ns $CONTROLLER -n 1 -c 0 >/dev/null
+"#;
+    let (idle, mounted) = (Machine::serial(1), Machine::serial(3));
+    let data = "dd if=/dev/urandom of=$DISK bs=1M count=64 conv=fsync status=none\n";
+    let script = format!("{}{make}SERIAL={idle}\n{DISK}{data}{}", on_drive(1), read());
+    let foreign = guest.run(&script, STEP)?;
+    let mount = "mkfs.ext4 -q $DISK\nmkdir -p /mnt/foreign\nmount $DISK /mnt/foreign";
+    guest.run(&format!("{}{make}SERIAL={mounted}\n{DISK}{mount}", on_drive(3)), STEP)?;
+    Ok(foreign)
+}
+
+fn read() -> String {
+    checksum::read("$DISK")
+}
+
+fn through_a_loss_of_power(guest: &mut Guest, on_system: &str) -> anyhow::Result<()> {
+    let job = guest.start(&format!("{LIVE} until-written /var/tmp/job"))?;
+    let told = guest.wait_for_print(job, "written", LIFE)?;
+    for (serial, is_used) in
+        [("DRIVE0", true), ("DRIVE1", true), ("DRIVE3", false), (SYSTEM, false)]
+    {
+        ensure!(told.contains(serial) == is_used, "{serial} used: {}; told: {told}", !is_used);
+    }
+    guest.run("sync", STEP)?;
+    guest.reset()?;
+    let mount = format!("{on_system}mount $DISK /var/tmp\n");
+    let foreign = format!(
+        "SERIAL={}\n{DISK}mkdir -p /mnt/foreign\nmount $DISK /mnt/foreign\n",
+        Machine::serial(3)
+    );
+    guest.run(&format!("{mount}{foreign}"), STEP)?;
+    live(guest, "from-written /var/tmp/job", LIFE).map(drop)
+}
+
+/// What was printed; when it failed, with the end of what the rabbit's agent logged.
+fn live(guest: &mut Guest, what: &str, deadline: Duration) -> anyhow::Result<String> {
+    let outcome = guest.run(&format!("{LIVE} {what}"), deadline);
+    outcome.or_else(|error| {
+        let log = guest.run("tail -n 30 /var/tmp/*/logs/rabbit-1.log", STEP);
+        Err(error.context(log.unwrap_or_default()).context(what.to_owned()))
+    })
+}
+
+/// Bytes that each drive has left.
+fn unallocated(guest: &mut Guest) -> anyhow::Result<Vec<String>> {
+    let left = r"nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'";
+    (0..4).map(|drive| guest.run(&(on_drive(drive) + left), STEP)).collect()
+}
+
+fn nothing_leaked(guest: &mut Guest, before: &[String]) -> anyhow::Result<()> {
+    let now = unallocated(guest)?;
+    ensure!(now == before, "drives had {before:?} bytes left, and now {now:?}");
+    Ok(())
+}

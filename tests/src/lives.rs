@@ -1,0 +1,98 @@
+//! Whole lives of a job: carved, mounted, written, read on the rabbit and torn down, with nothing left.
+
+use std::path::Path;
+
+use anyhow::ensure;
+
+use crate::{
+    centre::{Chassis, Job},
+    cluster::{Cluster, PATIENCE},
+    fixture::Fixture,
+    program::until,
+    run::{Run, Silent},
+};
+
+/// An XFS for each of so many computes.
+///
+/// # Errors
+/// When any of it fails.
+pub fn xfs(computes: u8) -> anyhow::Result<()> {
+    let mut fixture = Fixture::new(computes, "xfs")?;
+    if let Err(error) = fixture.run.whole_life() {
+        return Err(error.context(format!("everything is kept in {}", fixture.keep().display())));
+    }
+    let left = fixture.namespaces()?;
+    ensure!(left.is_empty(), "namespaces are left: {left:?}");
+    fixture.end()
+}
+
+/// A raw volume is a block device on a file, the user's own; what a compute wrote to it the rabbit reads from it.
+///
+/// # Errors
+/// When any of it fails.
+pub fn raw() -> anyhow::Result<()> {
+    let mut fixture = Fixture::new(2, "raw")?;
+    let run = &mut fixture.run;
+    run.carve_and_mount()?;
+    let (path, user) = (run.job.mount_path(), run.job.user);
+    for compute in ["compute-1", "compute-2"] {
+        run.cluster.run_on(
+            compute,
+            user,
+            &format!("printf %-4096s {compute} | dd of={path} oflag=direct status=none"),
+        )?;
+    }
+    run.unmount_from_computes()?;
+    run.wait_for_computes("unmounted")?;
+    run.withdraw_from_computes()?;
+    run.mount_on_rabbit()?;
+    for (place, compute) in ["compute-1", "compute-2"].iter().enumerate() {
+        let read =
+            run.cluster.run_on("rabbit-1", user, &format!("head -c 4096 {path}/node-{place}"))?;
+        ensure!(read.trim() == *compute, "allocation {place} holds {read:?}");
+    }
+    run.tear_down()?;
+    fixture.end()
+}
+
+/// The first half of a life, beneath a directory that outlives this computer's power: written on every compute, and all
+/// programs running.
+///
+/// # Errors
+/// When any of it fails.
+pub fn until_written(directory: &Path) -> anyhow::Result<Run<Silent>> {
+    let mut run = on(directory)?;
+    run.describe_system()?;
+    run.carve_and_mount()?;
+    run.write()?;
+    Ok(run)
+}
+
+/// The second half, after the power was lost: the computes have their mounts again, and what they wrote is read on the rabbit.
+///
+/// # Errors
+/// When any of it fails.
+pub fn from_written(directory: &Path) -> anyhow::Result<()> {
+    let mut run = on(directory)?;
+    let (path, user) = (run.job.mount_path(), run.job.user);
+    for (compute, _) in run.cluster.chassis().computes.clone() {
+        // What the API says of mounts is older than the loss of power: the file itself is what counts.
+        let there = format!("grep -q {compute} {path}/hello");
+        until("the file on its compute", PATIENCE, || run.cluster.run_on(&compute, user, &there))?;
+    }
+    run.unmount_from_computes()?;
+    run.wait_for_computes("unmounted")?;
+    run.withdraw_from_computes()?;
+    run.mount_on_rabbit()?;
+    for place in 0..run.cluster.chassis().computes.len() {
+        run.read_on_rabbit(place)?;
+    }
+    run.tear_down()?;
+    run.cluster.stop()
+}
+
+fn on(directory: &Path) -> anyhow::Result<Run<Silent>> {
+    let cluster = Cluster::start(directory, Chassis::new(2))?;
+    let job = Job::new(1, "xfs", &cluster.mount_root());
+    Ok(Run { cluster, job, narrator: Silent, patient: false })
+}
