@@ -55,13 +55,16 @@ pub struct Drive {
     pub capacity: u64,
     /// Bytes that its namespaces occupy.
     pub allocated: u64,
+    /// Why it cannot be used now; what is known of its namespaces is what was written down of them.
+    pub fault: Option<String>,
 }
 
 impl Drive {
     /// Bytes that are free for namespaces.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.allocated)
+        let left = self.capacity.saturating_sub(self.allocated);
+        if self.fault.is_none() { left } else { 0 }
     }
 }
 

@@ -52,7 +52,7 @@ impl Cell {
         let directory = TempDir::with_prefix("warren-namespace-").unwrap();
         let roots = AllowedRoots::new([directory.path().join("mnt")]).unwrap();
         let host = LinuxHost::new(LinuxConfig {
-            drives: DriveConfig::None,
+            drives: DriveConfig::NvmeNamespaces,
             roots: roots.clone(),
             state: directory.path().join("state"),
             command_deadline: Duration::from_secs(60),

@@ -39,7 +39,7 @@ pub fn raw() -> anyhow::Result<()> {
         run.cluster.run_on(
             compute,
             user,
-            &format!("printf %-4096s {compute} | dd of={path} oflag=direct status=none"),
+            &format!("printf %-4096s {compute} | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"),
         )?;
     }
     run.unmount_from_computes()?;

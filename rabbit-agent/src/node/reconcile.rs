@@ -50,7 +50,7 @@ pub async fn reconcile(
         .collect();
     if let Some(seen) = &seen {
         let (total, allocated) = report::capacity(&seen.drives);
-        board.tell(health::of_drives(total, allocated, &unclaimed));
+        board.tell(health::of_drives(total, allocated, &unclaimed, &report::faults(&seen.drives)));
     }
     let before = object.status.clone().unwrap_or_default();
     let status = report::status(&before, seen.as_ref(), &view.chassis, unclaimed.len());

@@ -35,15 +35,16 @@ pub fn status(
         after.health = Some(NnfResourceHealth::Critical);
         return after;
     };
-    after.status = Some(if seen.drives.is_empty() {
-        NnfResourceStatus::NotPresent
-    } else {
-        NnfResourceStatus::Ready
+    let faults = faults(&seen.drives).len();
+    after.status = Some(match seen.drives.len() {
+        0 => NnfResourceStatus::NotPresent,
+        all if all == faults => NnfResourceStatus::Failed,
+        _ => NnfResourceStatus::Ready,
     });
-    after.health = Some(match (seen.drives.is_empty(), unclaimed) {
-        (true, _) => NnfResourceHealth::Critical,
-        (false, 0) => NnfResourceHealth::Ok,
-        (false, _) => NnfResourceHealth::Warning,
+    after.health = Some(match (seen.drives.len() - faults, faults, unclaimed) {
+        (0, _, _) => NnfResourceHealth::Critical,
+        (_, 0, 0) => NnfResourceHealth::Ok,
+        _ => NnfResourceHealth::Warning,
     });
     let (total, allocated) = capacity(&seen.drives);
     after.capacity = bytes(total - allocated);
@@ -59,6 +60,13 @@ pub fn capacity(drives: &[Drive]) -> (u64, u64) {
     let allocated =
         drives.iter().fold(0_u64, |sum, it| sum.saturating_add(it.allocated.min(it.capacity)));
     (total, allocated)
+}
+
+/// Drives that cannot be used, each with the reason.
+#[must_use]
+pub fn faults(drives: &[Drive]) -> Vec<String> {
+    let told = |it: &Drive| Some(format!("{}: {}", it.nqn, it.fault.as_ref()?));
+    drives.iter().filter_map(told).collect()
 }
 
 /// Namespaces that no NnfNodeBlockStorage claims. They are told and never deleted: whose data it is, is not ours to guess.
@@ -102,6 +110,10 @@ fn servers(chassis: &Chassis) -> Vec<NnfServerStatus> {
 }
 
 fn drive(id: usize, drive: &Drive) -> NnfDriveStatus {
+    let (status, health) = match drive.fault {
+        None => (NnfResourceStatus::Ready, NnfResourceHealth::Ok),
+        Some(_) => (NnfResourceStatus::Offline, NnfResourceHealth::Critical),
+    };
     NnfDriveStatus {
         model: drive.model.clone(),
         serial_number: drive.serial.clone(),
@@ -109,8 +121,8 @@ fn drive(id: usize, drive: &Drive) -> NnfDriveStatus {
         slot: drive.slot.to_string(),
         capacity: bytes(drive.capacity),
         id: id.to_string(),
-        status: Some(NnfResourceStatus::Ready),
-        health: Some(NnfResourceHealth::Ok),
+        status: Some(status),
+        health: Some(health),
         ..NnfDriveStatus::default()
     }
 }
@@ -135,6 +147,7 @@ mod tests {
             slot: 8,
             capacity,
             allocated,
+            fault: None,
         }
     }
 
@@ -148,6 +161,24 @@ mod tests {
         assert_eq!(
             (status.drives.len(), status.drives[0].capacity, &*status.drives[0].slot),
             (2, 100, "8")
+        );
+    }
+
+    #[test]
+    fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
+        let lost = Drive { fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
+        let told = |drives: Vec<Drive>| {
+            let seen = Observed { drives, ..Observed::default() };
+            let told = status(&NnfNodeStatus::default(), Some(&seen), &samples::chassis(), 0);
+            (told.status.unwrap(), told.health.unwrap(), told.drives[0].status.clone().unwrap())
+        };
+        assert_eq!(
+            told(vec![lost.clone(), drive_of(100, 0)]),
+            (NnfResourceStatus::Ready, NnfResourceHealth::Warning, NnfResourceStatus::Offline)
+        );
+        assert_eq!(
+            told(vec![lost]),
+            (NnfResourceStatus::Failed, NnfResourceHealth::Critical, NnfResourceStatus::Offline)
         );
     }
 

@@ -65,6 +65,7 @@ impl FakeDrives {
             slot,
             capacity: *capacity,
             allocated: self.on(nqn).map(|(_, namespace)| namespace.size).sum(),
+            fault: None,
         });
         let namespaces = self.namespaces.iter().map(|(id, namespace)| Namespace {
             id: id.clone(),

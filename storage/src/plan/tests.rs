@@ -64,6 +64,7 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
         slot,
         capacity,
         allocated,
+        fault: None,
     }
 }
 
@@ -119,6 +120,11 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
         matches!(no(21 << 20, &full), Rejection::PoolFull { promised, .. } if promised == 10 << 20)
     );
     assert_eq!(no(21 << 20, &full).class(), RejectionClass::Capacity);
+    let lost = Drive { fault: Some("gone".into()), ..drive(1, 100 << 20, 0) };
+    assert!(matches!(
+        no(1, &drives(vec![lost])),
+        Rejection::InsufficientCapacity { largest: 0, .. }
+    ));
     assert_eq!(lines(plan(&Desired::Allocated(allocation(20 << 20)), &full)).len(), 1);
 }
 

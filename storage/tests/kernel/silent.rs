@@ -52,7 +52,7 @@ fn a_root_that_hangs_is_told() {
         let Some(mut server) = silent_server(&root) else { return };
         let roots = AllowedRoots::new([root]).unwrap();
         let host = LinuxHost::new(LinuxConfig {
-            drives: DriveConfig::None,
+            drives: DriveConfig::NvmeNamespaces,
             roots: roots.clone(),
             state: lab.path().join("state"),
             command_deadline: lab.command_deadline,

@@ -165,6 +165,7 @@ impl NvmeDrives {
             self.enter(&mut inventory, drive, answer, &blocks);
         }
         self.enter_absent(&mut inventory, &plugged).map_err(unreadable)?;
+        inventory.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         for (slot, drive) in (0..).zip(&mut inventory.drives) {
             drive.slot = slot;
         }
@@ -198,9 +199,7 @@ impl NvmeDrives {
                 inventory.drives.push(shown(nqn, &contents));
             }
             Ok(None) if drive.ledger.records().is_empty() => self.is_well(nqn),
-            Ok(None) => {
-                self.enter_faulty(inventory, nqn, &drive.ledger, "it manages no namespaces");
-            }
+            Ok(None) => self.enter_faulty(inventory, nqn, &drive.ledger, NOT_MANAGED),
             Err(fault) => self.enter_faulty(inventory, nqn, &drive.ledger, &fault),
         }
     }
@@ -229,6 +228,7 @@ impl NvmeDrives {
             device: None,
         });
         inventory.namespaces.extend(recorded);
+        inventory.drives.push(faulty(nqn, fault));
         let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
         if told.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
@@ -331,6 +331,7 @@ impl NvmeDrives {
 
 const ABSENT: &str =
     "it is not plugged in, or not allowed by the drive models of the configuration";
+const NOT_MANAGED: &str = "it manages no namespaces, and once did";
 const NOTHING: &str = "the drive did not do it";
 
 /// A drive writes at least some hundred MB/s, and has at most some TB.
@@ -434,6 +435,20 @@ fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
         slot: 0,
         capacity: contents.capacity,
         allocated: contents.capacity.saturating_sub(contents.unallocated),
+        fault: None,
+    }
+}
+
+fn faulty(nqn: &Nqn, fault: &str) -> Drive {
+    Drive {
+        nqn: nqn.clone(),
+        serial: String::new(),
+        model: String::new(),
+        firmware: String::new(),
+        slot: 0,
+        capacity: 0,
+        allocated: 0,
+        fault: Some(fault.to_owned()),
     }
 }
 
@@ -441,3 +456,6 @@ fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

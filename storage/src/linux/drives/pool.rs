@@ -326,6 +326,7 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         slot: slot.into(),
         capacity: file.drive_capacity,
         allocated,
+        fault: None,
     }
 }
 
