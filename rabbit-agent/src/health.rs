@@ -36,7 +36,7 @@ impl Board {
     }
 }
 
-/// Health of a rabbit whose drives were seen; `faults` are those that cannot be used, each with the reason.
+/// Health of a rabbit whose drives were seen; `faults` are those that need attention, each with the reason.
 #[must_use]
 pub fn of_drives(total: u64, allocated: u64, unclaimed: &[String], faults: &[String]) -> Health {
     let mut told = Vec::new();
@@ -47,7 +47,7 @@ pub fn of_drives(total: u64, allocated: u64, unclaimed: &[String], faults: &[Str
         );
     }
     if !faults.is_empty() {
-        told.push(format!("{} drives cannot be used: {}", faults.len(), named(faults)));
+        told.push(format!("{} drives need attention: {}", faults.len(), named(faults)));
     }
     if !unclaimed.is_empty() {
         told.push(format!(
@@ -115,6 +115,6 @@ mod tests {
     fn a_drive_that_cannot_be_used_is_a_warning_with_its_reason() {
         let health = of_drives(100, 10, &[], &["nqn.x: it is not plugged in".into()]);
         assert_eq!(health.state(), State::Warning);
-        assert_eq!(health.message, "1 drives cannot be used: nqn.x: it is not plugged in");
+        assert_eq!(health.message, "1 drives need attention: nqn.x: it is not plugged in");
     }
 }

@@ -7,7 +7,7 @@ pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, Tr
 pub use volume::{BlockDevice, DeviceNumber, Signature, VolumeState};
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use crate::desired::{AllocationId, HookId, MountPoint, NamespaceId, NodeName, Nqn};
 
@@ -55,16 +55,59 @@ pub struct Drive {
     pub capacity: u64,
     /// Bytes that its namespaces occupy.
     pub allocated: u64,
+    /// Percent of its life that is used; more than 100 on one that outlives its estimate.
+    pub wear: u8,
+    /// What it warns of.
+    pub warnings: Vec<DriveWarning>,
     /// Why it cannot be used now; what is known of its namespaces is what was written down of them.
     pub fault: Option<String>,
 }
 
 impl Drive {
-    /// Bytes that are free for namespaces.
+    /// Bytes that are free for namespaces: none on a drive that warns of losing them.
     #[must_use]
     pub fn free(&self) -> u64 {
         let left = self.capacity.saturating_sub(self.allocated);
-        if self.fault.is_none() { left } else { 0 }
+        let may_fail = self.warnings.iter().any(|it| *it != DriveWarning::Temperature);
+        if self.fault.is_none() && !may_fail { left } else { 0 }
+    }
+}
+
+/// What a drive warns of (NVM Express Base Specification 2.0, 5.16.1.3, Critical Warning).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriveWarning {
+    /// Spare blocks run out.
+    SpareLow,
+    /// Too hot, or too cold.
+    Temperature,
+    /// Its reliability is degraded.
+    Degraded,
+    /// It takes no more data.
+    ReadOnly,
+    /// Its cache would not survive a loss of power.
+    BackupFailed,
+    /// Its persistent memory is read-only or unreliable.
+    MemoryUnreliable,
+}
+
+impl DriveWarning {
+    /// Whether the drive will take no more data, or soon.
+    #[must_use]
+    pub fn ends_writing(&self) -> bool {
+        matches!(self, Self::SpareLow | Self::ReadOnly)
+    }
+}
+
+impl fmt::Display for DriveWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SpareLow => "spare blocks run out",
+            Self::Temperature => "its temperature is beyond a threshold",
+            Self::Degraded => "its reliability is degraded",
+            Self::ReadOnly => "it is read-only",
+            Self::BackupFailed => "its cache would not survive a loss of power",
+            Self::MemoryUnreliable => "its persistent memory is unreliable",
+        })
     }
 }
 

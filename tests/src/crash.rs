@@ -9,28 +9,52 @@ use crate::{fixture::Fixture, program::Program};
 /// Every line that tells of a step has this in it: the name of the module that takes steps.
 const STEP: &str = "storage::execute";
 
-/// Kills `victim` of every step of every node, in a run of its own for each, and says how many there were.
+/// Kills a program after every step of every node, in a run of its own for each; `victims` says which for a node.
 ///
 /// # Errors
 /// When a run does not come to its end as if nothing had happened.
-pub fn after_every_step(
-    victims: impl Fn(&str) -> Vec<String>,
-    tell: impl Fn(&str),
-) -> anyhow::Result<usize> {
-    let mut runs = 0;
+pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<()> {
     let steps = undisturbed()?;
     ensure!(steps.iter().all(|(_, count)| *count > 0), "a node took no steps: {steps:?}");
     for (node, count) in steps {
         for step in 0..count {
             for victim in victims(&node) {
-                let what = format!("{victim} killed after step {step} of {node}");
-                disturbed(&node, step, &victim).with_context(|| what.clone())?;
-                tell(&what);
-                runs += 1;
+                disturbed(&node, step, &victim)
+                    .with_context(|| format!("{victim} killed after step {step} of {node}"))?;
             }
         }
     }
-    Ok(runs)
+    Ok(())
+}
+
+/// One life in which every agent dies after each of its steps, and says how many deaths there were.
+///
+/// # Errors
+/// When the life does not come to its end as if nothing had happened.
+pub fn all_in_one_life(computes: u8) -> anyhow::Result<usize> {
+    let mut fixture = Fixture::new(computes, "xfs")?;
+    let nodes = fixture.run.cluster.node_names();
+    for node in &nodes {
+        fixture.run.cluster.node(node)?.kill_itself_at_every(STEP);
+    }
+    if let Err(error) = life(&mut fixture) {
+        return Err(error.context(format!("everything is kept in {}", fixture.keep().display())));
+    }
+    let mut deaths = 0;
+    for node in &nodes {
+        let program = fixture.run.cluster.node(node)?;
+        program.lift_trap();
+        deaths += steps(program)?;
+    }
+    let left = fixture.namespaces()?;
+    ensure!(left.is_empty(), "namespaces are left: {left:?}");
+    fixture.end()?;
+    Ok(deaths)
+}
+
+fn steps(program: &Program) -> anyhow::Result<usize> {
+    let log = std::fs::read_to_string(program.log()).context("read the log")?;
+    Ok(log.lines().filter(|line| line.contains(STEP)).count())
 }
 
 /// How many steps each node takes when nothing dies.
@@ -39,8 +63,8 @@ fn undisturbed() -> anyhow::Result<Vec<(String, usize)>> {
     life(&mut fixture)?;
     let cluster = &fixture.run.cluster;
     let count = |node: String| {
-        let log = std::fs::read_to_string(cluster.node(&node)?.log()).context("read the log")?;
-        Ok((node, log.lines().filter(|line| line.contains(STEP)).count()))
+        let steps = steps(cluster.node(&node)?)?;
+        Ok((node, steps))
     };
     let steps = cluster.node_names().into_iter().map(count).collect::<anyhow::Result<_>>()?;
     fixture.end()?;

@@ -90,6 +90,7 @@ struct Trap {
     pass: usize,
     /// Supervisor of the program that is killed.
     victim: u32,
+    again: bool,
 }
 
 /// A supervised program whose output goes to a log file.
@@ -190,7 +191,21 @@ impl Program {
 
     /// Kills `victim` with signal 9 as soon as this program has logged `marker` once more than `pass` times.
     pub fn kill_at(&self, marker: &str, pass: usize, victim: &Self) {
-        let trap = Trap { marker: marker.to_owned(), pass, victim: victim.node_pid() };
+        self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: false });
+    }
+
+    /// Kills this program with signal 9 each time it has logged `marker`, until the trap is lifted.
+    pub fn kill_itself_at_every(&self, marker: &str) {
+        let marker = marker.to_owned();
+        self.set(Trap { marker, pass: 0, victim: self.node_pid(), again: true });
+    }
+
+    /// Lets it live.
+    pub fn lift_trap(&self) {
+        *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn set(&self, trap: Trap) {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = Some(trap);
     }
 
@@ -251,7 +266,9 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     if let Some(pid) = supervised(armed.victim) {
         let _ = signal(pid, Signal::SIGKILL);
     }
-    *set = None;
+    if !armed.again {
+        *set = None;
+    }
 }
 
 /// The one child of a supervisor that is not its `sleep`.

@@ -8,5 +8,15 @@ fn each_program_may_die_after_every_step() -> anyhow::Result<()> {
         return Ok(());
     }
     let victims = |node: &str| vec![node.to_owned(), "coordinator".to_owned()];
-    crash::after_every_step(victims, |_| ()).map(drop)
+    crash::in_a_life_each(victims)
+}
+
+#[test]
+fn each_agent_may_die_after_all_steps_of_one_life() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let deaths = crash::all_in_one_life(2)?;
+    anyhow::ensure!(deaths > 16, "only {deaths} deaths");
+    Ok(())
 }

@@ -13,7 +13,7 @@ use api::{
 use storage::{
     Observed,
     desired::{Endpoint, ObjectUid},
-    observed::{Drive, Namespace, NamespaceOwner},
+    observed::{Drive, DriveWarning, Namespace, NamespaceOwner},
 };
 
 use crate::chassis::{Chassis, SLOTS};
@@ -35,13 +35,13 @@ pub fn status(
         after.health = Some(NnfResourceHealth::Critical);
         return after;
     };
-    let faults = faults(&seen.drives).len();
-    after.status = Some(match seen.drives.len() {
-        0 => NnfResourceStatus::NotPresent,
-        all if all == faults => NnfResourceStatus::Failed,
+    let usable = seen.drives.iter().filter(|it| it.fault.is_none()).count();
+    after.status = Some(match (seen.drives.len(), usable) {
+        (0, _) => NnfResourceStatus::NotPresent,
+        (_, 0) => NnfResourceStatus::Failed,
         _ => NnfResourceStatus::Ready,
     });
-    after.health = Some(match (seen.drives.len() - faults, faults, unclaimed) {
+    after.health = Some(match (usable, faults(&seen.drives).len(), unclaimed) {
         (0, _, _) => NnfResourceHealth::Critical,
         (_, 0, 0) => NnfResourceHealth::Ok,
         _ => NnfResourceHealth::Warning,
@@ -62,10 +62,15 @@ pub fn capacity(drives: &[Drive]) -> (u64, u64) {
     (total, allocated)
 }
 
-/// Drives that cannot be used, each with the reason.
+/// Drives that cannot be used or warn of something, each with what it is.
 #[must_use]
 pub fn faults(drives: &[Drive]) -> Vec<String> {
-    let told = |it: &Drive| Some(format!("{}: {}", it.nqn, it.fault.as_ref()?));
+    let told = |it: &Drive| {
+        let warnings: Vec<_> = it.warnings.iter().map(ToString::to_string).collect();
+        let told =
+            it.fault.clone().or_else(|| Some(warnings.join(", ")).filter(|it| !it.is_empty()));
+        Some(format!("{}: {}", it.nqn, told?))
+    };
     drives.iter().filter_map(told).collect()
 }
 
@@ -110,9 +115,14 @@ fn servers(chassis: &Chassis) -> Vec<NnfServerStatus> {
 }
 
 fn drive(id: usize, drive: &Drive) -> NnfDriveStatus {
-    let (status, health) = match drive.fault {
-        None => (NnfResourceStatus::Ready, NnfResourceHealth::Ok),
-        Some(_) => (NnfResourceStatus::Offline, NnfResourceHealth::Critical),
+    let (status, health) = match (&drive.fault, &*drive.warnings) {
+        (Some(_), _) => (NnfResourceStatus::Offline, NnfResourceHealth::Critical),
+        (None, []) => (NnfResourceStatus::Ready, NnfResourceHealth::Ok),
+        // The states that the sites' tools know: a drive that ends writing is disabled, any other warning is a failure.
+        (None, warnings) if warnings.iter().any(DriveWarning::ends_writing) => {
+            (NnfResourceStatus::Disabled, NnfResourceHealth::Warning)
+        }
+        (None, _) => (NnfResourceStatus::Failed, NnfResourceHealth::Critical),
     };
     NnfDriveStatus {
         model: drive.model.clone(),
@@ -120,6 +130,7 @@ fn drive(id: usize, drive: &Drive) -> NnfDriveStatus {
         firmware_version: drive.firmware.clone(),
         slot: drive.slot.to_string(),
         capacity: bytes(drive.capacity),
+        wear_level: drive.wear.into(),
         id: id.to_string(),
         status: Some(status),
         health: Some(health),
@@ -147,6 +158,8 @@ mod tests {
             slot: 8,
             capacity,
             allocated,
+            wear: 0,
+            warnings: Vec::new(),
             fault: None,
         }
     }
@@ -180,6 +193,31 @@ mod tests {
             told(vec![lost]),
             (NnfResourceStatus::Failed, NnfResourceHealth::Critical, NnfResourceStatus::Offline)
         );
+    }
+
+    #[test]
+    fn what_a_drive_warns_of_is_in_its_status() {
+        for (warnings, status, health) in [
+            (vec![], NnfResourceStatus::Ready, NnfResourceHealth::Ok),
+            (
+                vec![DriveWarning::Temperature, DriveWarning::ReadOnly],
+                NnfResourceStatus::Disabled,
+                NnfResourceHealth::Warning,
+            ),
+            (
+                vec![DriveWarning::Temperature],
+                NnfResourceStatus::Failed,
+                NnfResourceHealth::Critical,
+            ),
+        ] {
+            let warns = Drive { warnings, wear: 104, ..drive_of(100, 0) };
+            let told = drive(0, &warns);
+            assert_eq!((told.status, told.health), (Some(status), Some(health)), "{warns:?}");
+            assert_eq!(
+                (told.wear_level, faults(&[warns.clone()]).len()),
+                (104, usize::from(!warns.warnings.is_empty()))
+            );
+        }
     }
 
     #[test]

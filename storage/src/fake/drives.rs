@@ -65,6 +65,8 @@ impl FakeDrives {
             slot,
             capacity: *capacity,
             allocated: self.on(nqn).map(|(_, namespace)| namespace.size).sum(),
+            wear: 0,
+            warnings: Vec::new(),
             fault: None,
         });
         let namespaces = self.namespaces.iter().map(|(id, namespace)| Namespace {

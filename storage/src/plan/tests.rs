@@ -12,8 +12,8 @@ use crate::{
         MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner, Volume,
     },
     observed::{
-        BlockDevice, DeviceNumber, Drive, MountedThing, Namespace, NamespaceOwner, PathState, Pool,
-        Signature, Superblock, TargetState, TreeEntry, TreeState, VolumeState,
+        BlockDevice, DeviceNumber, Drive, DriveWarning, MountedThing, Namespace, NamespaceOwner,
+        PathState, Pool, Signature, Superblock, TargetState, TreeEntry, TreeState, VolumeState,
     },
     template::SiteCommand,
 };
@@ -64,6 +64,8 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
         slot,
         capacity,
         allocated,
+        wear: 0,
+        warnings: Vec::new(),
         fault: None,
     }
 }
@@ -120,6 +122,9 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
         matches!(no(21 << 20, &full), Rejection::PoolFull { promised, .. } if promised == 10 << 20)
     );
     assert_eq!(no(21 << 20, &full).class(), RejectionClass::Capacity);
+    let warns = |it| Drive { warnings: vec![it], ..drive(1, 100 << 20, 0) };
+    assert_eq!(warns(DriveWarning::Temperature).free(), 100 << 20);
+    assert_eq!(warns(DriveWarning::ReadOnly).free(), 0);
     let lost = Drive { fault: Some("gone".into()), ..drive(1, 100 << 20, 0) };
     assert!(matches!(
         no(1, &drives(vec![lost])),

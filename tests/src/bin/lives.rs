@@ -16,8 +16,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["xfs"] => lives::xfs(2),
         ["raw"] => lives::raw(),
-        ["crash"] => crash::after_every_step(|node| vec![node.to_owned()], say)
-            .map(|runs| say(&format!("{runs} runs"))),
+        ["crash"] => crash::all_in_one_life(1).map(|deaths| say(&format!("deaths {deaths}"))),
         ["until-written", directory] => {
             lives::until_written(Path::new(directory)).and_then(|run| {
                 say(&run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "--json"])?);

@@ -435,6 +435,8 @@ fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
         slot: 0,
         capacity: contents.capacity,
         allocated: contents.capacity.saturating_sub(contents.unallocated),
+        wear: contents.wear,
+        warnings: contents.warnings.clone(),
         fault: None,
     }
 }
@@ -448,6 +450,8 @@ fn faulty(nqn: &Nqn, fault: &str) -> Drive {
         slot: 0,
         capacity: 0,
         allocated: 0,
+        wear: 0,
+        warnings: Vec::new(),
         fault: Some(fault.to_owned()),
     }
 }

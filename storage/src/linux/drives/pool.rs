@@ -326,6 +326,8 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         slot: slot.into(),
         capacity: file.drive_capacity,
         allocated,
+        wear: 0,
+        warnings: Vec::new(),
         fault: None,
     }
 }

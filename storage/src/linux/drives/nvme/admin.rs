@@ -3,14 +3,14 @@
 use std::{fmt::Debug, io, time::Duration};
 
 use thiserror::Error;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::{
     status::{Code, Status},
     wire::{
         Answer, CommandEffects, ControllerList, IdentifyController, IdentifyNamespace,
-        NamespaceList, PAGE, PrimaryCapabilities, SHARED, SUPPORTED, SecondaryController,
-        SecondaryList,
+        NamespaceList, PrimaryCapabilities, SHARED, SUPPORTED, SecondaryController, SecondaryList,
+        SmartLog,
     },
 };
 
@@ -79,6 +79,12 @@ pub(super) mod cns {
     pub(in super::super) const ATTACHED_CONTROLLERS: u8 = 0x12;
     pub(in super::super) const PRIMARY_CAPABILITIES: u8 = 0x14;
     pub(in super::super) const SECONDARY_LIST: u8 = 0x15;
+}
+
+/// Log pages (Base 5.16.1, figure 202).
+pub(super) mod log {
+    pub(in super::super) const SMART: u32 = 0x02;
+    pub(in super::super) const COMMAND_EFFECTS: u32 = 0x05;
 }
 
 /// The namespace that stands for all.
@@ -189,23 +195,32 @@ impl Admin {
     /// Whether the drive has an admin command, if it tells (Commands Supported and Effects, log 05h, Base 5.16.1.6): what OACS
     /// says is not always so.
     pub(super) fn supports(&self, opcode: u8) -> Answered<Option<bool>> {
-        const LOG: u32 = 0x05;
-        let dwords: u32 = 1024;
-        let mut page = [0; PAGE];
+        match self.log::<CommandEffects>(log::COMMAND_EFFECTS) {
+            Err(AdminError::Status(_)) => Ok(None),
+            other => Ok(Some(other?.admin[usize::from(opcode)].get() & SUPPORTED != 0)),
+        }
+    }
+
+    /// How the drive is.
+    pub(super) fn smart(&self) -> Answered<SmartLog> {
+        self.log(log::SMART)
+    }
+
+    /// Retain Asynchronous Event: who waits for the drive's own warnings still gets them.
+    fn log<T: Answer>(&self, id: u32) -> Answered<T> {
+        const RETAIN: u32 = 1 << 15;
+        let mut answer = T::new_zeroed();
+        let data = answer.as_mut_bytes();
+        let dwords = u32::try_from(data.len() / 4 - 1).unwrap_or(u32::MAX);
         let command = Command {
             opcode: opcode::GET_LOG_PAGE,
             nsid: EVERY_NAMESPACE,
-            cdw10: LOG | (dwords - 1) << 16,
+            cdw10: id | RETAIN | dwords << 16,
             cdw11: 0,
             timeout: QUICK,
         };
-        match self.0.submit(command, &mut page) {
-            Err(AdminError::Status(_)) => Ok(None),
-            Err(error) => Err(error),
-            Ok(_) => Ok(CommandEffects::read_from_bytes(&page)
-                .ok()
-                .map(|log| log.admin[usize::from(opcode)].get() & SUPPORTED != 0)),
-        }
+        self.0.submit(command, data)?;
+        Ok(answer)
     }
 
     /// Makes a namespace that several controllers may share, every block backed by capacity; answers with its NSID.
@@ -266,14 +281,11 @@ impl Admin {
     }
 
     fn identify<T: Answer>(&self, cns: u8, nsid: u32) -> Answered<T> {
-        let mut page = [0; PAGE];
+        let mut answer = T::new_zeroed();
         let cdw10 = cns.into();
         let command = Command { opcode: opcode::IDENTIFY, nsid, cdw10, cdw11: 0, timeout: QUICK };
-        self.0.submit(command, &mut page)?;
-        T::read_from_bytes(&page).map_err(|_| AdminError::Malformed {
-            what: "Identify",
-            why: "it is not one page".to_owned(),
-        })
+        self.0.submit(command, answer.as_mut_bytes())?;
+        Ok(answer)
     }
 
     fn send(
@@ -336,6 +348,8 @@ mod tests {
         assert_eq!(words(|it| it.delete(7).unwrap()), (0x0d, 7, 1, 0));
         assert_eq!(words(|it| it.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
         assert_eq!(words(|it| it.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
+        assert_eq!(words(|it| drop(it.smart())), (0x02, u32::MAX, 0x007f_8002, 0));
+        assert_eq!(words(|it| drop(it.supports(0x0d))), (0x02, u32::MAX, 0x03ff_8005, 0));
         let cryptographic: fn(&Admin) = |it| it.format(7, 4, Erase::Cryptographic).unwrap();
         assert_eq!(words(cryptographic), (0x80, 7, 0x404, 0));
         assert_eq!(words(|it| it.format(7, 4, Erase::UserData).unwrap()), (0x80, 7, 0x204, 0));
@@ -360,6 +374,6 @@ mod tests {
     #[test]
     fn exactly_one_controller_is_attached() {
         let (_, data) = sent(|it| it.attach(7, 0x1234).unwrap());
-        assert_eq!((data.len(), &data[..6]), (PAGE, &[1, 0, 0x34, 0x12, 0, 0][..]));
+        assert_eq!((data.len(), &data[..6]), (4096, &[1, 0, 0x34, 0x12, 0, 0][..]));
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     desired::{AllocationId, Endpoint, NodeName, Nqn},
-    observed::NamespaceOwner,
+    observed::{DriveWarning, NamespaceOwner},
 };
 
 /// Bytes of the blocks that namespaces are made with, as a power of two.
@@ -39,6 +39,9 @@ pub(super) struct Contents {
     /// Bytes.
     pub(super) capacity: u64,
     pub(super) unallocated: u64,
+    /// Percent of its life.
+    pub(super) wear: u8,
+    pub(super) warnings: Vec<DriveWarning>,
     pub(super) namespaces: Vec<Held>,
 }
 
@@ -117,7 +120,10 @@ impl NvmeDrive {
                 .collect();
             namespaces.push(Held { found: *it, owner, access });
         }
+        let smart = self.ask("read the SMART log", self.admin.smart())?;
         Ok(Contents {
+            wear: smart.used,
+            warnings: warnings(smart.warnings),
             serial: wire::text(&controller.serial),
             model: wire::text(&controller.model),
             firmware: wire::text(&controller.firmware),
@@ -314,6 +320,20 @@ impl NvmeDrive {
     ) -> Result<T> {
         answer.map_err(|source| DriveError::Command { command, source })
     }
+}
+
+/// Critical Warning, bit by bit (Base 5.16.1.3, figure 207).
+fn warnings(bits: u8) -> Vec<DriveWarning> {
+    let named = [
+        DriveWarning::SpareLow,
+        DriveWarning::Temperature,
+        DriveWarning::Degraded,
+        DriveWarning::ReadOnly,
+        DriveWarning::BackupFailed,
+        DriveWarning::MemoryUnreliable,
+    ];
+    let set = named.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
+    set.map(|(_, warning)| warning).collect()
 }
 
 fn is_gone(error: &DriveError) -> bool {

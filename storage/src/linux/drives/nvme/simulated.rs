@@ -10,7 +10,7 @@ use std::{
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::{
-    admin::{AdminError, AdminQueue, Answered, Command, cns, opcode},
+    admin::{AdminError, AdminQueue, Answered, Command, cns, log, opcode},
     status::Status,
     wire::{
         ControllerList, DEALLOCATED_IS_ZERO, IdentifyController, IdentifyNamespace,
@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) functions: u16,
     pub(super) reads_zero: bool,
     pub(super) gives_nguid: bool,
+    /// Critical Warning and Percentage Used.
+    pub(super) smart: (u8, u8),
     /// The answer to the next such command is lost: before it is carried out, or after.
     pub(super) lose: Option<(u8, Lost)>,
     made: u8,
@@ -60,6 +62,7 @@ impl Simulated {
             functions,
             reads_zero: true,
             gives_nguid: true,
+            smart: (0, 0),
             lose: None,
             made: 0,
         })))
@@ -100,6 +103,10 @@ impl State {
     fn carry_out(&mut self, command: Command, data: &mut [u8]) -> Word {
         match command.opcode {
             opcode::IDENTIFY => self.identify(command, data),
+            opcode::GET_LOG_PAGE if command.cdw10 & 0xff == log::SMART => {
+                (data[0], data[5]) = self.smart;
+                Ok(0)
+            }
             opcode::NAMESPACE_MANAGEMENT if command.cdw10 == 0 => {
                 self.create(&IdentifyNamespace::read_from_bytes(data).unwrap())
             }

@@ -8,10 +8,7 @@ use zerocopy::{
     byteorder::little_endian::{U16, U32, U64, U128},
 };
 
-/// Bytes of every Identify data structure.
-pub(super) const PAGE: usize = 4096;
-
-/// Whatever a drive answers an Identify with: read by its layout, and never more than one page.
+/// Whatever a drive answers with, read by its layout.
 pub(super) trait Answer: FromBytes + IntoBytes + KnownLayout + Immutable {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Immutable> Answer for T {}
 
@@ -167,6 +164,22 @@ pub(super) struct CommandEffects {
 /// CSUPP.
 pub(super) const SUPPORTED: u32 = 1;
 
+/// SMART / Health Information, log 02h (Base 5.16.1.3).
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct SmartLog {
+    /// Critical Warning: one bit for each.
+    pub(super) warnings: u8,
+    /// Kelvin.
+    temperature: U16,
+    spare: [u8; 2],
+    /// Percentage Used: beyond 100 on a drive that outlives its estimate.
+    pub(super) used: u8,
+    reserved_6: [u8; 154],
+    media_errors: U128,
+    reserved_176: [u8; 336],
+}
+
 /// `struct nvme_passthru_cmd`, include/uapi/linux/nvme_ioctl.h: in the machine's own byte order.
 #[derive(Debug, Clone, Copy, Default, IntoBytes, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -202,6 +215,9 @@ mod tests {
 
     use super::*;
 
+    /// Bytes of every Identify data structure.
+    const PAGE: usize = 4096;
+
     /// A page with bytes at the offsets that the specification's figures give.
     fn page(bytes: &[(usize, &[u8])]) -> [u8; PAGE] {
         let mut page = [0; PAGE];
@@ -220,6 +236,9 @@ mod tests {
         assert_eq!(size_of::<PrimaryCapabilities>(), PAGE);
         assert_eq!(size_of::<SecondaryList>(), PAGE);
         assert_eq!(size_of::<CommandEffects>(), PAGE);
+        assert_eq!(size_of::<SmartLog>(), 512);
+        assert_eq!(offset_of!(SmartLog, used), 5);
+        assert_eq!(offset_of!(SmartLog, media_errors), 160);
         assert_eq!(size_of::<PassthroughCommand>(), 72);
         assert_eq!(offset_of!(PassthroughCommand, cdw10), 40);
         assert_eq!(offset_of!(PassthroughCommand, result), 68);

@@ -198,3 +198,15 @@ fn a_host_without_a_virtual_function_is_refused_by_its_place() {
     assert!(error.to_string().contains("endpoint 10"), "{error}");
     assert!(names(&drive).is_empty());
 }
+
+#[test]
+fn what_a_drive_warns_of_is_told_and_clears_by_itself() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    bench.simulated.state().smart = (0b1010, 104);
+    let contents = drive.look().unwrap();
+    assert_eq!(contents.warnings, [DriveWarning::Temperature, DriveWarning::ReadOnly]);
+    assert_eq!(contents.wear, 104);
+    bench.simulated.state().smart = (0, 104);
+    assert!(drive.look().unwrap().warnings.is_empty());
+}
