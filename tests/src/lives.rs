@@ -93,6 +93,11 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
 
 fn on(directory: &Path) -> anyhow::Result<Run<Silent>> {
     let cluster = Cluster::start(directory, Chassis::new(2))?;
-    let job = Job::new(1, "xfs", &cluster.mount_root());
+    // The same job in both halves.
+    let job = Job {
+        workflow_uid: "0c1f7d5e-6a0b-4f1c-9d53-5f0e6f0b7a11".to_owned(),
+        storage_uid: "7be2a8c4-93d1-4c0e-8a77-2d9f41c3e622".to_owned(),
+        ..Job::new(1, "xfs", &cluster.mount_root())
+    };
     Ok(Run { cluster, job, narrator: Silent, patient: false })
 }

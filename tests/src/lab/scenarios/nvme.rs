@@ -6,10 +6,16 @@ use crate::lab::{Bench, Guest, Machine, checksum, functions::on_drive, machine::
 
 use super::Scenario;
 
-pub(super) const SCENARIO: Scenario = Scenario {
+pub(super) const LIVES: Scenario = Scenario {
     name: "nvme",
-    about: "our programs carve 4 drives, are killed after every step, lose power; nothing foreign is touched, nothing leaks",
-    run,
+    about: "our programs carve 4 drives for XFS and raw, and die after every step; nothing foreign is touched, nothing leaks",
+    run: lives,
+};
+
+pub(super) const POWER: Scenario = Scenario {
+    name: "nvme-power",
+    about: "the power goes while computes have their mounts; virtual functions, namespaces, mounts and data come back",
+    run: power,
 };
 
 const STEP: Duration = Duration::from_secs(120);
@@ -34,32 +40,81 @@ done
 : "${DISK:?no block device on $SERIAL}"
 "#;
 
-fn run(bench: &Bench) -> anyhow::Result<()> {
-    let system = bench.directory().join("system.img");
-    File::create(&system).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
-    let shared = vec![SharedDisk { file: system, serial: SYSTEM.to_owned() }];
-    let mut guest = Guest::boot(bench, Machine { shared, ..Machine::rabbit(4) })?;
-    let on_system = format!("SERIAL={SYSTEM}\n{DISK}");
-    guest.run(&format!("{on_system}mkfs.ext4 -q $DISK\nmount $DISK /var/tmp"), STEP)?;
-    let foreign = plant(&mut guest)?;
-    let before = unallocated(&mut guest)?;
-
+fn lives(bench: &Bench) -> anyhow::Result<()> {
+    let mut rabbit = Rabbit::boot(bench)?;
     for kind in ["xfs", "raw"] {
-        live(&mut guest, kind, LIFE)?;
-        nothing_leaked(&mut guest, &before)?;
+        rabbit.live(kind)?;
+        rabbit.is_as_before()?;
     }
     let mut deaths = 0;
     while deaths < 32 {
-        let told = live(&mut guest, "crash", LIFE)?;
+        let told = rabbit.live("crash")?;
         let count = told.trim().strip_prefix("deaths ").and_then(|count| count.parse::<u32>().ok());
         deaths += count.with_context(|| format!("no deaths told: {told}"))?;
-        nothing_leaked(&mut guest, &before)?;
+        rabbit.is_as_before()?;
     }
-    through_a_loss_of_power(&mut guest, &on_system)?;
-    nothing_leaked(&mut guest, &before)?;
-    let after = guest.run(&format!("SERIAL={}\n{DISK}{}", Machine::serial(1), read()), STEP)?;
-    ensure!(after == foreign, "the foreign namespace held {foreign}, and now {after}");
     Ok(())
+}
+
+fn power(bench: &Bench) -> anyhow::Result<()> {
+    let mut rabbit = Rabbit::boot(bench)?;
+    let job = rabbit.guest.start(&format!("{LIVE} until-written /var/tmp/job"))?;
+    let told = rabbit.guest.wait_for_print(job, "written", LIFE)?;
+    for (serial, is_used) in
+        [("DRIVE0", true), ("DRIVE1", true), ("DRIVE3", false), (SYSTEM, false)]
+    {
+        ensure!(told.contains(serial) == is_used, "{serial} used: {}; told: {told}", !is_used);
+    }
+    rabbit.guest.run("sync", STEP)?;
+    rabbit.guest.reset()?;
+    let mount = |serial: &str, at: &str| {
+        format!("SERIAL={serial}\n{DISK}mkdir -p {at}\nmount $DISK {at}\nunset DISK\n")
+    };
+    let mounts = mount(SYSTEM, "/var/tmp") + &mount(&Machine::serial(3), "/mnt/foreign");
+    rabbit.guest.run(&mounts, STEP)?;
+    rabbit.live("from-written /var/tmp/job")?;
+    rabbit.is_as_before()
+}
+
+/// A rabbit with four drives, on two of which others have something, and a system's disk of its own.
+struct Rabbit {
+    guest: Guest,
+    /// Checksum of what others have on drive 1.
+    foreign: String,
+    /// Bytes that each drive has left.
+    unallocated: Vec<String>,
+}
+
+impl Rabbit {
+    fn boot(bench: &Bench) -> anyhow::Result<Self> {
+        let system = bench.directory().join("system.img");
+        File::create(&system).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
+        let shared = vec![SharedDisk { file: system, serial: SYSTEM.to_owned() }];
+        let mut guest = Guest::boot(bench, Machine { shared, ..Machine::rabbit(4) })?;
+        let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
+        guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
+        let foreign = plant(&mut guest)?;
+        let unallocated = unallocated(&mut guest)?;
+        Ok(Self { guest, foreign, unallocated })
+    }
+
+    /// What was printed; when it failed, with the end of what the rabbit's agent logged.
+    fn live(&mut self, what: &str) -> anyhow::Result<String> {
+        let outcome = self.guest.run(&format!("{LIVE} {what}"), LIFE);
+        outcome.or_else(|error| {
+            let log = self.guest.run("tail -n 30 /var/tmp/*/logs/rabbit-1.log", STEP);
+            Err(error.context(log.unwrap_or_default()).context(what.to_owned()))
+        })
+    }
+
+    fn is_as_before(&mut self) -> anyhow::Result<()> {
+        let (before, now) = (&self.unallocated, unallocated(&mut self.guest)?);
+        ensure!(now == *before, "drives had {before:?} bytes left, and now {now:?}");
+        let script = format!("SERIAL={}\n{DISK}{}", Machine::serial(1), read());
+        let (before, now) = (&self.foreign, self.guest.run(&script, STEP)?);
+        ensure!(now == *before, "the foreign namespace held {before}, and now {now}");
+        Ok(())
+    }
 }
 
 /// Somebody else's namespaces: one with data on drive 1, one that is mounted on drive 3.
@@ -81,42 +136,8 @@ fn read() -> String {
     checksum::read("$DISK")
 }
 
-fn through_a_loss_of_power(guest: &mut Guest, on_system: &str) -> anyhow::Result<()> {
-    let job = guest.start(&format!("{LIVE} until-written /var/tmp/job"))?;
-    let told = guest.wait_for_print(job, "written", LIFE)?;
-    for (serial, is_used) in
-        [("DRIVE0", true), ("DRIVE1", true), ("DRIVE3", false), (SYSTEM, false)]
-    {
-        ensure!(told.contains(serial) == is_used, "{serial} used: {}; told: {told}", !is_used);
-    }
-    guest.run("sync", STEP)?;
-    guest.reset()?;
-    let mount = format!("{on_system}mount $DISK /var/tmp\n");
-    let foreign = format!(
-        "SERIAL={}\n{DISK}mkdir -p /mnt/foreign\nmount $DISK /mnt/foreign\n",
-        Machine::serial(3)
-    );
-    guest.run(&format!("{mount}{foreign}"), STEP)?;
-    live(guest, "from-written /var/tmp/job", LIFE).map(drop)
-}
-
-/// What was printed; when it failed, with the end of what the rabbit's agent logged.
-fn live(guest: &mut Guest, what: &str, deadline: Duration) -> anyhow::Result<String> {
-    let outcome = guest.run(&format!("{LIVE} {what}"), deadline);
-    outcome.or_else(|error| {
-        let log = guest.run("tail -n 30 /var/tmp/*/logs/rabbit-1.log", STEP);
-        Err(error.context(log.unwrap_or_default()).context(what.to_owned()))
-    })
-}
-
 /// Bytes that each drive has left.
 fn unallocated(guest: &mut Guest) -> anyhow::Result<Vec<String>> {
     let left = r"nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'";
     (0..4).map(|drive| guest.run(&(on_drive(drive) + left), STEP)).collect()
-}
-
-fn nothing_leaked(guest: &mut Guest, before: &[String]) -> anyhow::Result<()> {
-    let now = unallocated(guest)?;
-    ensure!(now == before, "drives had {before:?} bytes left, and now {now:?}");
-    Ok(())
 }
