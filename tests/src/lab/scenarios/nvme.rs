@@ -101,9 +101,9 @@ impl Rabbit {
     /// What was printed; when it failed, with the end of what the rabbit's agent logged.
     fn live(&mut self, what: &str) -> anyhow::Result<String> {
         let outcome = self.guest.run(&format!("{LIVE} {what}"), LIFE);
-        outcome.or_else(|error| {
+        outcome.map_err(|error| {
             let log = self.guest.run("tail -n 30 /var/tmp/*/logs/rabbit-1.log", STEP);
-            Err(error.context(log.unwrap_or_default()).context(what.to_owned()))
+            error.context(log.unwrap_or_default()).context(what.to_owned())
         })
     }
 
