@@ -53,7 +53,9 @@ pub(super) fn columns() -> Vec<Column> {
     let column = |(name, priority, path, description): (&str, i64, &str, &str)| {
         let base = Column::new(name, "string", path)
             .expect("the paths in this file are well formed, as a test shows");
-        Column { priority, description: description.to_owned(), ..base }
+        let format = if name == "Name" { "name" } else { "" };
+        let (format, description) = (format.to_owned(), description.to_owned());
+        Column { priority, format, description, ..base }
     };
     COLUMNS.into_iter().map(column).collect()
 }

@@ -123,7 +123,9 @@ pub(crate) fn patch(
         update::check_revision(definition, &stored, &object)?;
         update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
     };
-    finish(batch, object, warnings.clone()).map_err(|status| status.warning(&warnings))
+    finish(batch, object, warnings.clone()).map_err(|status| {
+        if versionless && status.code == 500 { status } else { status.warning(&warnings) }
+    })
 }
 
 /// A patch that makes another type of a custom resource fails in validation.

@@ -29,7 +29,8 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
             // Other directives order lists and retain keys of unions, of which these kinds have none.
         } else if value.is_null() {
             object.remove(key);
-        } else {
+        } else if object.contains_key(key) || value.get("$patch").is_none() {
+            // A directive about what is not there leaves it so.
             merge_member(object, key, value);
         }
     }
