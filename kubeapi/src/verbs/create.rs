@@ -27,7 +27,10 @@ pub(crate) fn create(
     strictness: FieldValidation,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    let (object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    let (mut object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    // An update that creates does not look at these.
+    object.meta.deletion_timestamp = None;
+    object.meta.deletion_grace_period_seconds = None;
     let result = insert(batch, target, &resource, object, warnings.clone());
     result.map_err(|status| status.warning(&warnings))
 }
@@ -118,8 +121,6 @@ fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object:
     meta.resource_version = None;
     meta.uid = Some(Uuid::new_v4().to_string());
     meta.creation_timestamp = Some(now());
-    meta.deletion_timestamp = None;
-    meta.deletion_grace_period_seconds = None;
     if resource.definition.counts_generation {
         meta.generation = Some(1);
     }
