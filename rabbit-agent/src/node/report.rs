@@ -214,7 +214,7 @@ mod tests {
             let told = drive(0, &warns);
             assert_eq!((told.status, told.health), (Some(status), Some(health)), "{warns:?}");
             assert_eq!(
-                (told.wear_level, faults(&[warns.clone()]).len()),
+                (told.wear_level, faults(std::slice::from_ref(&warns)).len()),
                 (104, usize::from(!warns.warnings.is_empty()))
             );
         }
