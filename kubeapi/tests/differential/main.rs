@@ -171,12 +171,9 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
+/// Always the same ones: what a run finds must be found again. Another one is named with `WARREN_SEED`.
 fn seeds() -> Vec<u64> {
-    let fresh = || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        u64::from(now.subsec_nanos()) ^ now.as_secs()
-    };
-    number("WARREN_SEED").map_or_else(|| vec![1, fresh()], |seed| vec![seed])
+    number("WARREN_SEED").map_or_else(|| vec![1, 4, 11], |seed| vec![seed])
 }
 
 async fn install_project_crds(plane: &Plane) {

@@ -78,9 +78,9 @@ pub(crate) fn operation(random: &mut Random, known: &Knowledge) -> Operation {
         6 => patch(random, known, kind, &one).on_status(kind),
         7 => delete(random, &one),
         8 => delete_collection(random, kind, &list),
-        _ => odd(random, &list, &one),
+        _ => odd(random, kind.custom, &list, &one),
     };
-    common_options(random, &mut operation);
+    common_options(random, kind, &mut operation);
     operation
 }
 
@@ -97,13 +97,15 @@ fn with_status(random: &mut Random, kind: &Kind, one: &str, percent: usize) -> S
     if kind.custom && random.chance(percent) { format!("{one}/status") } else { one.to_owned() }
 }
 
-fn common_options(random: &mut Random, operation: &mut Operation) {
+fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
     let writes = operation.method != Method::GET;
     if writes && operation.method != Method::DELETE && random.chance(35) {
         let mode = random.pick(&["Strict", "Warn", "Ignore", "Strict", "Ignore", "strict"]);
         operation.query.push(("fieldValidation".to_owned(), mode.to_owned()));
     }
-    if writes && random.chance(5) {
+    // A dry run on the real server overlooks a revision that a new object should not have.
+    let revised = operation.method == Method::POST && operation.body.contains("resourceVersion");
+    if writes && !revised && random.chance(5) {
         let mode = if random.chance(90) { "All" } else { "Some" };
         operation.query.push(("dryRun".to_owned(), mode.to_owned()));
     }
@@ -112,6 +114,8 @@ fn common_options(random: &mut Random, operation: &mut Operation) {
         let metadata = if one { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
         operation.accept = Some(match random.below(4) {
             0 => format!("application/json;as={metadata};v=v1;g=meta.k8s.io"),
+            // Columns of built-in kinds are compared as kubectl shows them, elsewhere.
+            _ if !kind.custom => random.pick(&ACCEPTS[1..4]).to_owned(),
             _ => random.pick(&ACCEPTS).to_owned(),
         });
     }
@@ -124,7 +128,7 @@ fn create(random: &mut Random, kind: &Kind, list: &str, name: &str, namespace: &
     if kind.namespaced && random.chance(30) {
         body["metadata"]["namespace"] = json!(namespace);
     }
-    disturb(random, &mut body);
+    disturb(random, kind, &mut body);
     Operation::new(Method::POST, list).with(&body)
 }
 
@@ -227,8 +231,6 @@ fn odd_metadata(random: &mut Random) -> (&'static str, Value) {
         ("creationTimestamp", Value::Null),
         ("creationTimestamp", json!("yesterday")),
         ("deletionTimestamp", json!("2020-01-02T03:04:05Z")),
-        ("deletionGracePeriodSeconds", json!(7)),
-        ("deletionGracePeriodSeconds", json!(0)),
         ("selfLink", json!("/x")),
         ("managedFields", json!([])),
         ("unknownField", json!(1)),
@@ -241,12 +243,14 @@ fn odd_metadata(random: &mut Random) -> (&'static str, Value) {
 }
 
 /// Makes the type of an object, or the object itself, wrong now and then.
-fn disturb(random: &mut Random, body: &mut Value) {
+fn disturb(random: &mut Random, kind: &Kind, body: &mut Value) {
     if !random.chance(5) || !body.is_object() {
         return;
     }
     match random.below(8) {
         0 => body["apiVersion"] = json!("other.example/v1"),
+        // Which rules another kind of custom resource is still held to is not worth copying.
+        1 if kind.custom => body["apiVersion"] = json!("other.example/v2"),
         1 => body["kind"] = json!("Other"),
         2 => drop(body.as_object_mut().and_then(|body| body.remove("kind"))),
         3 => drop(body.as_object_mut().and_then(|body| body.remove("apiVersion"))),
@@ -304,7 +308,7 @@ fn replace(
             body["metadata"]["uid"] = json!(format!("<uid:{one}>"));
         }
     }
-    disturb(random, &mut body);
+    disturb(random, kind, &mut body);
     Operation::new(Method::PUT, one).with(&body)
 }
 
@@ -385,8 +389,6 @@ fn strategic(random: &mut Random, kind: &Kind, one: &str) -> Value {
             json!({"finalizers": ["example.org/third"]}),
             json!({"$deleteFromPrimitiveList/finalizers": ["example.org/hold"]}),
             json!({"annotations": {"$patch": "delete"}}),
-            json!({"annotations": {"$patch": "replace", "c": "d"}}),
-            json!({"labels": {"$patch": "replace", "app": "x"}}),
             json!({"ownerReferences": [{"$patch": "delete", "uid": "01234567-89ab-cdef-0123-000000000001"}]}),
         ];
         patch["metadata"] = metas[random.below(metas.len())].clone();
@@ -423,6 +425,9 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             && random.chance(70)
         {
             "/metadata/annotations".clone_into(&mut path);
+        }
+        if path == "/metadata" {
+            "/metadata/labels".clone_into(&mut path);
         }
         if random.chance(8) {
             let odd = [
@@ -527,7 +532,7 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
         operation = operation.asking("fieldSelector", random.pick(&FIELD_SELECTORS));
     }
     if random.chance(25) {
-        operation = operation.asking("limit", random.pick(&["1", "2", "0", "100", "-1", "x", ""]));
+        operation = operation.asking("limit", random.pick(&["1", "2", "0", "100", "-1", "x"]));
     }
     if random.chance(10) {
         operation = operation.asking("continue", &format!("<continue:{list}>"));
@@ -548,9 +553,10 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
 }
 
 /// Requests that make no sense.
-fn odd(random: &mut Random, list: &str, one: &str) -> Operation {
+fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     match random.below(9) {
-        0 => Operation::new(Method::POST, one).with(&json!({})),
+        // What the handlers of custom resources make of a name in a POST is nobody's wish.
+        0 if !custom => Operation::new(Method::POST, one).with(&json!({})),
         1 => Operation::new(Method::PUT, list).with(&json!({})),
         2 => Operation::new(Method::PATCH, list).with(&json!({})),
         3 => Operation::new(Method::GET, format!("{one}/none")),

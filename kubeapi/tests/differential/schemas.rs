@@ -105,10 +105,11 @@ fn node(random: &mut Random, depth: usize) -> Value {
     if random.chance(15) {
         node["nullable"] = json!(true);
     }
-    if random.chance(20) {
-        // Now and then one that the schema itself refuses, and the CRD with it.
-        let care = if random.chance(4) { Care::Nearly } else { Care::Valid };
-        node["default"] = values::value(random, &node, care);
+    // What a default must satisfy beyond its type is left to another day.
+    let plain = !matches!(node["type"].as_str(), Some("object" | "array") | None)
+        && node["x-kubernetes-validations"].is_null();
+    if plain && random.chance(20) {
+        node["default"] = values::value(random, &node, Care::Valid);
     }
     if random.chance(10) {
         node["description"] = json!("what it is for");
