@@ -1,0 +1,191 @@
+//! Requests that change something: decoded here, applied by the store's one writer, answered when it is on disk.
+
+use super::answer::{json_response, warn};
+use super::{Addressed, ApiService, Call};
+use crate::body::Body;
+use crate::form::{Form, encode};
+use crate::object::Stored;
+use crate::registry::{builtin, crd};
+use crate::request::{self, Document, WriteOptions};
+use crate::status::Status;
+use crate::store::{Apply, Job, Outcome};
+use crate::verbs::patch::Patch;
+use crate::verbs::{Resource, Target, admit, create, delete, list, patch, update};
+use http::Response;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+/// The verbs that change something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Change {
+    /// What the API calls the options of the verb.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch => "PatchOptions",
+            Self::Delete | Self::DeleteCollection => "DeleteOptions",
+        }
+    }
+
+    /// Reads the body; each verb has words of its own for one that is no document.
+    fn decode(
+        self,
+        resource: &Resource,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Result<Document, Status> {
+        let deletes = matches!(self, Self::Delete | Self::DeleteCollection);
+        if deletes && bytes.is_empty() {
+            // Its options are in the query then.
+            return Ok(Document::default());
+        }
+        request::decode(media_type, bytes).map_err(|status| match self {
+            _ if status.code != 400 => status,
+            Self::Create | Self::Update => admit::unrecognized(resource, &undecoded(&status)),
+            Self::Patch => Status::bad_request(format!("error decoding patch: {}", status.message)),
+            Self::Delete | Self::DeleteCollection => Status::bad_request(undecoded(&status)),
+        })
+    }
+}
+
+impl ApiService {
+    pub(super) async fn write<B>(
+        &self,
+        change: Change,
+        call: Call,
+        addressed: Addressed,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // A delete may have its options in the body, which then count alone.
+        let options = match change {
+            Change::Delete | Change::DeleteCollection => WriteOptions::default(),
+            Change::Create | Change::Update | Change::Patch => {
+                call.query.write(change.options())?
+            }
+        };
+        let (strictness, mut dry_run) = (options.field_validation, options.dry_run);
+        let Addressed { target, resource, form } = addressed;
+        let bytes = request::read(&call.headers, body).await?;
+        let media_type = request::media_type(&call.headers);
+        let decoded = change.decode(&resource, media_type, &bytes);
+        if change == Change::Patch && decoded.is_err() {
+            // Whether there is an object to patch matters more than what the patch says.
+            self.get(&target, form)?;
+        }
+        let Document { value, duplicates } = decoded?;
+        let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
+        let warned_of = strictness.judge(&resource, duplicates.collect())?;
+        let sent = value.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let sent = sent.and_then(|text| text.parse().ok()).filter(|revision| *revision > 0);
+        let job_target = target.clone();
+        let apply: Apply = match change {
+            Change::Create => {
+                Box::new(move |batch| create::create(batch, &job_target, value, strictness))
+            }
+            Change::Update => {
+                Box::new(move |batch| update::update(batch, &job_target, value, strictness))
+            }
+            Change::Patch => {
+                let change = Patch::read(media_type, value);
+                Box::new(move |batch| patch::patch(batch, &job_target, &change, strictness))
+            }
+            Change::Delete => {
+                let options = call.query.delete(&value)?;
+                dry_run |= options.dry_run;
+                Box::new(move |batch| delete::one(batch, &job_target, &options))
+            }
+            Change::DeleteCollection => {
+                let selection = call.query.selection()?;
+                let options = call.query.delete(&value)?;
+                dry_run |= options.dry_run;
+                Box::new(move |batch| delete::collection(batch, &job_target, &selection, &options))
+            }
+        };
+        let outcome = self.stored(apply, dry_run).await;
+        let outcome = outcome.map_err(|status| status.warning(&warned_of))?;
+        // The write may have changed the kind itself, or been the last one of a kind that is going.
+        let now = target.resolve(&self.store.shared.read().registry);
+        let resource = now.unwrap_or(resource);
+        // The dry run of a new object shows what the client sent.
+        let before = self.revision(&target, &resource).or(sent).filter(|_| dry_run);
+        finish(&resource, outcome, form, dry_run.then_some(before), warned_of)
+    }
+
+    /// Waits until the write is on disk, or refused.
+    async fn stored(&self, apply: Apply, dry_run: bool) -> Result<Outcome, Status> {
+        let (reply, answer) = oneshot::channel();
+        // A client that has gone away does not need to hear; its write stands.
+        let reply = Box::new(move |result| drop(reply.send(result)));
+        self.store.submit(Job { apply, dry_run, reply })?;
+        let stopped = |_| Status::unavailable("the API server stopped before the write was stored");
+        answer.await.map_err(stopped)?
+    }
+
+    fn revision(&self, target: &Target, resource: &Resource) -> Option<u64> {
+        let key = target.key(&resource.definition, target.name.as_deref()?);
+        Some(self.store.shared.read().objects.get(&key)?.revision)
+    }
+}
+
+/// A body that is no document has no type.
+fn undecoded(status: &Status) -> String {
+    format!("couldn't get version/kind; json parse error: {}", status.message)
+}
+
+/// Answers a write. `dry_run` is the revision of the object, if any, that a dry run has left as it was.
+fn finish(
+    resource: &Resource,
+    outcome: Outcome,
+    form: Form,
+    dry_run: Option<Option<u64>>,
+    mut warnings: Vec<String>,
+) -> Result<Response<Body>, Status> {
+    match outcome {
+        Outcome::Stored { code, stored, warnings: more } => {
+            warnings.extend(more);
+            let bytes = match dry_run {
+                Some(before) => form.one(resource, &draft(resource, &stored, before)?, true)?,
+                None => form.one(resource, &stored, true)?,
+            };
+            let mut response = json_response(code, bytes);
+            warn(&mut response, &warnings, false);
+            Ok(response)
+        }
+        Outcome::Done(status) => Ok(json_response(200, encode(&status))),
+        Outcome::Deleted(items) => {
+            let revision = items.iter().map(|stored| stored.revision).max().unwrap_or_default();
+            let page = list::Page {
+                resource: resource.clone(),
+                revision,
+                items,
+                token: None,
+                remaining: None,
+            };
+            Ok(json_response(200, form.page(&page)?))
+        }
+    }
+}
+
+/// What would have been stored. Its revision never was, so the object shows the one that it has.
+fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<Stored, Status> {
+    let mut object = stored.decode()?;
+    object.meta.resource_version = before.map(|revision| revision.to_string());
+    if &*resource.definition.id == builtin::CRDS && before.is_none() {
+        crd::unserved(&mut object);
+    }
+    Ok(Stored::new(&resource.definition, &object, stored.revision))
+}
