@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct FakeDrives {
-    drives: Vec<(Nqn, u64)>,
+    drives: Vec<FakeDrive>,
     namespaces: BTreeMap<NamespaceId, FakeNamespace>,
     /// Bytes of the disk beneath.
     pub(super) available: u64,
@@ -25,9 +25,30 @@ pub(super) struct FakeDrives {
     mounts: BTreeMap<NamespaceId, usize>,
 }
 
+#[derive(Debug, Clone)]
+struct FakeDrive {
+    nqn: Nqn,
+    slot: u32,
+    capacity: u64,
+    place: Place,
+    /// It carries out nothing that makes or erases a namespace.
+    refuses: bool,
+}
+
+/// Where a drive is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    InItsSlot,
+    /// Its slot is empty.
+    Away,
+    /// Another drive is in its slot.
+    Replaced,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FakeNamespace {
     owner: NamespaceOwner,
+    of: u16,
     size: u64,
     access: BTreeSet<NodeName>,
     minor: Option<u32>,
@@ -42,13 +63,8 @@ impl Default for FakeDrives {
 
 impl FakeDrives {
     pub(super) fn new(count: u16, capacity: u64) -> Self {
-        let nqn = |slot| {
-            format!("nqn.2026-01.io.warren:fake:drive-{slot}")
-                .parse()
-                .expect("printable, without '/'")
-        };
         Self {
-            drives: (0..count).map(|slot| (nqn(slot), capacity)).collect(),
+            drives: (0..count.into()).map(|slot| FakeDrive::new(slot, "", capacity)).collect(),
             namespaces: BTreeMap::new(),
             available: u64::MAX,
             next_minor: 0,
@@ -57,32 +73,94 @@ impl FakeDrives {
     }
 
     pub(super) fn inventory(&self) -> Observed {
-        let drives = (0..).zip(&self.drives).map(|(slot, (nqn, capacity))| Drive {
-            nqn: nqn.clone(),
-            serial: format!("FAKE{slot:04}"),
-            model: "Warren fake drive".to_owned(),
-            firmware: "1".to_owned(),
-            slot,
-            capacity: *capacity,
-            allocated: self.on(nqn).map(|(_, namespace)| namespace.size).sum(),
-            wear: 0,
-            warnings: Vec::new(),
-            fault: None,
-        });
+        let has_any = |it: &&FakeDrive| it.is_here() || self.on(&it.nqn).next().is_some();
+        let drives = self.drives.iter().filter(has_any).map(|it| self.shown(it));
+        let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
         let namespaces = self.namespaces.iter().map(|(id, namespace)| Namespace {
             id: id.clone(),
             owner: namespace.owner.clone(),
             size: namespace.size,
-            access: namespace.access.clone(),
-            device: namespace.minor.map(path),
+            access: if here(id) { namespace.access.clone() } else { BTreeSet::new() },
+            device: namespace.minor.filter(|_| here(id)).map(path),
+            of: namespace.of,
         });
+        let replaced = self.drives.iter().filter(|it| it.place == Place::Replaced);
         let promised = self.promised();
         Observed {
             drives: drives.collect(),
             namespaces: namespaces.collect(),
+            replaced: replaced.map(|it| it.nqn.clone()).collect(),
             pool: Some(Pool { available: self.available, promised }),
             ..Observed::default()
         }
+    }
+
+    fn shown(&self, drive: &FakeDrive) -> Drive {
+        let here = drive.is_here();
+        let allocated = self.on(&drive.nqn).map(|(_, namespace)| namespace.size).sum();
+        Drive {
+            nqn: drive.nqn.clone(),
+            serial: format!("FAKE{:04}", drive.slot),
+            model: "Warren fake drive".to_owned(),
+            firmware: "1".to_owned(),
+            slot: drive.slot,
+            capacity: if here { drive.capacity } else { 0 },
+            allocated: if here { allocated } else { 0 },
+            wear: 0,
+            warnings: Vec::new(),
+            fault: (!here).then(|| "it is not plugged in".to_owned()),
+        }
+    }
+
+    fn drive(&self, nqn: &Nqn) -> Option<&FakeDrive> {
+        self.drives.iter().find(|it| it.nqn == *nqn)
+    }
+
+    /// The drive, to make or erase a namespace on it.
+    fn working(&self, nqn: &Nqn) -> Result<&FakeDrive, StepError> {
+        let drive = self.drive(nqn);
+        let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;
+        match (drive.is_here(), drive.refuses) {
+            (false, _) => Err(refused("find drive", nqn, libc::ENODEV)),
+            (true, true) => Err(refused("ask drive", nqn, libc::EIO)),
+            (true, false) => Ok(drive),
+        }
+    }
+
+    fn in_slot(&mut self, slot: u32) -> Option<&mut FakeDrive> {
+        self.drives.iter_mut().find(|it| it.slot == slot && it.place != Place::Replaced)
+    }
+
+    pub(super) fn set_refusing(&mut self, slot: u32, refuses: bool) {
+        self.in_slot(slot).into_iter().for_each(|it| it.refuses = refuses);
+    }
+
+    pub(super) fn pull(&mut self, slot: u32) {
+        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::Away);
+    }
+
+    pub(super) fn put_back(&mut self, slot: u32) {
+        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::InItsSlot);
+    }
+
+    pub(super) fn swap(&mut self, slot: u32) {
+        let Some(old) = self.in_slot(slot) else { return };
+        old.place = Place::Replaced;
+        let new = FakeDrive::new(slot, "-new", old.capacity);
+        self.drives.push(new);
+    }
+
+    /// Nothing is known any more of any namespace but what the drives tell.
+    pub(super) fn lose_records(&mut self) {
+        for namespace in self.namespaces.values_mut() {
+            (namespace.owner, namespace.of) = (NamespaceOwner::Unknown, 0);
+        }
+    }
+
+    /// Somebody deletes every namespace.
+    pub(super) fn erase(&mut self) {
+        self.namespaces.clear();
+        self.mounts.clear();
     }
 
     fn promised(&self) -> u64 {
@@ -96,7 +174,10 @@ impl FakeDrives {
         self.namespaces.iter().filter(move |(id, _)| id.subsystem == *nqn)
     }
 
+    /// A drive that is not in its slot takes its devices along.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
+        let is_there = |it: &FakeDrive| it.nqn == id.subsystem && it.place == Place::InItsSlot;
+        self.drives.iter().find(|it| is_there(it))?;
         let namespace =
             self.namespaces.get(id).filter(|namespace| namespace.access.contains(node))?;
         let minor = namespace.minor?;
@@ -112,6 +193,10 @@ impl FakeDrives {
             namespace.minor.is_some_and(|minor| path(minor).to_str() == Some(device))
         });
         found.map(|(id, _)| id.clone())
+    }
+
+    pub(super) fn exists(&self, id: &NamespaceId) -> bool {
+        self.namespaces.contains_key(id)
     }
 
     pub(super) fn signature(&self, id: &NamespaceId) -> Signature {
@@ -143,14 +228,12 @@ impl FakeDrives {
         owner: NamespaceOwner,
         drive: &Nqn,
         size: u64,
+        of: u16,
     ) -> Result<(), StepError> {
-        if self.namespaces.values().any(|namespace| namespace.owner == owner) {
+        let capacity = self.working(drive)?.capacity;
+        if self.on(drive).any(|(_, namespace)| namespace.owner == owner) {
             return Ok(());
         }
-        let capacity =
-            self.drives.iter().find(|(nqn, _)| nqn == drive).map(|(_, capacity)| *capacity);
-        let capacity =
-            capacity.ok_or_else(|| StepError::Changed(format!("drive {drive} is gone")))?;
         let allocated: u64 = self.on(drive).map(|(_, namespace)| namespace.size).sum();
         if capacity.saturating_sub(allocated) < size {
             return Err(StepError::Changed(format!("drive {drive} is full by now")));
@@ -164,8 +247,36 @@ impl FakeDrives {
         let content = Signature::Blank;
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, size, access: BTreeSet::new(), minor: None, content },
+            FakeNamespace { owner, of, size, access: BTreeSet::new(), minor: None, content },
         );
+        Ok(())
+    }
+
+    pub(super) fn adopt(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        let owner = NamespaceOwner::Ours(allocation);
+        let namespace = self.namespaces.get_mut(id);
+        match namespace.filter(|it| it.size == size && it.owner == NamespaceOwner::Unknown) {
+            Some(namespace) => (namespace.owner, namespace.of) = (owner, of),
+            None => return Err(refused("adopt namespace", id, libc::EPERM)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn replaced(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        let ours = NamespaceOwner::Ours(allocation);
+        let namespace = self.namespaces.get_mut(id).filter(|it| it.owner == ours);
+        let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
+        namespace.owner = NamespaceOwner::Replaced(allocation);
         Ok(())
     }
 
@@ -183,7 +294,12 @@ impl FakeDrives {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         let Some(namespace) = self.namespaces.get(id) else { return Ok(()) };
-        let ours = [NamespaceOwner::Ours(allocation), NamespaceOwner::Partial(allocation)];
+        self.working(&id.subsystem)?;
+        let ours = [
+            NamespaceOwner::Ours(allocation),
+            NamespaceOwner::Partial(allocation),
+            NamespaceOwner::Replaced(allocation),
+        ];
         if !ours.contains(&namespace.owner) {
             return Err(refused("delete namespace", id, libc::EPERM));
         }
@@ -208,6 +324,7 @@ impl FakeDrives {
 
     pub(super) fn attach(&mut self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
         let minor = self.next_minor;
+        self.working(&id.subsystem)?;
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("attach namespace", id, libc::ENOENT));
         };
@@ -240,13 +357,13 @@ impl FakeDrives {
     }
 
     pub(super) fn plant_namespace(&mut self, size: u64) {
-        let Some((drive, _)) = self.drives.first().cloned() else { return };
+        let Some(drive) = self.drives.first().map(|it| it.nqn.clone()) else { return };
         let owner = NamespaceOwner::Foreign("planted".to_owned());
         let id = self.free_id(&drive);
         let content = Signature::Foreign { kind: "ext4".to_owned(), uuid: None };
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, size, access: BTreeSet::new(), minor: None, content },
+            FakeNamespace { owner, of: 0, size, access: BTreeSet::new(), minor: None, content },
         );
     }
 
@@ -260,8 +377,7 @@ impl FakeDrives {
     }
 
     pub(super) fn foreign(&self) -> Vec<String> {
-        let foreign =
-            |namespace: &FakeNamespace| matches!(namespace.owner, NamespaceOwner::Foreign(_));
+        let foreign = |namespace: &FakeNamespace| is_nobodys(&namespace.owner);
         let written =
             |namespace: &FakeNamespace| matches!(namespace.content, Signature::Foreign { .. });
         self.namespaces
@@ -272,10 +388,24 @@ impl FakeDrives {
     }
 
     pub(super) fn is_clean(&self) -> bool {
-        self.namespaces
-            .values()
-            .all(|namespace| matches!(namespace.owner, NamespaceOwner::Foreign(_)))
+        self.namespaces.values().all(|namespace| is_nobodys(&namespace.owner))
     }
+}
+
+impl FakeDrive {
+    fn new(slot: u32, generation: &str, capacity: u64) -> Self {
+        let nqn = format!("nqn.2026-01.io.warren:fake:drive-{slot}{generation}");
+        let nqn = nqn.parse().expect("printable, without '/'");
+        Self { nqn, slot, capacity, place: Place::InItsSlot, refuses: false }
+    }
+
+    fn is_here(&self) -> bool {
+        self.place == Place::InItsSlot
+    }
+}
+
+fn is_nobodys(owner: &NamespaceOwner) -> bool {
+    matches!(owner, NamespaceOwner::Foreign(_) | NamespaceOwner::Unknown)
 }
 
 fn path(minor: u32) -> PathBuf {

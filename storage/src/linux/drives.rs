@@ -5,15 +5,19 @@ mod nvme;
 mod pool;
 mod pool_files;
 
-pub(super) use nvme::{NvmeDrives, ReachedNamespaces};
+pub(super) use nvme::{ControllerNode, NvmeDrives, ReachedNamespaces, Sysfs, attribute};
 pub(super) use pool::FilePool;
 
-use std::fmt::Debug;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
 
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    health::Smart,
     host::{ObserveError, StepError},
-    observed::{BlockDevice, DeviceNumber, Drive, Namespace, Pool},
+    observed::{BlockDevice, DeviceNumber, Drive, Namespace, Pool, PortLink},
 };
 
 /// All drives of a rabbit and the namespaces on them.
@@ -21,12 +25,21 @@ use crate::{
 pub(super) struct Inventory {
     pub(super) drives: Vec<Drive>,
     pub(super) namespaces: Vec<Namespace>,
+    /// Those whose slot holds another one by now.
+    pub(super) replaced: BTreeSet<Nqn>,
     pub(super) pool: Option<Pool>,
+    /// Of those drives that have a SMART log and could be asked.
+    pub(super) smart: BTreeMap<Nqn, Smart>,
 }
 
 /// A backend: drives of one kind.
 pub(super) trait Drives: Debug + Send + Sync {
     fn inventory(&self) -> Result<Inventory, ObserveError>;
+
+    /// The links between hosts and drives, as PCIe switches see them; none where there is no switch.
+    fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
+        Ok(Vec::new())
+    }
 
     /// The device of a namespace that this node reaches.
     fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError>;
@@ -34,7 +47,26 @@ pub(super) trait Drives: Debug + Send + Sync {
     /// The namespace behind a device, whoever may reach it.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 
-    fn create(&self, allocation: AllocationId, drive: &Nqn, size: u64) -> Result<(), StepError>;
+    /// Makes a namespace of `size` bytes, one of `of`; that the drive has one of the allocation is fine.
+    fn create(
+        &self,
+        allocation: AllocationId,
+        drive: &Nqn,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError>;
+
+    /// Records whose a namespace without a record is.
+    fn adopt(
+        &self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError>;
+
+    /// Records that another took the place of a namespace whose drive is gone for good.
+    fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 

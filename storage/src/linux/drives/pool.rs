@@ -137,13 +137,20 @@ impl FilePool {
         Ok(inventory)
     }
 
-    fn make(&self, allocation: AllocationId, nqn: &Nqn, size: u64) -> Result<(), StepError> {
+    fn make(
+        &self,
+        allocation: AllocationId,
+        nqn: &Nqn,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
         let failed = |source| system("create namespace", nqn, source);
         let _lock = self.lock().map_err(failed)?;
         let inventory = self.look().map_err(failed)?;
         let exists = inventory
             .namespaces
             .iter()
+            .filter(|found| found.id.subsystem == *nqn)
             .any(|found| found.owner == NamespaceOwner::Ours(allocation));
         if exists {
             return Ok(());
@@ -171,7 +178,19 @@ impl FilePool {
             .collect();
         let nsid = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(u32::MAX);
         let parent = self.root.join(format!("drive-{}", drive.slot));
-        build(&parent, nsid, allocation, size).map_err(failed)
+        let owner = OwnerFile::new(allocation, size, of);
+        build(&parent, nsid, &owner, allocation, size).map_err(failed)
+    }
+
+    fn claim(&self, id: &NamespaceId, owner: &OwnerFile, size: u64) -> io::Result<()> {
+        let _lock = self.lock()?;
+        let path = self.directory(id)?.ok_or(io::ErrorKind::NotFound)?;
+        let found = fs::metadata(path.join("data"))?.len();
+        if OwnerFile::read(&path).0 != NamespaceOwner::Unknown || found != size {
+            let why = format!("it has an owner by now, or {found} bytes and not {size}");
+            return Err(io::Error::other(why));
+        }
+        owner.write(&path)
     }
 
     fn remove(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
@@ -184,7 +203,7 @@ impl FilePool {
             .filter(|leftover| leftover.exists())
             .collect();
         if leftovers.is_empty() && path.exists() {
-            if OwnerFile::read(&path) != Ok(allocation) {
+            if OwnerFile::read(&path).0 != NamespaceOwner::Ours(allocation) {
                 return Err(StepError::Changed(format!(
                     "namespace {id} does not belong to allocation {allocation}"
                 )));
@@ -256,8 +275,30 @@ impl Drives for FilePool {
         Some(NamespaceId { subsystem: self.load().ok()??.nqn(slot), nsid: nsid.parse().ok()? })
     }
 
-    fn create(&self, allocation: AllocationId, drive: &Nqn, size: u64) -> Result<(), StepError> {
-        self.make(allocation, drive, size)
+    fn create(
+        &self,
+        allocation: AllocationId,
+        drive: &Nqn,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        self.make(allocation, drive, size, of)
+    }
+
+    fn adopt(
+        &self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        let owner = OwnerFile::new(allocation, size, of);
+        self.claim(id, &owner, size).map_err(|source| system("adopt namespace", id, source))
+    }
+
+    /// A directory has no slot that another could take.
+    fn replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+        Err(StepError::Changed(format!("namespace {id}: a drive made of files is never replaced")))
     }
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
@@ -284,11 +325,9 @@ fn rename_away(path: &Path, gone: &Path) -> io::Result<()> {
 fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namespace, u64)> {
     let (size, written) =
         fs::metadata(path.join("data")).map_or((0, 0), |data| (data.len(), data.blocks() * 512));
-    let (nsid, owner) = match name {
-        EntryName::Partial(nsid, allocation) => (nsid, NamespaceOwner::Partial(allocation)),
-        EntryName::Namespace(nsid) => {
-            (nsid, OwnerFile::read(path).map_or_else(NamespaceOwner::Foreign, NamespaceOwner::Ours))
-        }
+    let (nsid, (owner, of)) = match name {
+        EntryName::Partial(nsid, allocation) => (nsid, (NamespaceOwner::Partial(allocation), 0)),
+        EntryName::Namespace(nsid) => (nsid, OwnerFile::read(path)),
     };
     let namespace = Namespace {
         id: NamespaceId { subsystem, nsid },
@@ -296,22 +335,26 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
         size,
         access: access(path)?,
         device: None,
+        of,
     };
     Ok((namespace, size.saturating_sub(written)))
 }
 
 /// Made under a name that says it is unfinished, then renamed: a namespace is whole or recognisably not.
-fn build(drive: &Path, nsid: u32, allocation: AllocationId, size: u64) -> io::Result<()> {
+fn build(
+    drive: &Path,
+    nsid: u32,
+    owner: &OwnerFile,
+    allocation: AllocationId,
+    size: u64,
+) -> io::Result<()> {
     let path = drive.join(new_name(nsid, allocation));
     DirBuilder::new().mode(0o700).create(&path)?;
     fs::create_dir(path.join("access"))?;
     let data = File::create(path.join("data"))?;
     data.set_len(size)?;
     data.sync_all()?;
-    durable::write(
-        &path.join("owner.json"),
-        &serde_json::to_vec(&OwnerFile::new(allocation, size))?,
-    )?;
+    owner.write(&path)?;
     fs::rename(&path, drive.join(nsid.to_string()))?;
     durable::sync(drive)
 }

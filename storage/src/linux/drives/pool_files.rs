@@ -18,7 +18,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::desired::{AllocationId, Nqn, ObjectUid};
+use crate::{
+    desired::{AllocationId, Nqn, ObjectUid},
+    linux::durable,
+    observed::NamespaceOwner,
+};
 
 /// `pool.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,21 +55,42 @@ pub(super) struct OwnerFile {
     owner: String,
     index: u32,
     capacity: u64,
+    /// How many namespaces the allocation is made of; pools of an older Warren do not say, and had one for each.
+    #[serde(default = "one")]
+    of: u16,
+}
+
+fn one() -> u16 {
+    1
 }
 
 impl OwnerFile {
-    pub(super) fn new(allocation: AllocationId, capacity: u64) -> Self {
-        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity }
+    pub(super) fn new(allocation: AllocationId, capacity: u64, of: u16) -> Self {
+        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity, of }
     }
 
-    pub(super) fn read(namespace: &Path) -> Result<AllocationId, String> {
-        let bytes = fs::read(namespace.join("owner.json"))
-            .map_err(|error| format!("owner.json: {error}"))?;
-        let file: Self =
-            serde_json::from_slice(&bytes).map_err(|error| format!("owner.json: {error}"))?;
-        let owner: ObjectUid =
-            file.owner.parse().map_err(|error| format!("owner.json: {error}"))?;
-        Ok(AllocationId { owner, index: file.index })
+    /// Whose a namespace is, and how many it is one of.
+    pub(super) fn read(namespace: &Path) -> (NamespaceOwner, u16) {
+        let foreign = |why: String| (NamespaceOwner::Foreign(format!("owner.json: {why}")), 0);
+        let bytes = match fs::read(namespace.join("owner.json")) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return (NamespaceOwner::Unknown, 0);
+            }
+            Err(error) => return foreign(error.to_string()),
+        };
+        let file: Self = match serde_json::from_slice(&bytes) {
+            Ok(file) => file,
+            Err(error) => return foreign(error.to_string()),
+        };
+        match file.owner.parse::<ObjectUid>() {
+            Ok(owner) => (NamespaceOwner::Ours(AllocationId { owner, index: file.index }), file.of),
+            Err(error) => foreign(error.to_string()),
+        }
+    }
+
+    pub(super) fn write(&self, namespace: &Path) -> io::Result<()> {
+        durable::write(&namespace.join("owner.json"), &serde_json::to_vec(self)?)
     }
 }
 

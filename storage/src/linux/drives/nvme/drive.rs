@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{
     admin::{Admin, AdminError, Erase},
     hosts::{Controllers, NoController},
-    ledger::{Found, Ledger, Record},
+    ledger::{Found, Ledger, Record, Wanted},
     status::Code,
     wire::{
         self, BlockFormat, CRYPTOGRAPHIC_ERASE, DEALLOCATED_IS_ZERO, DEALLOCATED_READ,
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     desired::{AllocationId, Endpoint, NodeName, Nqn},
+    health::Smart,
     observed::{DriveWarning, NamespaceOwner},
 };
 
@@ -42,6 +43,7 @@ pub(super) struct Contents {
     /// Percent of its life.
     pub(super) wear: u8,
     pub(super) warnings: Vec<DriveWarning>,
+    pub(super) smart: Smart,
     pub(super) namespaces: Vec<Held>,
 }
 
@@ -50,6 +52,8 @@ pub(super) struct Contents {
 pub(super) struct Held {
     pub(super) found: Found,
     pub(super) owner: NamespaceOwner,
+    /// How many its allocation is made of; 0 when nothing is recorded.
+    pub(super) of: u16,
     /// Hosts whose controllers it is attached to.
     pub(super) access: BTreeSet<NodeName>,
 }
@@ -118,12 +122,19 @@ impl NvmeDrive {
                 .filter_map(|controller| controllers.endpoint(controller))
                 .filter_map(|endpoint| name(endpoint, record.as_ref()))
                 .collect();
-            namespaces.push(Held { found: *it, owner, access });
+            let of = record.filter(|_| is_known(&owner)).map_or(0, |it| it.of);
+            namespaces.push(Held { found: *it, owner, of, access });
         }
         let smart = self.ask("read the SMART log", self.admin.smart())?;
         Ok(Contents {
             wear: smart.used,
             warnings: warnings(smart.warnings),
+            smart: Smart {
+                spare: smart.spare,
+                spare_threshold: smart.spare_threshold,
+                media_errors: u64::try_from(smart.media_errors.get()).unwrap_or(u64::MAX),
+                unsafe_shutdowns: u64::try_from(smart.unsafe_shutdowns.get()).unwrap_or(u64::MAX),
+            },
             serial: wire::text(&controller.serial),
             model: wire::text(&controller.model),
             firmware: wire::text(&controller.firmware),
@@ -137,7 +148,7 @@ impl NvmeDrive {
     pub(super) fn create(
         &self,
         allocation: AllocationId,
-        size: u64,
+        wanted: Wanted,
         now: u64,
     ) -> Result<Option<Made>> {
         let _turn = self.ledger.turn();
@@ -147,19 +158,19 @@ impl NvmeDrive {
             return Ok(None);
         }
         let left = bytes(controller.unallocated.get())?;
-        if left < size {
+        if left < wanted.size {
             return Err(DriveError::NoRoom(left));
         }
         let format = self.block_format(&found)?;
         let before: Vec<u32> = found.iter().map(|it| it.nsid).collect();
-        self.ledger.intend(allocation, size, &before, now).map_err(DriveError::Ledger)?;
-        match self.admin.create(size >> BLOCK_POWER, format) {
-            Ok(nsid) => self.made(allocation, nsid).map(Some),
+        self.ledger.intend(allocation, wanted, &before, now).map_err(DriveError::Ledger)?;
+        match self.admin.create(wanted.size >> BLOCK_POWER, format) {
+            Ok(nsid) => self.made(allocation, nsid, wanted.of).map(Some),
             Err(source) => Err(self.not_made(allocation, left, source)),
         }
     }
 
-    fn made(&self, allocation: AllocationId, nsid: u32) -> Result<Made> {
+    fn made(&self, allocation: AllocationId, nsid: u32, of: u16) -> Result<Made> {
         let described = self.ask("identify the new namespace", self.admin.namespace(nsid))?;
         let found = describe(nsid, &described)?;
         if found.nguid == [0; 16] {
@@ -170,8 +181,33 @@ impl NvmeDrive {
             ));
         }
         let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
-        self.ledger.made(allocation, found, whole).map_err(DriveError::Ledger)?;
+        self.ledger.made(allocation, found, of, whole).map_err(DriveError::Ledger)?;
         Ok(Made { nsid, to_zero: !whole })
+    }
+
+    /// Records a namespace of which no record is left as one of `allocation`; its NGUID counts from now on.
+    pub(super) fn adopt(&self, nsid: u32, allocation: AllocationId, wanted: Wanted) -> Result<()> {
+        let _turn = self.ledger.turn();
+        let (_, found) = self.settled()?;
+        let namespace = found.iter().find(|it| it.nsid == nsid);
+        let namespace = *namespace
+            .ok_or_else(|| DriveError::Unfit(format!("the drive has no namespace {nsid}")))?;
+        match self.ledger.owner(&namespace, &found) {
+            NamespaceOwner::Ours(of) if of == allocation => return Ok(()),
+            NamespaceOwner::Unknown => {}
+            found => {
+                return Err(DriveError::NotOurs { wanted: "nobody".to_owned(), found });
+            }
+        }
+        if namespace.size != wanted.size || namespace.nguid == [0; 16] {
+            return Err(DriveError::Unfit(format!(
+                "namespace {nsid} has {} bytes and NGUID {}, not {} bytes and an NGUID",
+                namespace.size,
+                super::ledger::hex(namespace.nguid),
+                wanted.size
+            )));
+        }
+        self.ledger.made(allocation, namespace, wanted.of, true).map_err(DriveError::Ledger)
     }
 
     /// A drive that refused made nothing. Of one that did not answer nobody knows: the next look tells.
@@ -192,7 +228,11 @@ impl NvmeDrive {
         let (controller, found) = self.settled()?;
         if let Some(namespace) = found.iter().find(|it| it.nsid == nsid) {
             let owner = self.ledger.owner(namespace, &found);
-            let ours = [NamespaceOwner::Ours(allocation), NamespaceOwner::Partial(allocation)];
+            let ours = [
+                NamespaceOwner::Ours(allocation),
+                NamespaceOwner::Partial(allocation),
+                NamespaceOwner::Replaced(allocation),
+            ];
             if !ours.contains(&owner) {
                 return Err(DriveError::NotOurs {
                     wanted: format!("allocation {allocation}"),
@@ -263,8 +303,10 @@ impl NvmeDrive {
         let namespace = namespace
             .ok_or_else(|| DriveError::Unfit(format!("the drive has no namespace {nsid}")))?;
         match self.ledger.owner(namespace, found) {
-            NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) => Ok(()),
-            foreign @ NamespaceOwner::Foreign(_) => {
+            NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {
+                Ok(())
+            }
+            foreign @ (NamespaceOwner::Foreign(_) | NamespaceOwner::Unknown) => {
                 Err(DriveError::NotOurs { wanted: "any allocation".to_owned(), found: foreign })
             }
         }
@@ -334,6 +376,10 @@ fn warnings(bits: u8) -> Vec<DriveWarning> {
     ];
     let set = named.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
     set.map(|(_, warning)| warning).collect()
+}
+
+fn is_known(owner: &NamespaceOwner) -> bool {
+    !matches!(owner, NamespaceOwner::Foreign(_) | NamespaceOwner::Unknown)
 }
 
 fn is_gone(error: &DriveError) -> bool {

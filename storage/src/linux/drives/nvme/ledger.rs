@@ -30,6 +30,15 @@ pub(super) struct Found {
     pub(super) size: u64,
 }
 
+/// A namespace to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Bytes.
+    pub(super) size: u64,
+    /// How many its allocation is made of.
+    pub(super) of: u16,
+}
+
 /// The allocation that a namespace is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Owner {
@@ -47,11 +56,18 @@ impl Owner {
     }
 }
 
+fn one() -> u16 {
+    1
+}
+
 /// A namespace that is about to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Intent {
     owner: Owner,
     size: u64,
+    /// How many namespaces the allocation is made of.
+    #[serde(default = "one")]
+    of: u16,
     /// NSIDs that were there already.
     before: BTreeSet<u32>,
     /// Seconds since 1970, for whoever reads it.
@@ -65,8 +81,14 @@ pub(super) struct Record {
     pub(super) nguid: String,
     owner: Owner,
     pub(super) size: u64,
+    /// How many namespaces the allocation is made of; a ledger of an older Warren does not say, and had one for each.
+    #[serde(default = "one")]
+    pub(super) of: u16,
     /// Its blocks are known to read as zero.
     whole: bool,
+    /// Its drive was gone for good, and another namespace took its place.
+    #[serde(default)]
+    replaced: bool,
     /// Host names by endpoint number: a drive knows only controllers.
     pub(super) hosts: BTreeMap<u8, String>,
 }
@@ -77,19 +99,32 @@ impl Record {
     }
 
     pub(super) fn owner(&self) -> NamespaceOwner {
-        match (self.owner.id(), self.whole) {
-            (Some(id), true) => NamespaceOwner::Ours(id),
-            (Some(id), false) => NamespaceOwner::Partial(id),
-            (None, _) => {
+        match (self.owner.id(), self.whole, self.replaced) {
+            (Some(id), true, false) => NamespaceOwner::Ours(id),
+            (Some(id), true, true) => NamespaceOwner::Replaced(id),
+            (Some(id), false, _) => NamespaceOwner::Partial(id),
+            (None, _, _) => {
                 NamespaceOwner::Foreign(format!("{:?} is no object's uid", self.owner.uid))
             }
         }
     }
 }
 
+/// A drive in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The slot, by the name that it keeps whatever is in it.
+    pub(super) slot: String,
+    /// The drive's serial number: its NQN may change with its firmware.
+    pub(super) serial: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct File {
     nqn: String,
+    /// Where the drive was when it was last seen with anything of ours on it.
+    #[serde(default)]
+    place: Option<Place>,
     intents: Vec<Intent>,
     namespaces: Vec<Record>,
 }
@@ -126,23 +161,25 @@ impl Ledger {
     pub(super) fn intend(
         &self,
         allocation: AllocationId,
-        size: u64,
+        wanted: Wanted,
         before: &[u32],
         at: u64,
     ) -> io::Result<()> {
         let before = before.iter().copied().collect();
-        let intent = Intent { owner: Owner::of(allocation), size, before, at };
+        let Wanted { size, of } = wanted;
+        let intent = Intent { owner: Owner::of(allocation), size, of, before, at };
         self.change(|file| {
             file.intents.retain(|it| it.owner != intent.owner);
             file.intents.push(intent);
         })
     }
 
-    /// Notes that a namespace was made, in the place of what was intended.
+    /// Notes that a namespace was made, in the place of what was intended; it is one of `of`.
     pub(super) fn made(
         &self,
         allocation: AllocationId,
         found: Found,
+        of: u16,
         whole: bool,
     ) -> io::Result<()> {
         let owner = Owner::of(allocation);
@@ -154,7 +191,9 @@ impl Ledger {
                 nguid: hex(found.nguid),
                 owner,
                 size: found.size,
+                of,
                 whole,
+                replaced: false,
                 hosts: BTreeMap::new(),
             });
         })
@@ -171,6 +210,29 @@ impl Ledger {
         self.change(|file| {
             file.namespaces.iter_mut().filter(|it| it.nsid == nsid).for_each(|it| it.whole = true);
         })
+    }
+
+    /// Notes that another took the place of a namespace of `allocation`.
+    pub(super) fn replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
+        let owner = Owner::of(allocation);
+        self.change(|file| {
+            let of_it = |it: &&mut Record| it.nsid == nsid && it.owner == owner;
+            file.namespaces.iter_mut().filter(of_it).for_each(|it| it.replaced = true);
+        })
+    }
+
+    /// Notes where the drive is, if anything of ours is on it.
+    pub(super) fn seen(&self, place: &Place) -> io::Result<()> {
+        self.change(|file| {
+            if !file.namespaces.is_empty() {
+                file.place = Some(place.clone());
+            }
+        })
+    }
+
+    /// Where the drive was last seen.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.lock().place.clone()
     }
 
     /// Notes that a namespace is gone.
@@ -216,7 +278,7 @@ impl Ledger {
             let Some(id) = intent.owner.id() else { continue };
             let of_it = |it: &&Found| self.owner(it, found) == NamespaceOwner::Partial(id);
             match found.iter().find(of_it) {
-                Some(orphan) => self.made(id, *orphan, false)?,
+                Some(orphan) => self.made(id, *orphan, intent.of, false)?,
                 None => self.not_made(id)?,
             }
         }
@@ -240,7 +302,10 @@ impl Ledger {
                 id.map_or_else(|| foreign("its intent names no object"), NamespaceOwner::Partial)
             }
             (Some(_), _) => foreign("several may have been made for one allocation"),
-            (None, _) => foreign("nothing is recorded of it"),
+            (None, _) if file.namespaces.iter().any(|it| it.nsid == namespace.nsid) => {
+                foreign("its NSID is recorded with another NGUID or size")
+            }
+            (None, _) => NamespaceOwner::Unknown,
         }
     }
 
@@ -303,6 +368,10 @@ mod tests {
         Found { nsid, nguid: [u8::try_from(nsid).unwrap(); 16], size }
     }
 
+    fn wanted(size: u64) -> Wanted {
+        Wanted { size, of: 16 }
+    }
+
     fn nqn() -> Nqn {
         "nqn.2019-08.org.qemu:drive0".parse().unwrap()
     }
@@ -311,8 +380,8 @@ mod tests {
     fn what_was_made_is_ours_by_its_nguid_also_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
-        ledger.intend(allocation(0), 4096, &[], 1).unwrap();
-        ledger.made(allocation(0), found(1, 4096), true).unwrap();
+        ledger.intend(allocation(0), wanted(4096), &[], 1).unwrap();
+        ledger.made(allocation(0), found(1, 4096), 16, true).unwrap();
         ledger.named(1, 3, &"compute-03".parse().unwrap()).unwrap();
 
         let again = Ledger::open(directory.path(), &nqn()).unwrap();
@@ -329,14 +398,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         Ledger::open(directory.path(), &nqn())
             .unwrap()
-            .intend(allocation(0), 8192, &[1], 1)
+            .intend(allocation(0), wanted(8192), &[1], 1)
             .unwrap();
         let (old, other, new) = (found(1, 8192), found(2, 4096), found(3, 8192));
 
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         let all = [old, other, new];
         let owners = all.map(|it| ledger.owner(&it, &all));
-        assert!(matches!(owners[..2], [NamespaceOwner::Foreign(_), NamespaceOwner::Foreign(_)]));
+        assert_eq!(owners[..2], [NamespaceOwner::Unknown, NamespaceOwner::Unknown]);
         assert_eq!(owners[2], NamespaceOwner::Partial(allocation(0)));
         ledger.settle(&all).unwrap();
         assert_eq!(ledger.owner(&new, &all), NamespaceOwner::Partial(allocation(0)));
@@ -346,7 +415,7 @@ mod tests {
     fn two_that_may_be_meant_are_nobodys() {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
-        ledger.intend(allocation(0), 8192, &[], 1).unwrap();
+        ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
         let all = [found(1, 8192), found(2, 8192)];
         for it in &all {
             assert!(matches!(ledger.owner(it, &all), NamespaceOwner::Foreign(_)));
@@ -357,10 +426,10 @@ mod tests {
     fn an_intent_of_which_nothing_came_claims_nothing_later() {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
-        ledger.intend(allocation(0), 8192, &[], 1).unwrap();
+        ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
         ledger.settle(&[]).unwrap();
         let later = found(1, 8192);
-        assert!(matches!(ledger.owner(&later, &[later]), NamespaceOwner::Foreign(_)));
+        assert_eq!(ledger.owner(&later, &[later]), NamespaceOwner::Unknown);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A drive by its physical function on this node: whether it is ours to use, and its virtual functions brought up.
+//! A drive by its physical function: whether it is ours to use, and its virtual functions brought up.
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
 
@@ -11,9 +11,11 @@ use super::{
     ioctl::Controller,
     ledger::Ledger,
     ready::{Functions, Step, bring_up},
+    source::{Candidate, Way},
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
 };
+use crate::desired::Endpoint;
 
 /// Why a drive cannot be used now.
 pub(super) type Fault = String;
@@ -23,12 +25,29 @@ pub(super) type Fault = String;
 pub(super) struct Physical {
     pub(super) node: ControllerNode,
     pub(super) drive: NvmeDrive,
+    way: Way,
 }
 
 impl Physical {
-    pub(super) fn new(node: ControllerNode, ledger: Arc<Ledger>) -> Self {
-        let admin = Admin::new(Box::new(Controller::new(&node.name)));
-        Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node }
+    pub(super) fn new(Candidate { node, way }: Candidate, ledger: Arc<Ledger>) -> Self {
+        let admin = match &way {
+            Way::Here => Admin::new(Box::new(Controller::new(&node.name))),
+            Way::Switch(behind) => behind.admin(),
+        };
+        Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node, way }
+    }
+
+    /// Whether it is this drive, reached as before.
+    pub(super) fn is(&self, found: &Candidate) -> bool {
+        self.node == found.node && self.way == found.way
+    }
+
+    /// The slot that it is plugged into, from 0, where a switch tells.
+    pub(super) fn slot(&self) -> Option<u32> {
+        match &self.way {
+            Way::Here => None,
+            Way::Switch(behind) => Some(behind.slot().into()),
+        }
     }
 
     /// Whether the drive makes and deletes namespaces. OACS alone is no proof: there are drives that claim it and refuse.
@@ -42,8 +61,23 @@ impl Physical {
         Ok(admin.supports(opcode::NAMESPACE_MANAGEMENT).map_err(fault)?.unwrap_or(true))
     }
 
-    /// Brings up what is down of the virtual functions, and gives the rabbit's own to the driver.
+    /// Brings up what is down of the virtual functions, and gives the rabbit its own.
     pub(super) fn make_ready(&self) -> Result<(), Fault> {
+        match &self.way {
+            Way::Here => self.make_ready_here(),
+            Way::Switch(behind) => behind.make_ready(&self.node.nqn, self.drive.admin()),
+        }
+    }
+
+    /// Whether what is attached to the controller of a host reaches that host, as far as it can be told.
+    pub(super) fn reaches(&self, endpoint: Endpoint) -> Result<(), Fault> {
+        match &self.way {
+            Way::Here => Ok(()),
+            Way::Switch(behind) => behind.reaches(endpoint),
+        }
+    }
+
+    fn make_ready_here(&self) -> Result<(), Fault> {
         let functions = self.functions()?;
         let steps = bring_up(&functions);
         for step in &steps {

@@ -2,8 +2,6 @@
 
 use std::{io, path::Path, time::Duration};
 
-use nix::poll::{PollTimeout, poll};
-
 use super::{
     super::{Drives, Inventory},
     ioctl::Controller,
@@ -12,6 +10,7 @@ use super::{
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
+    linux::busy::pause_for,
     observed::{BlockDevice, DeviceNumber},
 };
 
@@ -49,8 +48,16 @@ impl Drives for ReachedNamespaces {
         self.reach.sysfs.of_number(device)
     }
 
-    fn create(&self, _: AllocationId, drive: &Nqn, _: u64) -> Result<(), StepError> {
+    fn create(&self, _: AllocationId, drive: &Nqn, _: u64, _: u16) -> Result<(), StepError> {
         Self::refuse(drive)
+    }
+
+    fn adopt(&self, id: &NamespaceId, _: AllocationId, _: u64, _: u16) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
+    fn replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+        Self::refuse(id)
     }
 
     fn delete(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
@@ -83,8 +90,7 @@ impl Reach {
         id: &NamespaceId,
         is_it: impl Fn(&BlockNode) -> bool,
     ) -> io::Result<Option<BlockNode>> {
-        let mut blocks = self.sysfs.blocks()?.into_iter();
-        Ok(blocks.find(|it| it.device.namespace == *id && is_it(it)))
+        Ok(self.sysfs.blocks_of(id)?.into_iter().find(is_it))
     }
 
     /// The same, after the kernel was asked to look at the drive's controllers.
@@ -110,11 +116,6 @@ impl Reach {
         }
         Ok(None)
     }
-}
-
-pub(super) fn pause_for(pause: Duration) {
-    // Only a pause: nothing is polled, and waking early does no harm.
-    let _ = poll(&mut [], PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO));
 }
 
 pub(super) fn unreadable(source: io::Error) -> ObserveError {

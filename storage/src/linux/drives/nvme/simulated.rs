@@ -20,6 +20,7 @@ use super::{
 
 const INVALID_FIELD: u16 = 0x4002;
 const INVALID_NAMESPACE: u16 = 0x400b;
+const INVALID_SECONDARY_STATE: u16 = 0x4120;
 
 /// A namespace in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub(super) struct State {
     pub(super) capacity: u64,
     pub(super) namespaces: BTreeMap<u32, Namespace>,
     pub(super) functions: u16,
+    /// Virtual functions by number, where they are not as they should be.
+    pub(super) down: BTreeMap<u16, Down>,
+    pub(super) nqn: String,
     pub(super) reads_zero: bool,
     pub(super) gives_nguid: bool,
     /// Critical Warning and Percentage Used.
@@ -44,10 +48,26 @@ pub(super) struct State {
     made: u8,
 }
 
+/// A virtual function that is offline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Down {
+    pub(super) queues: u16,
+    pub(super) interrupts: u16,
+    /// It comes online only after it was reset.
+    pub(super) stuck: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
     Before,
     After,
+}
+
+/// What is between a drive and whoever asks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Here,
+    Switch,
 }
 
 /// A handle to the drive.
@@ -60,6 +80,8 @@ impl Simulated {
             capacity,
             namespaces: BTreeMap::new(),
             functions,
+            down: BTreeMap::new(),
+            nqn: "nqn.2019-08.org.qemu:drive0".to_owned(),
             reads_zero: true,
             gives_nguid: true,
             smart: (0, 0),
@@ -71,21 +93,32 @@ impl Simulated {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
-}
 
-impl AdminQueue for Simulated {
-    fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
+    /// The drive's answer, unless it is lost.
+    pub(super) fn answer(&self, command: Command, data: &mut [u8]) -> io::Result<Word> {
         let mut state = self.state();
         let lost = state.lose.take_if(|(opcode, _)| *opcode == command.opcode);
-        let gone = || AdminError::System(io::ErrorKind::ConnectionAborted.into());
+        let gone = || io::ErrorKind::ConnectionAborted.into();
         if let Some((_, Lost::Before)) = lost {
             return Err(gone());
         }
         let answer = state.carry_out(command, data);
-        match lost {
-            Some(_) => Err(gone()),
-            None => answer.map_err(|word| AdminError::Status(Status::new(word))),
+        if lost.is_some() { Err(gone()) } else { Ok(answer) }
+    }
+
+    /// A way to it.
+    pub(super) fn queue(&self, way: Way) -> Box<dyn AdminQueue> {
+        match way {
+            Way::Here => Box::new(self.clone()),
+            Way::Switch => super::switchtec::simulated::tunnel_to(self),
         }
+    }
+}
+
+impl AdminQueue for Simulated {
+    fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
+        let answer = self.answer(command, data).map_err(AdminError::System)?;
+        answer.map_err(|word| AdminError::Status(Status::new(word)))
     }
 
     fn reset(&self) -> Answered<()> {
@@ -93,7 +126,8 @@ impl AdminQueue for Simulated {
     }
 }
 
-type Word = Result<u32, u16>;
+/// Dword 0 of the completion, or the status.
+pub(super) type Word = Result<u32, u16>;
 
 impl State {
     pub(super) fn unallocated(&self) -> u64 {
@@ -126,8 +160,27 @@ impl State {
                 namespace.erased = true;
                 Ok(0)
             }
+            opcode::VIRTUALIZATION_MANAGEMENT => self.virtualize(command),
             _ => Err(0x4001),
         }
+    }
+
+    /// Resources are given, and a function brought online, only while it is offline (Base 8.26.3).
+    fn virtualize(&mut self, command: Command) -> Word {
+        let [action, resource, low, high] = command.cdw10.to_le_bytes();
+        let function = u16::from_le_bytes([low, high]);
+        let count = u16::try_from(command.cdw11).unwrap();
+        let down = self.down.get_mut(&function).ok_or(INVALID_SECONDARY_STATE)?;
+        match (action, resource) {
+            (8, 0) => down.queues = count,
+            (8, 1) => down.interrupts = count,
+            (9, _) if down.queues < 2 || down.interrupts < 2 || down.stuck => {
+                return Err(INVALID_SECONDARY_STATE);
+            }
+            (9, _) => drop(self.down.remove(&function)),
+            _ => return Err(INVALID_FIELD),
+        }
+        Ok(0)
     }
 
     fn identify(&self, command: Command, data: &mut [u8]) -> Word {
@@ -169,7 +222,10 @@ impl State {
                 for (entry, number) in list.entries.iter_mut().zip(1..=self.functions) {
                     entry.controller = number.into();
                     entry.function = number.into();
-                    entry.state = 1;
+                    let down = self.down.get(&number).copied();
+                    entry.state = u8::from(down.is_none());
+                    entry.queues = down.map_or(2, |it| it.queues).into();
+                    entry.interrupts = down.map_or(2, |it| it.interrupts).into();
                 }
                 put(list.as_bytes());
             }
@@ -181,6 +237,7 @@ impl State {
     fn controller(&self) -> IdentifyController {
         let mut answer = IdentifyController::new_zeroed();
         answer.serial.copy_from_slice(b"SIMULATED           ");
+        answer.nqn[..self.nqn.len()].copy_from_slice(self.nqn.as_bytes());
         answer.admin_commands = NAMESPACE_MANAGEMENT.into();
         answer.total = u128::from(self.capacity).into();
         answer.unallocated = u128::from(self.unallocated()).into();

@@ -3,10 +3,12 @@
 //! Device names say nothing: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
 
+use super::ledger::Place;
 use crate::{
     desired::{NamespaceId, Nqn},
     observed::{BlockDevice, DeviceNumber},
@@ -14,27 +16,45 @@ use crate::{
 
 /// A sysfs, usually `/sys`.
 #[derive(Debug, Clone)]
-pub(super) struct Sysfs(PathBuf);
+pub(in crate::linux) struct Sysfs(PathBuf);
 
 /// An NVMe controller of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ControllerNode {
+pub(in crate::linux) struct ControllerNode {
     /// e.g. `nvme0`.
-    pub(super) name: String,
-    pub(super) nqn: Nqn,
+    pub(in crate::linux) name: String,
+    pub(in crate::linux) nqn: Nqn,
     pub(super) model: String,
+    /// Without the blanks around it; nothing when Linux does not tell.
+    pub(super) serial: String,
+    /// The slot of the chassis that it is plugged into, as Linux names it: by the number that its port has from the factory
+    /// (Documentation/ABI/testing/sysfs-bus-pci, /sys/bus/pci/slots).
+    pub(super) slot: Option<String>,
     /// Where its PCI function is.
-    pub(super) function: PathBuf,
+    pub(in crate::linux) function: PathBuf,
     /// It is a PCI function, and not a virtual one.
-    pub(super) is_physical: bool,
+    pub(in crate::linux) is_physical: bool,
 }
 
 /// A namespace that this node has as a block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BlockNode {
-    pub(super) device: BlockDevice,
+pub(in crate::linux) struct BlockNode {
+    pub(in crate::linux) device: BlockDevice,
     /// 32 digits; nothing when the drive gives none, or Linux does not believe it (NVME_QUIRK_BOGUS_NID).
     nguid: String,
+}
+
+impl ControllerNode {
+    /// Where the drive is, if that can be told.
+    pub(super) fn place(&self) -> Option<Place> {
+        let slot = self.slot.clone()?;
+        Some(Place { slot, serial: self.serial.clone() }).filter(|it| !it.serial.is_empty())
+    }
+
+    /// Whether this is in the slot where another drive was.
+    pub(super) fn took_the_place_of(&self, gone: &Place) -> bool {
+        self.place().is_some_and(|place| place.slot == gone.slot && place.serial != gone.serial)
+    }
 }
 
 impl BlockNode {
@@ -45,32 +65,68 @@ impl BlockNode {
 }
 
 impl Sysfs {
-    pub(super) fn new(root: &Path) -> Self {
+    pub(in crate::linux) fn new(root: &Path) -> Self {
         Self(root.to_owned())
     }
 
     /// All controllers, by name. One whose NQN is no name cannot be told from others and is left out.
-    pub(super) fn controllers(&self) -> io::Result<Vec<ControllerNode>> {
+    pub(in crate::linux) fn controllers(&self) -> io::Result<Vec<ControllerNode>> {
         let mut found = Vec::new();
+        let slots = self.slots()?;
         for path in entries(&self.0.join("class/nvme"))? {
             let Some(nqn) = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok()) else {
                 continue;
             };
             let transport = attribute(&path, "transport")?.unwrap_or_default();
             let function = path.join("device");
+            let is_physical = transport == "pcie" && !function.join("physfn").exists();
+            let function = function.canonicalize().unwrap_or(function);
             found.push(ControllerNode {
                 name: name(&path),
                 nqn,
                 model: attribute(&path, "model")?.unwrap_or_default(),
-                is_physical: transport == "pcie" && !function.join("physfn").exists(),
-                function: function.canonicalize().unwrap_or(function),
+                serial: attribute(&path, "serial")?.unwrap_or_default(),
+                slot: slot(&name(&function), &slots),
+                is_physical,
+                function,
             });
         }
         Ok(found)
     }
 
+    /// Slots by the address of what is in them, e.g. `0000:01:00`.
+    fn slots(&self) -> io::Result<BTreeMap<String, String>> {
+        let mut found = BTreeMap::new();
+        for slot in entries(&self.0.join("bus/pci/slots"))? {
+            found.extend(attribute(&slot, "address")?.map(|address| (address, name(&slot))));
+        }
+        Ok(found)
+    }
+
+    /// Whether a controller is still where it was: names pass on when drives come and go.
+    pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
+        let path = self.0.join("class/nvme").join(&node.name);
+        let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|it| it.parse().ok());
+        let function = path.join("device").canonicalize();
+        now.as_ref() == Some(&node.nqn) && function.is_ok_and(|it| it == node.function)
+    }
+
+    /// The block devices of a namespace, as far as its identity goes.
+    pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
+        let mut found = Vec::new();
+        for path in entries(&self.0.join("class/block"))? {
+            // Hundreds of others are not worth more than one look.
+            let is_nvme = name(&path).starts_with("nvme");
+            let nsid = if is_nvme { attribute(&path, "nsid")? } else { None };
+            if nsid.and_then(|it| it.parse().ok()) == Some(id.nsid) {
+                found.extend(self.block(&path)?.filter(|it| it.device.namespace == *id));
+            }
+        }
+        Ok(found)
+    }
+
     /// All namespaces with a block device of their own; the paths beneath a multipath device are hidden and are none.
-    pub(super) fn blocks(&self) -> io::Result<Vec<BlockNode>> {
+    pub(in crate::linux) fn blocks(&self) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/block"))? {
             found.extend(self.block(&path)?);
@@ -109,8 +165,13 @@ impl Sysfs {
     }
 }
 
+/// The slot of a PCI function, e.g. of `0000:01:00.0` the one whose address is `0000:01:00`.
+fn slot(function: &str, slots: &BTreeMap<String, String>) -> Option<String> {
+    slots.get(function.rsplit_once('.')?.0).cloned()
+}
+
 /// An attribute's text; a thing that went while it was looked at has none.
-pub(super) fn attribute(of: &Path, name: &str) -> io::Result<Option<String>> {
+pub(in crate::linux) fn attribute(of: &Path, name: &str) -> io::Result<Option<String>> {
     match fs::read_to_string(of.join(name)) {
         Ok(text) => Ok(Some(text.trim_matches([' ', '\n', '\0']).to_owned())),
         Err(error) if is_gone(&error) => Ok(None),

@@ -1,10 +1,13 @@
 //! A rabbit's drives when they are not there.
 
+mod chassis;
+
 use super::*;
+use crate::{desired::AllocationId, linux::drives::Drives};
 
 fn drives(state: &Path, sysfs: &Path) -> NvmeDrives {
     let (node, second) = ("rabbit-1".parse().unwrap(), Duration::from_secs(60));
-    let drives = NvmeDrives::open(state, node, Vec::new(), second, second).unwrap();
+    let drives = NvmeDrives::open(state, node, Vec::new(), None, second, second).unwrap();
     NvmeDrives { reach: Reach::new(sysfs), ..drives }
 }
 
@@ -16,7 +19,9 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let drives = drives(state.path(), sysfs.path());
     let ledger = Ledger::open(&drives.ledgers, &nqn).unwrap();
-    ledger.made(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, true).unwrap();
+    ledger
+        .made(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
+        .unwrap();
 
     let inventory = drives.inventory().unwrap();
     let [namespace] = &inventory.namespaces[..] else { panic!("{inventory:?}") };
@@ -45,4 +50,55 @@ fn a_ledger_that_cannot_be_read_fails_the_look() {
     let drives = drives(state.path(), sysfs.path());
     fs::write(drives.ledgers.join("nqn.2019-08.org.qemu:drive0.json"), "{").unwrap();
     assert!(drives.inventory().is_err());
+}
+
+/// A drive in a slot, as sysfs shows it; nothing answers for it.
+fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
+    let put = |file: &str, text: &str| {
+        let path = sysfs.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let class = "class/nvme/nvme-none";
+    put(&format!("{class}/subsysnqn"), &format!("nqn.2019-08.org.qemu:{drive}\n"));
+    put(&format!("{class}/serial"), &format!("{serial}            \n"));
+    put(&format!("{class}/transport"), "pcie\n");
+    put(&format!("bus/pci/slots/{slot}/address"), "0000:01:00\n");
+    put("pci/0000:01:00.0/vendor", "0x1b36\n");
+    std::os::unix::fs::symlink(sysfs.join("pci/0000:01:00.0"), sysfs.join(class).join("device"))
+        .unwrap();
+}
+
+#[test]
+fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
+    let gone: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
+    let allocation =
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
+    for (drive, serial, slot, is_gone) in [
+        ("drive1", "B", "3", true),
+        ("drive1", "B", "4", false),
+        // Its firmware gave it another NQN.
+        ("drive0-again", "A", "3", false),
+        ("drive1", "", "3", false),
+    ] {
+        let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let drives = drives(state.path(), sysfs.path());
+        let ledger = Ledger::open(&drives.ledgers, &gone).unwrap();
+        let place = ledger::Place { slot: "3".into(), serial: "A".into() };
+        ledger.seen(&place).unwrap();
+        assert_eq!(ledger.place(), None, "nothing of ours is on it");
+        let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
+        ledger.made(allocation, found, 16, true).unwrap();
+        ledger.seen(&place).unwrap();
+        plug(sysfs.path(), drive, serial, slot);
+
+        let inventory = drives.inventory().unwrap();
+        assert_eq!(inventory.replaced.contains(&gone), is_gone, "{drive} {serial} {slot}");
+        assert_eq!(inventory.namespaces.len(), 1);
+        assert!(inventory.drives.iter().any(|it| it.nqn == gone && it.fault.is_some()));
+        let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
+        drives.replaced(&id, allocation).unwrap();
+        let owner = &drives.inventory().unwrap().namespaces[0].owner;
+        assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
+    }
 }

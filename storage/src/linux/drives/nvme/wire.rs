@@ -172,11 +172,15 @@ pub(super) struct SmartLog {
     pub(super) warnings: u8,
     /// Kelvin.
     temperature: U16,
-    spare: [u8; 2],
+    /// Available Spare, percent.
+    pub(super) spare: u8,
+    pub(super) spare_threshold: u8,
     /// Percentage Used: beyond 100 on a drive that outlives its estimate.
     pub(super) used: u8,
-    reserved_6: [u8; 154],
-    media_errors: U128,
+    reserved_6: [u8; 138],
+    pub(super) unsafe_shutdowns: U128,
+    /// Media and Data Integrity Errors.
+    pub(super) media_errors: U128,
     reserved_176: [u8; 336],
 }
 
@@ -238,6 +242,8 @@ mod tests {
         assert_eq!(size_of::<CommandEffects>(), PAGE);
         assert_eq!(size_of::<SmartLog>(), 512);
         assert_eq!(offset_of!(SmartLog, used), 5);
+        assert_eq!(offset_of!(SmartLog, spare), 3);
+        assert_eq!(offset_of!(SmartLog, unsafe_shutdowns), 144);
         assert_eq!(offset_of!(SmartLog, media_errors), 160);
         assert_eq!(size_of::<PassthroughCommand>(), 72);
         assert_eq!(offset_of!(PassthroughCommand, cdw10), 40);

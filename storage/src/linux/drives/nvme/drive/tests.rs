@@ -1,9 +1,16 @@
 //! One drive, made, given, taken and crashed, on a drive in memory.
 
+use std::{cell::Cell, fs};
+
 use super::*;
-use crate::linux::drives::nvme::simulated::{Lost, Simulated};
+use crate::linux::drives::nvme::simulated::{Lost, Simulated, Way};
 
 const MIB: u64 = 1 << 20;
+
+thread_local! {
+    /// How the drives of this test are reached.
+    static WAY: Cell<Way> = const { Cell::new(Way::Here) };
+}
 
 struct Bench {
     simulated: Simulated,
@@ -23,13 +30,13 @@ impl Bench {
     /// An agent that starts: what it knows is what is on disk.
     fn start(&self) -> NvmeDrive {
         let ledger = Ledger::open(self.state.path(), &nqn()).unwrap();
-        let admin = Admin::new(Box::new(self.simulated.clone()));
+        let admin = Admin::new(self.simulated.queue(WAY.get()));
         NvmeDrive::new(nqn(), admin, Arc::new(ledger))
     }
 
     /// Somebody else's namespace, or the next with an NSID that was ours.
     fn plant(&self, size: u64) -> u32 {
-        let admin = Admin::new(Box::new(self.simulated.clone()));
+        let admin = Admin::new(self.simulated.queue(WAY.get()));
         admin.create(size >> BLOCK_POWER, 1).unwrap()
     }
 
@@ -40,6 +47,10 @@ impl Bench {
 
 fn allocation(index: u32) -> AllocationId {
     AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
+}
+
+fn wanted(size: u64) -> Wanted {
+    Wanted { size, of: 1 }
 }
 
 fn node(name: &str) -> NodeName {
@@ -59,9 +70,9 @@ fn names(drive: &NvmeDrive) -> Vec<String> {
 fn a_namespace_is_made_given_taken_erased_and_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    let made = drive.create(allocation(0), 8 * MIB, 1).unwrap();
+    let made = drive.create(allocation(0), wanted(8 * MIB), 1).unwrap();
     assert_eq!(made, Some(Made { nsid: 1, to_zero: false }));
-    assert_eq!(drive.create(allocation(0), 8 * MIB, 1).unwrap(), None, "it has one");
+    assert_eq!(drive.create(allocation(0), wanted(8 * MIB), 1).unwrap(), None, "it has one");
     assert_eq!(drive.look().unwrap().unallocated, 56 * MIB);
 
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
@@ -84,7 +95,7 @@ fn a_namespace_is_made_given_taken_erased_and_deleted() {
 fn nothing_is_deleted_before_it_was_erased() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), MIB, 1).unwrap();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
     bench.simulated.state().lose = Some((super::super::admin::opcode::FORMAT, Lost::Before));
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert_eq!(error.to_string(), "erase the namespace");
@@ -106,7 +117,7 @@ fn a_crash_around_create_leaks_nothing() {
         bench.plant(MIB);
         let drive = bench.start();
         bench.simulated.state().lose = Some((0x0d, lost));
-        drive.create(allocation(0), 8 * MIB, 1).unwrap_err();
+        drive.create(allocation(0), wanted(8 * MIB), 1).unwrap_err();
 
         let drive = bench.start();
         let partial: Vec<_> = owners(&drive)
@@ -115,9 +126,9 @@ fn a_crash_around_create_leaks_nothing() {
             .collect();
         assert_eq!(partial.len(), there, "{lost:?}");
         drive.delete(2, allocation(0)).unwrap();
-        drive.create(allocation(0), 8 * MIB, 1).unwrap().unwrap();
+        drive.create(allocation(0), wanted(8 * MIB), 1).unwrap().unwrap();
         assert_eq!(bench.left(), 55 * MIB, "{lost:?}: the foreign one and ours");
-        assert!(matches!(owners(&drive)[0], NamespaceOwner::Foreign(_)));
+        assert_eq!(owners(&drive)[0], NamespaceOwner::Unknown);
     }
 }
 
@@ -125,7 +136,7 @@ fn a_crash_around_create_leaks_nothing() {
 fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), MIB, 1).unwrap();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
     bench.simulated.state().namespaces.clear();
     assert_eq!(bench.plant(MIB), 1);
     assert!(matches!(owners(&drive)[..], [NamespaceOwner::Foreign(_)]));
@@ -141,7 +152,7 @@ fn foreign_namespaces_are_shown_and_left_alone() {
     let bench = Bench::new(17);
     bench.plant(MIB);
     let drive = bench.start();
-    assert!(matches!(owners(&drive)[..], [NamespaceOwner::Foreign(_)]));
+    assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
     assert!(drive.delete(1, allocation(0)).is_err());
     assert!(drive.detach(1, &node("endpoint-1")).is_err());
 }
@@ -150,7 +161,7 @@ fn foreign_namespaces_are_shown_and_left_alone() {
 fn access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), MIB, 1).unwrap();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
     bench.simulated.state().namespaces.get_mut(&1).unwrap().attached.insert(5);
     assert_eq!(names(&drive), ["endpoint-4"]);
     drive.detach(1, &node("endpoint-4")).unwrap();
@@ -162,10 +173,10 @@ fn a_full_drive_is_no_fault_of_the_drive() {
     let bench = Bench::new(17);
     let drive = bench.start();
     assert!(
-        matches!(drive.create(allocation(0), 65 * MIB, 1), Err(DriveError::NoRoom(n)) if n == 64 * MIB)
+        matches!(drive.create(allocation(0), wanted(65 * MIB), 1), Err(DriveError::NoRoom(n)) if n == 64 * MIB)
     );
-    drive.create(allocation(1), 64 * MIB, 1).unwrap();
-    assert!(matches!(drive.create(allocation(0), MIB, 1), Err(DriveError::NoRoom(0))));
+    drive.create(allocation(1), wanted(64 * MIB), 1).unwrap();
+    assert!(matches!(drive.create(allocation(0), wanted(MIB), 1), Err(DriveError::NoRoom(0))));
 }
 
 #[test]
@@ -173,7 +184,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
-    let made = drive.create(allocation(0), MIB, 1).unwrap();
+    let made = drive.create(allocation(0), wanted(MIB), 1).unwrap();
     assert_eq!(made, Some(Made { nsid: 1, to_zero: true }));
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
     drive.ledger.zeroed(1).unwrap();
@@ -184,7 +195,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
 fn a_drive_without_identities_is_refused_and_gets_its_namespace_back() {
     let bench = Bench::new(17);
     bench.simulated.state().gives_nguid = false;
-    let error = bench.start().create(allocation(0), MIB, 1).unwrap_err();
+    let error = bench.start().create(allocation(0), wanted(MIB), 1).unwrap_err();
     assert!(error.to_string().contains("NGUID"), "{error}");
     assert_eq!(bench.left(), 64 * MIB);
 }
@@ -193,7 +204,7 @@ fn a_drive_without_identities_is_refused_and_gets_its_namespace_back() {
 fn a_host_without_a_virtual_function_is_refused_by_its_place() {
     let bench = Bench::new(4);
     let drive = bench.start();
-    drive.create(allocation(0), MIB, 1).unwrap();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
     let error = drive.attach(1, Endpoint::Compute(9), &node("compute-10")).unwrap_err();
     assert!(error.to_string().contains("endpoint 10"), "{error}");
     assert!(names(&drive).is_empty());
@@ -209,4 +220,86 @@ fn what_a_drive_warns_of_is_told_and_clears_by_itself() {
     assert_eq!(contents.wear, 104);
     bench.simulated.state().smart = (0, 104);
     assert!(drive.look().unwrap().warnings.is_empty());
+}
+
+#[test]
+fn what_lost_its_record_is_adopted_only_as_what_it_is() {
+    let bench = Bench::new(17);
+    bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.simulated.state().namespaces.get_mut(&1).unwrap().attached.insert(1);
+    fs::remove_file(bench.state.path().join(format!("{}.json", nqn()))).unwrap();
+    let drive = bench.start();
+    assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
+    assert!(drive.adopt(1, allocation(0), wanted(2 * MIB)).is_err(), "another size");
+    assert!(drive.adopt(2, allocation(0), wanted(MIB)).is_err(), "no such namespace");
+    assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
+    drive.adopt(1, allocation(0), Wanted { size: MIB, of: 16 }).unwrap();
+    drive.adopt(1, allocation(0), Wanted { size: MIB, of: 16 }).unwrap();
+    assert!(drive.adopt(1, allocation(1), wanted(MIB)).is_err(), "it has an owner");
+    let drive = bench.start();
+    assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
+    assert_eq!(drive.look().unwrap().namespaces[0].of, 16);
+    drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+    assert_eq!(names(&drive), ["rabbit-1"], "who reaches it has a name again");
+}
+
+#[test]
+fn a_namespace_with_a_record_of_another_is_never_adopted() {
+    let bench = Bench::new(17);
+    bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.simulated.state().namespaces.clear();
+    bench.plant(MIB);
+    let refused = bench.start().adopt(1, allocation(0), wanted(MIB)).unwrap_err();
+    assert!(matches!(refused, DriveError::NotOurs { .. }), "its NGUID is another: {refused}");
+}
+
+#[test]
+fn what_was_replaced_goes_with_its_allocation_and_not_before() {
+    let bench = Bench::new(17);
+    bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
+    // The drive is away: only its ledger is there.
+    let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
+    ledger.replaced(1, allocation(1)).unwrap();
+    assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(0))], "another's word");
+    let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
+    ledger.replaced(1, allocation(0)).unwrap();
+    let drive = bench.start();
+    assert_eq!(owners(&drive), [NamespaceOwner::Replaced(allocation(0))]);
+    drive.delete(1, allocation(0)).unwrap();
+    assert_eq!(bench.left(), 64 * MIB);
+}
+
+/// The same of a drive behind a switch.
+mod through_a_switch {
+    use super::*;
+
+    fn over(test: fn()) {
+        WAY.set(Way::Switch);
+        let outcome = std::panic::catch_unwind(test);
+        WAY.set(Way::Here);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+
+    macro_rules! as_here {
+        ($($test:ident),* $(,)?) => {
+            $(#[test] fn $test() { over(super::$test); })*
+        };
+    }
+
+    as_here! {
+        a_namespace_is_made_given_taken_erased_and_deleted,
+        nothing_is_deleted_before_it_was_erased,
+        a_crash_around_create_leaks_nothing,
+        a_namespace_that_took_the_nsid_of_ours_is_not_ours,
+        foreign_namespaces_are_shown_and_left_alone,
+        access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn,
+        a_full_drive_is_no_fault_of_the_drive,
+        blocks_that_may_hold_old_data_count_only_once_they_are_zero,
+        a_drive_without_identities_is_refused_and_gets_its_namespace_back,
+        a_host_without_a_virtual_function_is_refused_by_its_place,
+        what_a_drive_warns_of_is_told_and_clears_by_itself,
+        what_lost_its_record_is_adopted_only_as_what_it_is,
+        a_namespace_with_a_record_of_another_is_never_adopted,
+        what_was_replaced_goes_with_its_allocation_and_not_before,
+    }
 }

@@ -1,0 +1,199 @@
+//! What is done to a drive, each change by a thread that may hang and holds up nothing but that drive.
+
+use std::{
+    fmt, io,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    Managed, NvmeDrives,
+    drive::{DriveError, Made},
+    ioctl,
+    ledger::Wanted,
+    physical::in_one_line,
+    reach::unreadable,
+    sysfs::BlockNode,
+};
+use crate::{
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    host::{ObserveError, StepError},
+    linux::{
+        busy::pause_for,
+        drives::{Drives, Inventory},
+        exclusive,
+    },
+    observed::{BlockDevice, DeviceNumber, PortLink},
+};
+
+/// How long a namespace that the rabbit was given may take to become a block device.
+const APPEARS_WITHIN: Duration = Duration::from_secs(10);
+/// How long the drive's own announcement of it is waited for.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
+
+/// A drive writes at least some hundred MB/s, and has at most some TB.
+const ZEROED_WITHIN: Duration = Duration::from_secs(4 * 3600);
+
+const NOTHING: &str = "the drive did not do it";
+
+impl NvmeDrives {
+    fn change<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        target: &impl fmt::Display,
+        nqn: &Nqn,
+        work: impl FnOnce(&Managed) -> Result<T, DriveError> + Send + 'static,
+    ) -> Result<T, StepError> {
+        let drive = self.drive(nqn)?;
+        let system = |source| StepError::System { call, target: target.to_string(), source };
+        let done = self.changes.take(&nqn.to_string(), move || work(&drive)).map_err(system)?;
+        done.map_err(|error| match error {
+            DriveError::NoRoom(left) => {
+                StepError::Changed(format!("drive {target} has only {left} bytes left by now"))
+            }
+            other => system(io::Error::other(in_one_line(NOTHING, &other))),
+        })
+    }
+
+    fn appear(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
+        let system = |source| StepError::System {
+            call: "find the block device of",
+            target: id.to_string(),
+            source,
+        };
+        let managed = self.drive(&id.subsystem)?;
+        let begun = Instant::now();
+        while begun.elapsed() < APPEARS_WITHIN {
+            let is_it = |block: &BlockNode| managed.is_recorded(block);
+            // The drive announces it; only later, if at all, the kernel is asked.
+            let found = if begun.elapsed() < ANNOUNCED_WITHIN {
+                self.reach.find(id, is_it)
+            } else {
+                self.reach.find_patiently(id, is_it)
+            };
+            if let Some(found) = found.map_err(system)? {
+                return Ok(found.device);
+            }
+            pause_for(Duration::from_millis(20));
+        }
+        Err(system(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "it is attached to the rabbit's controller, and the kernel shows none",
+        )))
+    }
+
+    /// Gone from under a mount its data would be lost, and the mount would hang: whoever uses it lets go first.
+    fn unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
+        let failed = |source| StepError::System { call, target: id.to_string(), source };
+        match self.block(id).map_err(failed)? {
+            Some(block) => exclusive::with(call, &block.device.path, self.deadline, |_| Ok(())),
+            None => Ok(()),
+        }
+    }
+
+    /// What a drive that promises no zeroes was left with by others must not reach the next.
+    fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
+        let (nsid, node) = (id.nsid, self.node.clone());
+        self.attach(id, Endpoint::Rabbit, &node)?;
+        let device = self.appear(id)?;
+        exclusive::with("zero", &device.path, ZEROED_WITHIN, |file| ioctl::zero(&file, size))?;
+        self.detach(id, &node)?;
+        self.change("zero", id, &id.subsystem, move |drive| {
+            drive.ledger.zeroed(nsid).map_err(DriveError::Ledger)
+        })
+    }
+}
+
+impl Drives for NvmeDrives {
+    fn inventory(&self) -> Result<Inventory, ObserveError> {
+        self.look()
+    }
+
+    fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
+        let broken = |source| ObserveError::Read { path: "/dev/switchtec*".to_owned(), source };
+        self.source.links().map_err(broken)
+    }
+
+    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
+        Ok(self.block(id).map_err(unreadable)?.map(|it| it.device))
+    }
+
+    fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
+        self.reach.sysfs.of_number(device)
+    }
+
+    fn create(
+        &self,
+        allocation: AllocationId,
+        drive: &Nqn,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let made = self.change("create namespace", drive, drive, move |managed| {
+            managed.physical.drive.create(allocation, Wanted { size, of }, now)
+        })?;
+        match made {
+            Some(Made { nsid, to_zero: true }) => {
+                self.zero(&NamespaceId { subsystem: drive.clone(), nsid }, size)
+            }
+            Some(Made { to_zero: false, .. }) | None => Ok(()),
+        }
+    }
+
+    fn adopt(
+        &self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        let nsid = id.nsid;
+        self.change("adopt namespace", id, &id.subsystem, move |managed| {
+            managed.physical.drive.adopt(nsid, allocation, Wanted { size, of })
+        })
+    }
+
+    fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        let noted = self.ledger(&id.subsystem).and_then(|it| it.replaced(id.nsid, allocation));
+        noted.map_err(|source| StepError::System {
+            call: "note the successor of",
+            target: id.to_string(),
+            source,
+        })
+    }
+
+    fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        self.unused("delete namespace", id)?;
+        let nsid = id.nsid;
+        self.change("delete namespace", id, &id.subsystem, move |managed| {
+            managed.physical.drive.delete(nsid, allocation)
+        })
+    }
+
+    fn attach(
+        &self,
+        id: &NamespaceId,
+        endpoint: Endpoint,
+        node: &NodeName,
+    ) -> Result<(), StepError> {
+        let (nsid, named) = (id.nsid, node.clone());
+        self.change("attach namespace", id, &id.subsystem, move |managed| {
+            managed.physical.reaches(endpoint).map_err(DriveError::Unfit)?;
+            managed.physical.drive.attach(nsid, endpoint, &named)
+        })?;
+        match endpoint {
+            Endpoint::Rabbit => self.appear(id).map(drop),
+            Endpoint::Compute(_) => Ok(()),
+        }
+    }
+
+    fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
+        if *node == self.node {
+            self.unused("detach namespace", id)?;
+        }
+        let (nsid, named) = (id.nsid, node.clone());
+        self.change("detach namespace", id, &id.subsystem, move |managed| {
+            managed.physical.drive.detach(nsid, &named)
+        })
+    }
+}

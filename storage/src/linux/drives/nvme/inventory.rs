@@ -1,0 +1,219 @@
+//! A look at all drives: what each holds, and what is recorded of those that cannot be asked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+    thread,
+};
+
+use log::warn;
+
+use super::{
+    ABSENT, Managed, NvmeDrives,
+    drive::{Contents, Held},
+    ledger::{self, Ledger},
+    lock,
+    physical::{self, Fault, in_one_line},
+    reach::unreadable,
+    sysfs::BlockNode,
+};
+use crate::{
+    desired::{NamespaceId, Nqn},
+    host::ObserveError,
+    linux::drives::Inventory,
+    observed::{Drive, Namespace},
+};
+
+const NOT_MANAGED: &str = "it manages no namespaces, and once did";
+
+impl NvmeDrives {
+    /// Asks all drives side by side; each answers for itself, in the order of their names.
+    pub(super) fn look(&self) -> Result<Inventory, ObserveError> {
+        let plugged = self.plugged().map_err(unreadable)?;
+        let blocks = self.reach.sysfs.blocks().map_err(unreadable)?;
+        let answers: Vec<_> = thread::scope(|scope| {
+            let ask = |drive: &Arc<Managed>| {
+                let (drive, blocks) = (Arc::clone(drive), blocks.clone());
+                scope.spawn(move || self.ask(&drive, &blocks))
+            };
+            let asked: Vec<_> = plugged.iter().map(ask).collect();
+            let hung = || Err("the look at it panicked".to_owned());
+            asked.into_iter().map(|it| it.join().unwrap_or_else(|_| hung())).collect()
+        });
+        let mut inventory = Inventory::default();
+        for (drive, answer) in plugged.iter().zip(answers) {
+            self.enter(&mut inventory, drive, answer, &blocks);
+        }
+        self.note_places(&plugged).map_err(unreadable)?;
+        self.enter_absent(&mut inventory, &plugged).map_err(unreadable)?;
+        inventory.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+        number(&mut inventory.drives, &plugged);
+        Ok(inventory)
+    }
+
+    /// What a drive has; `None` when it is none of ours to use.
+    fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Option<Contents>, Fault> {
+        let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
+        let name = drive.physical.node.nqn.to_string();
+        self.looks
+            .take(&name, move || asked.contents(&blocks))
+            .map_err(|error| error.to_string())?
+    }
+
+    fn enter(
+        &self,
+        inventory: &mut Inventory,
+        drive: &Managed,
+        answer: Result<Option<Contents>, Fault>,
+        blocks: &[BlockNode],
+    ) {
+        let nqn = &drive.physical.node.nqn;
+        match answer {
+            Ok(Some(contents)) => {
+                self.is_well(nqn);
+                let namespaces = contents.namespaces.iter();
+                inventory
+                    .namespaces
+                    .extend(namespaces.map(|held| self.namespace(nqn, held, blocks)));
+                inventory.drives.push(shown(nqn, &contents));
+                inventory.smart.insert(nqn.clone(), contents.smart);
+            }
+            Ok(None) if drive.ledger.records().is_empty() => self.is_well(nqn),
+            Ok(None) => self.enter_faulty(inventory, nqn, &drive.ledger, NOT_MANAGED),
+            Err(fault) => self.enter_faulty(inventory, nqn, &drive.ledger, &fault),
+        }
+    }
+
+    /// Drives that the ledgers know and that are not there.
+    fn enter_absent(&self, inventory: &mut Inventory, plugged: &[Arc<Managed>]) -> io::Result<()> {
+        let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
+        for nqn in ledger::known(&self.ledgers)?.iter().filter(|nqn| !here.contains(nqn)) {
+            let ledger = self.ledger(nqn)?;
+            if ledger.records().is_empty() {
+                continue;
+            }
+            let place = ledger.place();
+            let successor = plugged.iter().find(|it| {
+                place.as_ref().is_some_and(|place| it.physical.node.took_the_place_of(place))
+            });
+            match successor {
+                Some(it) => {
+                    let fault = format!("{} is in its slot", it.physical.node.nqn);
+                    self.enter_faulty(inventory, nqn, &ledger, &fault);
+                    inventory.replaced.insert(nqn.clone());
+                }
+                None => self.enter_faulty(inventory, nqn, &ledger, ABSENT),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down in which slots drives with anything of ours on them are.
+    fn note_places(&self, plugged: &[Arc<Managed>]) -> io::Result<()> {
+        let placed = plugged.iter().filter_map(|it| Some((&it.ledger, it.physical.node.place()?)));
+        placed.into_iter().try_for_each(|(ledger, place)| ledger.seen(&place))
+    }
+
+    /// What is recorded of a drive that cannot be asked; nobody reaches it.
+    fn enter_faulty(&self, inventory: &mut Inventory, nqn: &Nqn, ledger: &Ledger, fault: &str) {
+        let recorded = ledger.records().into_iter().map(|record| Namespace {
+            id: NamespaceId { subsystem: nqn.clone(), nsid: record.nsid },
+            owner: record.owner(),
+            size: record.size,
+            access: BTreeSet::new(),
+            device: None,
+            of: record.of,
+        });
+        inventory.namespaces.extend(recorded);
+        inventory.drives.push(faulty(nqn, fault));
+        let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
+        if told.as_deref() != Some(fault) {
+            warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
+        }
+    }
+
+    fn is_well(&self, nqn: &Nqn) {
+        lock(&self.told).remove(nqn);
+    }
+
+    fn namespace(&self, nqn: &Nqn, held: &Held, blocks: &[BlockNode]) -> Namespace {
+        let id = NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid };
+        let nguid = ledger::hex(held.found.nguid);
+        let block = blocks.iter().find(|it| it.device.namespace == id && it.may_be(&nguid));
+        let device = block
+            .filter(|_| held.access.contains(&self.node))
+            .map(|block| block.device.path.clone());
+        Namespace {
+            id,
+            owner: held.owner.clone(),
+            size: held.found.size,
+            access: held.access.clone(),
+            device,
+            of: held.of,
+        }
+    }
+}
+
+impl Managed {
+    /// Nothing of a drive is changed, or even asked, while this node uses something on it that is not ours.
+    fn contents(&self, blocks: &[BlockNode]) -> Result<Option<Contents>, Fault> {
+        let of_it = |it: &&BlockNode| it.device.namespace.subsystem == self.physical.node.nqn;
+        let foreign = blocks.iter().filter(of_it).filter(|it| !self.is_recorded(it));
+        match foreign.map(|it| &*it.device.path).find_map(physical::in_use) {
+            // Most likely the operating system's own.
+            Some(_) if self.ledger.records().is_empty() => return Ok(None),
+            Some(why) => return Err(why),
+            None => {}
+        }
+        if self.ready.get().is_none() {
+            if !self.physical.manages_namespaces()? {
+                return Ok(None);
+            }
+            self.physical.make_ready()?;
+            self.ready.get_or_init(|| ());
+        }
+        let look = self.physical.drive.look();
+        look.map(Some).map_err(|error| in_one_line("look at the drive", &error))
+    }
+}
+
+/// Drives whose slot is known have its number; the others have those that are left, in their order.
+fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
+    let known = plugged.iter().filter_map(|it| Some((&it.physical.node.nqn, it.physical.slot()?)));
+    let known: BTreeMap<_, _> = known.collect();
+    let mut left = (0..).filter(|slot| !known.values().any(|it| it == slot));
+    for drive in drives {
+        drive.slot = known.get(&drive.nqn).copied().or_else(|| left.next()).unwrap_or_default();
+    }
+}
+
+pub(super) fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
+    Drive {
+        nqn: nqn.clone(),
+        serial: contents.serial.clone(),
+        model: contents.model.clone(),
+        firmware: contents.firmware.clone(),
+        slot: 0,
+        capacity: contents.capacity,
+        allocated: contents.capacity.saturating_sub(contents.unallocated),
+        wear: contents.wear,
+        warnings: contents.warnings.clone(),
+        fault: None,
+    }
+}
+
+fn faulty(nqn: &Nqn, fault: &str) -> Drive {
+    Drive {
+        nqn: nqn.clone(),
+        serial: String::new(),
+        model: String::new(),
+        firmware: String::new(),
+        slot: 0,
+        capacity: 0,
+        allocated: 0,
+        wear: 0,
+        warnings: Vec::new(),
+        fault: Some(fault.to_owned()),
+    }
+}

@@ -1,0 +1,72 @@
+//! Where drives are: their physical functions on this node, or behind its PCIe switches.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    switchtec::{Behind, Fabric},
+    sysfs::{ControllerNode, Sysfs},
+};
+use crate::observed::PortLink;
+
+/// Finds drives. A node with switches has only virtual functions of its own, which look like drives and manage nothing.
+#[derive(Debug)]
+pub(super) struct Source {
+    switches: Fabric,
+}
+
+/// A drive that was found.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) node: ControllerNode,
+    pub(super) way: Way,
+}
+
+/// The way to a drive.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Way {
+    /// Its physical function is this node's.
+    Here,
+    /// Through a switch.
+    Switch(Behind),
+}
+
+impl Source {
+    /// What is said to switches is appended to the file at `record`.
+    pub(super) fn new(record: Option<&Path>) -> io::Result<Self> {
+        Ok(Self { switches: Fabric::new(record)? })
+    }
+
+    #[cfg(test)]
+    pub(super) fn over(switches: Fabric) -> Self {
+        Self { switches }
+    }
+
+    /// Drives with a physical function that can be reached.
+    pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
+        if !self.switches.is_there()? {
+            let here = sysfs.controllers()?.into_iter().filter(|it| it.is_physical);
+            return Ok(here.map(|node| Candidate { node, way: Way::Here }).collect());
+        }
+        let found = self.switches.drives().into_iter().map(|it| Candidate {
+            node: ControllerNode {
+                name: format!("slot {}", it.behind.slot()),
+                nqn: it.nqn,
+                model: it.model,
+                serial: it.serial,
+                slot: Some(it.behind.slot().to_string()),
+                function: PathBuf::new(),
+                is_physical: true,
+            },
+            way: Way::Switch(it.behind),
+        });
+        Ok(found.collect())
+    }
+
+    /// The links at the switches' ports; none on a node without switches.
+    pub(super) fn links(&self) -> io::Result<Vec<PortLink>> {
+        Ok(if self.switches.is_there()? { self.switches.links() } else { Vec::new() })
+    }
+}

@@ -1,0 +1,205 @@
+//! A drive behind the switches, from its slot to its last virtual function.
+
+use std::{sync::Arc, time::Duration};
+
+use log::info;
+
+use super::{
+    super::{
+        admin::{Admin, Virtualization},
+        hosts::quirks,
+        physical::{Fault, in_one_line},
+        ready::{Functions as Virtual, Step, bring_up},
+        wire::SecondaryController,
+    },
+    bindings::{SlotError, missing},
+    command::Command,
+    dump::{Functions, Plugged, plugged},
+    register,
+    switch::Switch,
+    topology::{Slot, seat},
+    tunnel::{Patience, Tunnel},
+};
+use crate::{
+    desired::{Endpoint, Nqn},
+    linux::busy::pause_for,
+};
+
+/// How long things on the way to a drive may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) tunnel: Patience,
+    /// A function is not ready sooner after its reset (PCI Express Base Specification, 6.6.2).
+    pub(super) reset: Duration,
+    /// Looks that come closer together are one.
+    pub(super) fresh: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            tunnel: Patience::default(),
+            reset: Duration::from_millis(100),
+            fresh: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The way to a drive behind the switches.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Behind {
+    pub(super) slot: Slot,
+    /// PDFID of its physical function.
+    pub(super) physical: u16,
+    /// How often something else was seen there, or nothing, or the drive without its hosts.
+    pub(super) generation: u32,
+    /// Both, by PAX id: functions are bound at the host's switch.
+    pub(super) switches: Arc<[Arc<Switch>; 2]>,
+    pub(super) pace: Pace,
+}
+
+/// The same way to the same drive, brought up once.
+impl PartialEq for Behind {
+    fn eq(&self, other: &Self) -> bool {
+        let what = |it: &Self| (it.slot, it.physical, it.generation);
+        what(self) == what(other)
+    }
+}
+
+impl Behind {
+    /// Within the rabbit, from 0.
+    pub(in super::super) fn slot(&self) -> u8 {
+        self.slot.index
+    }
+
+    /// Its admin queue.
+    pub(in super::super) fn admin(&self) -> Admin {
+        self.admin_with(self.pace.tunnel)
+    }
+
+    pub(super) fn admin_with(&self, patience: Patience) -> Admin {
+        let tunnel = Tunnel::new(Arc::clone(self.own()), self.physical, patience);
+        Admin::new(Box::new(tunnel))
+    }
+
+    /// Brings its virtual functions online, and gives each to its host. Nothing is changed on a drive whose functions are not
+    /// those of its slot.
+    pub(in super::super) fn make_ready(&self, nqn: &Nqn, admin: &Admin) -> Result<(), Fault> {
+        let functions = self.functions()?;
+        let slot_fault = |error: SlotError| error.to_string();
+        missing(&self.slot, &functions).map_err(slot_fault)?;
+        let raised = self.raise(nqn, admin, &functions)?;
+        let bindings = missing(&self.slot, &functions).map_err(slot_fault)?;
+        for binding in &bindings {
+            let fault = |error| in_one_line("bind a virtual function", &error);
+            self.switch(binding.seat.host.pax)
+                .tell(Command::Bind, &binding.request())
+                .map_err(fault)?;
+        }
+        let left = missing(&self.slot, &self.functions()?).map_err(slot_fault)?;
+        if !left.is_empty() {
+            return Err(format!(
+                "{} virtual functions are bound to nobody after they were bound",
+                left.len()
+            ));
+        }
+        if raised + bindings.len() > 0 {
+            let bound = bindings.len();
+            info!(drive:% = nqn; "brought up virtual functions in {raised} steps, bound {bound}");
+        }
+        Ok(())
+    }
+
+    /// Refuses a host that has not the function which is its own: what is attached there would reach somebody else, or nobody.
+    pub(in super::super) fn reaches(&self, endpoint: Endpoint) -> Result<(), Fault> {
+        let functions = self.functions()?;
+        let unbound = missing(&self.slot, &functions).map_err(|error| error.to_string())?;
+        let seat = seat(endpoint, &self.slot);
+        if unbound.iter().any(|it| Some(it.seat) == seat) {
+            return Err(format!(
+                "the function of endpoint {} is bound to nobody",
+                endpoint.number()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Steps that it took.
+    fn raise(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<usize, Fault> {
+        let fault = |error| in_one_line("look at virtual functions", &error);
+        let possible = u16::try_from(functions.virtual_functions.len()).unwrap_or(u16::MAX);
+        let preset = quirks(nqn).resources_preset;
+        let secondaries = admin.secondaries().map_err(fault)?;
+        let steps = bring_up(&Virtual {
+            possible,
+            enabled: possible,
+            hoarded: false,
+            preset,
+            physical: 0,
+            secondaries: secondaries.clone(),
+        });
+        for step in &steps {
+            let Step::Virtualize { controller, action } = *step else {
+                return Err(format!("{step:?} is not for a drive behind a switch"));
+            };
+            if action == Virtualization::Online && !preset {
+                self.reset(controller, &secondaries, functions)?;
+            }
+            let chain = |error| in_one_line(&format!("{step:?}"), &error);
+            admin.virtualize(controller, action).map_err(chain)?;
+        }
+        if !steps.is_empty() {
+            let listed = admin.secondaries().map_err(fault)?;
+            all_online(&listed)?;
+        }
+        Ok(steps.len())
+    }
+
+    fn reset(
+        &self,
+        controller: u16,
+        secondaries: &[SecondaryController],
+        functions: &Functions,
+    ) -> Result<(), Fault> {
+        let listed = secondaries.iter().find(|it| it.controller.get() == controller);
+        let place = listed.and_then(|it| usize::from(it.function.get()).checked_sub(1));
+        let function = place.and_then(|place| functions.virtual_functions.get(place));
+        let function = function
+            .ok_or_else(|| format!("the switch shows no function for controller {controller}"))?;
+        let fault = |error| in_one_line("reset a virtual function", &error);
+        register::reset(self.own(), function.pdfid).map_err(fault)?;
+        pause_for(self.pace.reset);
+        Ok(())
+    }
+
+    /// What the switch shows there now.
+    fn functions(&self) -> Result<Functions, Fault> {
+        let fault = |error| in_one_line("look at the drive's slot", &error);
+        match plugged(self.own(), self.slot.at.port).map_err(fault)? {
+            Plugged::Drive(functions) if functions.physical == self.physical => Ok(functions),
+            Plugged::Drive(_) => Err("another drive was plugged in".to_owned()),
+            Plugged::Nothing => Err("it was unplugged".to_owned()),
+            Plugged::Other(what) => Err(format!("there is {what} in its slot")),
+        }
+    }
+
+    /// The switch that it is plugged into.
+    fn own(&self) -> &Arc<Switch> {
+        self.switch(self.slot.at.pax)
+    }
+
+    fn switch(&self, pax: u8) -> &Arc<Switch> {
+        let [first, second] = &*self.switches;
+        if pax == first.pax { first } else { second }
+    }
+}
+
+/// Upstream takes a drive with a function that stays offline out of service too.
+fn all_online(listed: &[SecondaryController]) -> Result<(), Fault> {
+    let wanted = super::super::hosts::FUNCTIONS;
+    let mut needed = listed.iter().filter(|it| (1..=wanted).contains(&it.function.get()));
+    match needed.find(|it| it.state & 1 == 0) {
+        None => Ok(()),
+        Some(it) => Err(format!("virtual function {} does not come online", it.function)),
+    }
+}

@@ -1,0 +1,230 @@
+//! What is plugged into a port: the functions there, and to whom they are bound.
+
+use zerocopy::{FromBytes, FromZeros, Immutable, KnownLayout};
+
+use super::{
+    command::Command,
+    switch::{Result, Session, Switch},
+    topology::{Port, Seat},
+    wire::{
+        AttachmentHead, CLASS_NVME, DUMP_ENDPOINT_PORT, DUMP_FINISH, DUMP_GET, DUMP_HEAD,
+        DUMP_MOST, DUMP_START, DumpGet, DumpPiece, DumpRequest, DumpStarted, FUNCTION_IS_VIRTUAL,
+        FunctionEntry, PORT_HAS_ENDPOINT, PORT_HAS_SWITCH, PORT_IS_EMPTY, PortHead, SectionHead,
+        of_24,
+    },
+};
+
+/// A dump of more is none of one drive: it has at most some hundred functions.
+const MOST_DWORDS: usize = 0x4000;
+
+/// What is at a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plugged {
+    Nothing,
+    /// A switch, or a device that is no NVMe drive.
+    Other(String),
+    Drive(Functions),
+}
+
+/// A drive's functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Functions {
+    /// PDFID of the physical function.
+    pub(super) physical: u16,
+    /// The virtual ones, from number 1.
+    pub(super) virtual_functions: Vec<Function>,
+}
+
+/// A virtual function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) pdfid: u16,
+    /// Where a host has it.
+    pub(super) bound: Option<Seat>,
+}
+
+/// Asks a switch what is plugged into one of its ports.
+pub(super) fn plugged(switch: &Switch, port: u8) -> Result<Plugged> {
+    let bytes = {
+        let mut session = switch.session()?;
+        let bytes = fetched(&mut session, port);
+        // The dump that was begun is ended, whatever became of it.
+        let ended = session.tell(Command::Dump, &part(0, DUMP_FINISH));
+        let bytes = bytes?;
+        ended?;
+        bytes
+    };
+    read(&bytes).map_err(|why| switch.malformed(Command::Dump, format!("port {port}: {why}")))
+}
+
+fn part(port: u8, part: u32) -> DumpRequest {
+    let subcommand = DUMP_ENDPOINT_PORT;
+    DumpRequest { subcommand, port, reserved_2: [0; 2], part: part.into() }
+}
+
+fn fetched(session: &mut Session<'_>, port: u8) -> Result<Vec<u8>> {
+    let started: DumpStarted = session.ask(Command::Dump, &part(port, DUMP_START))?;
+    let whole = usize::try_from(started.dwords.get()).unwrap_or(usize::MAX);
+    if whole > MOST_DWORDS {
+        let why = format!("a dump of {whole} dwords for port {port}");
+        return Err(session.switch().malformed(Command::Dump, why));
+    }
+    let mut bytes = Vec::with_capacity(whole * 4);
+    while bytes.len() < whole * 4 {
+        let offset = u32::try_from(bytes.len() / 4).unwrap_or(u32::MAX);
+        let head = part(port, DUMP_GET);
+        let piece: DumpPiece =
+            session.ask(Command::Dump, &DumpGet { head, offset: offset.into() })?;
+        bytes.extend_from_slice(data_of(&piece, session.switch())?);
+    }
+    bytes.truncate(whole * 4);
+    Ok(bytes)
+}
+
+fn data_of<'a>(piece: &'a DumpPiece, switch: &Switch) -> Result<&'a [u8]> {
+    let told = usize::try_from(piece.dwords.get()).unwrap_or(usize::MAX).min(DUMP_MOST);
+    let wrong = || switch.malformed(Command::Dump, format!("a piece of {told} dwords"));
+    let dwords = told.checked_sub(DUMP_HEAD).filter(|it| *it > 0).ok_or_else(wrong)?;
+    piece.data.get(..dwords * 4).ok_or_else(wrong)
+}
+
+type Read<T> = std::result::Result<T, String>;
+
+fn read(bytes: &[u8]) -> Read<Plugged> {
+    let (_, bytes) = head::<SectionHead>(bytes)?;
+    let (port, bytes) = head::<PortHead>(bytes)?;
+    match port.kind {
+        PORT_IS_EMPTY => Ok(Plugged::Nothing),
+        PORT_HAS_SWITCH => Ok(Plugged::Other("a switch".to_owned())),
+        PORT_HAS_ENDPOINT => endpoint(bytes),
+        kind => Err(format!("{kind:02X}h is no kind of port")),
+    }
+}
+
+fn head<T: FromBytes + FromZeros + KnownLayout + Immutable>(bytes: &[u8]) -> Read<(T, &[u8])> {
+    T::read_from_prefix(bytes).map_err(|_| format!("it ends {} bytes after a head", bytes.len()))
+}
+
+fn endpoint(bytes: &[u8]) -> Read<Plugged> {
+    let (attachment, bytes) = head::<AttachmentHead>(bytes)?;
+    let count = usize::from(attachment.functions.get());
+    let told = of_24(attachment.dwords) * 4;
+    let needed = size_of::<AttachmentHead>() + count * size_of::<FunctionEntry>();
+    if told != needed {
+        return Err(format!("{count} functions in {told} bytes instead of {needed}"));
+    }
+    let mut entries = Vec::with_capacity(count);
+    let mut rest = bytes;
+    for _ in 0..count {
+        let (entry, after) = head::<FunctionEntry>(rest)?;
+        entries.push(entry);
+        rest = after;
+    }
+    match entries.split_first() {
+        None => Ok(Plugged::Nothing),
+        Some((first, _)) if first.class != CLASS_NVME => {
+            let (vendor, device) = (first.vendor.get(), first.device.get());
+            Ok(Plugged::Other(format!("{vendor:04x}:{device:04x}, which is no NVMe drive")))
+        }
+        Some((first, rest)) => functions(first, rest).map(Plugged::Drive),
+    }
+}
+
+/// The physical function leads, and the virtual ones follow by their numbers: their places are their hosts.
+fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
+    if first.kind == FUNCTION_IS_VIRTUAL {
+        return Err("the first function is a virtual one".to_owned());
+    }
+    if let Some(other) = rest.iter().find(|it| it.kind != FUNCTION_IS_VIRTUAL) {
+        return Err(format!("function {:04X}h is a second physical one", other.pdfid.get()));
+    }
+    if !rest.is_sorted_by(|a, b| a.number.get() < b.number.get()) {
+        return Err("its virtual functions are in no order".to_owned());
+    }
+    let function = |it: &FunctionEntry| Function {
+        pdfid: it.pdfid.get(),
+        bound: (it.bound != 0).then_some(Seat {
+            host: Port { pax: it.bound_pax, port: it.bound_port },
+            logical: it.bound_logical,
+        }),
+    };
+    Ok(Functions {
+        physical: first.pdfid.get(),
+        virtual_functions: rest.iter().map(function).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    fn entry(number: u16, kind: u8) -> FunctionEntry {
+        let mut entry = FunctionEntry::new_zeroed();
+        entry.number = number.into();
+        entry.pdfid = (0x1000 + number).into();
+        entry.kind = kind;
+        entry.class = CLASS_NVME;
+        entry
+    }
+
+    fn dump(kind: u8, entries: &[FunctionEntry]) -> Vec<u8> {
+        let mut port = PortHead::new_zeroed();
+        port.kind = kind;
+        let mut attachment = AttachmentHead::new_zeroed();
+        attachment.functions = u16::try_from(entries.len()).unwrap().into();
+        attachment.dwords[0] = u8::try_from(2 + entries.len() * 9).unwrap();
+        [SectionHead::new_zeroed().as_bytes(), port.as_bytes(), attachment.as_bytes()]
+            .into_iter()
+            .chain(entries.iter().map(IntoBytes::as_bytes))
+            .collect::<Vec<_>>()
+            .concat()
+    }
+
+    #[test]
+    fn a_drive_is_its_physical_function_and_the_virtual_ones_with_their_hosts() {
+        let mut taken = entry(2, 0);
+        (taken.bound, taken.bound_pax, taken.bound_port, taken.bound_logical) = (1, 1, 34, 5);
+        let read = read(&dump(0, &[entry(0, 3), entry(1, 0), taken])).unwrap();
+        let Plugged::Drive(functions) = read else { panic!("{read:?}") };
+        assert_eq!(functions.physical, 0x1000);
+        let seat = Seat { host: Port { pax: 1, port: 34 }, logical: 5 };
+        assert_eq!(
+            functions.virtual_functions,
+            [
+                Function { pdfid: 0x1001, bound: None },
+                Function { pdfid: 0x1002, bound: Some(seat) }
+            ]
+        );
+    }
+
+    #[test]
+    fn a_port_may_be_empty_or_have_something_else() {
+        assert_eq!(read(&dump(2, &[])).unwrap(), Plugged::Nothing);
+        assert!(matches!(read(&dump(1, &[])).unwrap(), Plugged::Other(_)));
+        let mut card = entry(0, 1);
+        (card.class, card.vendor) = ([0, 0, 2], 0x15b3.into());
+        let Plugged::Other(told) = read(&dump(0, &[card])).unwrap() else { panic!() };
+        assert_eq!(told, "15b3:0000, which is no NVMe drive");
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_taken_for_a_drive() {
+        let whole = dump(0, &[entry(0, 3), entry(1, 0)]);
+        for (bytes, told) in [
+            (&whole[..whole.len() - 1], "it ends"),
+            (&whole[..10], "it ends"),
+            (&dump(3, &[])[..], "03h is no kind of port"),
+            (&dump(0, &[entry(1, 0)]), "the first function is a virtual one"),
+            (&dump(0, &[entry(0, 3), entry(1, 3)]), "a second physical one"),
+            (&dump(0, &[entry(0, 3), entry(2, 0), entry(1, 0)]), "in no order"),
+        ] {
+            let error = read(bytes).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+        let mut short = whole;
+        short[24] = 2;
+        assert!(read(&short).unwrap_err().contains("2 functions in 8 bytes instead of 80"));
+    }
+}

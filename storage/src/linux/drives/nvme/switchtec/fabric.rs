@@ -1,0 +1,239 @@
+//! A rabbit's switches together, and the drives that are plugged into them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io, panic,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use log::warn;
+
+use super::{
+    super::{physical::in_one_line, wire as nvme},
+    behind::{Behind, Pace},
+    bindings::missing,
+    dump::{Functions, Plugged, plugged},
+    links,
+    record::Recorded,
+    switch::Switch,
+    topology::{SWITCHES, Slot, slots},
+    transport::{DeviceFiles, Devices},
+};
+use crate::{
+    desired::Nqn,
+    observed::{LinkState, PortLink},
+};
+
+/// The switches of a rabbit.
+#[derive(Debug)]
+pub(in super::super) struct Fabric {
+    devices: Arc<dyn Devices>,
+    switches: Arc<[Arc<Switch>; 2]>,
+    /// By PAX id.
+    scans: Vec<Mutex<Scan>>,
+    pace: Pace,
+    seen: AtomicBool,
+    told: Mutex<BTreeMap<String, String>>,
+}
+
+/// A drive that was found behind them.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Found {
+    pub(in super::super) nqn: Nqn,
+    pub(in super::super) model: String,
+    /// Without the blanks around it.
+    pub(in super::super) serial: String,
+    pub(in super::super) behind: Behind,
+    /// Every host had its function.
+    is_bound: bool,
+}
+
+/// What was last seen of one switch.
+#[derive(Debug, Default)]
+struct Scan {
+    at: Option<Instant>,
+    /// By the index of their slot.
+    drives: BTreeMap<u8, Found>,
+    generations: BTreeMap<u8, u32>,
+    /// Slots whose drive did not answer.
+    faulty: BTreeSet<u8>,
+}
+
+impl Fabric {
+    /// The switches of this node; what is said to them is appended to the file at `record`.
+    pub(in super::super) fn new(record: Option<&Path>) -> io::Result<Self> {
+        let devices = DeviceFiles::new(PathBuf::from("/dev"));
+        Ok(match record {
+            None => Self::over(Arc::new(devices), Pace::default()),
+            Some(path) => {
+                let recorded = Recorded::new(Box::new(devices), path)?;
+                Self::over(Arc::new(recorded), Pace::default())
+            }
+        })
+    }
+
+    pub(super) fn over(devices: Arc<dyn Devices>, pace: Pace) -> Self {
+        let switch = |pax| Arc::new(Switch::new(pax, Arc::clone(&devices)));
+        Self {
+            switches: Arc::new([0, 1].map(switch)),
+            scans: (0..SWITCHES).map(|_| Mutex::default()).collect(),
+            devices,
+            pace,
+            seen: AtomicBool::new(false),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Whether this node has switches. Once it had, it has: a rabbit whose switches do not answer has no drives of its own.
+    pub(in super::super) fn is_there(&self) -> io::Result<bool> {
+        if !self.seen.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
+            return Ok(false);
+        }
+        self.seen.store(true, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// The drives, by slot. Of a switch that cannot be asked those that were there: asking them tells why.
+    pub(in super::super) fn drives(&self) -> Vec<Found> {
+        thread::scope(|scope| {
+            let scan = |pax| scope.spawn(move || self.scan(pax));
+            let scans: Vec<_> = (0..SWITCHES).map(scan).collect();
+            scans.into_iter().flat_map(joined).collect()
+        })
+    }
+
+    /// Every port of both switches, whether they can be asked or not.
+    pub(in super::super) fn links(&self) -> Vec<PortLink> {
+        thread::scope(|scope| {
+            let of = |switch: &Arc<Switch>| links::of_switch(switch.pax, switch.links());
+            let ask = |switch| scope.spawn(move || of(switch));
+            let asked: Vec<_> = self.switches.iter().map(ask).collect();
+            asked.into_iter().flat_map(joined).collect()
+        })
+    }
+
+    fn scan(&self, pax: u8) -> Vec<Found> {
+        let place = usize::from(pax);
+        let (Some(switch), Some(scan)) = (self.switches.get(place), self.scans.get(place)) else {
+            return Vec::new();
+        };
+        let mut scan = lock(scan);
+        let recent = scan.at.is_some_and(|at| at.elapsed() < self.pace.fresh);
+        // A switch that carries out a command for a drive may take minutes, and is there.
+        let busy = scan.at.is_some() && switch.is_busy();
+        if !recent && !busy {
+            self.look(switch, &mut scan);
+            scan.at = Some(Instant::now());
+        }
+        scan.drives.values().cloned().collect()
+    }
+
+    fn look(&self, switch: &Arc<Switch>, scan: &mut Scan) {
+        let name = format!("PAX {}", switch.pax);
+        let entries = match switch.links() {
+            Ok(entries) => entries,
+            Err(error) => return self.tell(&name, &in_one_line("look for drives", &error)),
+        };
+        self.is_well(&name);
+        for slot in slots(switch.pax) {
+            let name = format!("slot {}", slot.label);
+            let is_up = entries
+                .iter()
+                .any(|it| it.port == slot.at.port && links::state(it) == LinkState::Up);
+            let seen = if is_up { self.identify(switch, slot, scan) } else { Ok(None) };
+            if seen.is_err() {
+                scan.faulty.insert(slot.index)
+            } else {
+                scan.faulty.remove(&slot.index)
+            };
+            match seen {
+                Ok(Some(found)) => {
+                    self.is_well(&name);
+                    scan.generations.insert(slot.index, found.behind.generation);
+                    scan.drives.insert(slot.index, found);
+                }
+                Ok(None) => {
+                    self.is_well(&name);
+                    if scan.drives.remove(&slot.index).is_some() {
+                        *scan.generations.entry(slot.index).or_default() += 1;
+                    }
+                }
+                Err(why) => self.tell(&name, &why),
+            }
+        }
+    }
+
+    fn identify(
+        &self,
+        switch: &Arc<Switch>,
+        slot: Slot,
+        scan: &Scan,
+    ) -> Result<Option<Found>, String> {
+        let at_port = plugged(switch, slot.at.port)
+            .map_err(|error| in_one_line("look at the slot", &error))?;
+        let functions = match at_port {
+            Plugged::Drive(functions) => functions,
+            Plugged::Nothing => return Ok(None),
+            Plugged::Other(what) => return Err(format!("there is {what}")),
+        };
+        let mut behind = self.way(slot, &functions, scan.generations.get(&slot.index));
+        let mut patience = self.pace.tunnel;
+        if scan.faulty.contains(&slot.index) {
+            // It was waited for once.
+            patience.looks = 1;
+        }
+        let controller = behind
+            .admin_with(patience)
+            .controller()
+            .map_err(|error| in_one_line("identify the drive", &error))?;
+        let nqn = nvme::text(&controller.nqn);
+        let nqn: Nqn = nqn.parse().map_err(|_| format!("the drive's NQN {nqn:?} is no NQN"))?;
+        let is_bound = missing(&slot, &functions).is_ok_and(|it| it.is_empty());
+        if let Some(before) = scan.drives.get(&slot.index) {
+            let is_same = before.nqn == nqn && before.behind.physical == functions.physical;
+            if !is_same || (before.is_bound && !is_bound) {
+                behind.generation += 1;
+            }
+        }
+        let (model, serial) = (nvme::text(&controller.model), nvme::text(&controller.serial));
+        Ok(Some(Found { nqn, model, serial, behind, is_bound }))
+    }
+
+    fn way(&self, slot: Slot, functions: &Functions, generation: Option<&u32>) -> Behind {
+        Behind {
+            slot,
+            physical: functions.physical,
+            generation: generation.copied().unwrap_or_default(),
+            switches: Arc::clone(&self.switches),
+            pace: self.pace,
+        }
+    }
+
+    /// Once, until it changes.
+    fn tell(&self, what: &str, why: &str) {
+        let told = lock(&self.told).insert(what.to_owned(), why.to_owned());
+        if told.as_deref() != Some(why) {
+            warn!(cause = why; "{what} cannot be used");
+        }
+    }
+
+    fn is_well(&self, what: &str) {
+        lock(&self.told).remove(what);
+    }
+}
+
+/// A list with a gap is no list.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+}
+
+/// A panic elsewhere leaves nothing half-changed behind these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

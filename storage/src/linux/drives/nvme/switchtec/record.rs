@@ -1,0 +1,235 @@
+//! What is said to switches, written down, and said again.
+//!
+//! ```text
+//! switchtec0 007c0081 - 4 = 00000000 01000000        device, word, request, bytes asked for, code, reply
+//! switchtec0 007c001c 0000000000000000 720 ! timed out
+//! ```
+//! Serial numbers of drives are in it, and nothing of what is on them.
+
+use std::{
+    fmt::Write as _,
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+#[cfg(test)]
+use super::command::Command;
+use super::transport::{Devices, Transport};
+
+/// Devices, with a note of every exchange.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    devices: Box<dyn Devices>,
+    file: Arc<Mutex<File>>,
+}
+
+impl Recorded {
+    /// Appends to the file at `path`.
+    pub(super) fn new(devices: Box<dyn Devices>, path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self { devices, file: Arc::new(Mutex::new(file)) })
+    }
+}
+
+impl Devices for Recorded {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.devices.names()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Transport>> {
+        let transport = self.devices.open(name)?;
+        let file = Arc::clone(&self.file);
+        Ok(Box::new(Recording { name: name.to_owned(), transport, file }))
+    }
+}
+
+#[derive(Debug)]
+struct Recording {
+    name: String,
+    transport: Box<dyn Transport>,
+    file: Arc<Mutex<File>>,
+}
+
+impl Transport for Recording {
+    fn exchange(
+        &mut self,
+        word: u32,
+        request: &[u8],
+        reply: &mut [u8],
+        within: Duration,
+    ) -> io::Result<u32> {
+        let answer = self.transport.exchange(word, request, reply, within);
+        let asked = line(&self.name, word, request, reply.len());
+        let line = match &answer {
+            Ok(code) => format!("{asked} = {code:08x} {}\n", hex(reply)),
+            Err(error) => format!("{asked} ! {error}\n"),
+        };
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            log::warn!("the record of what is said to the switches has a gap: {error}");
+        }
+        answer
+    }
+}
+
+fn line(device: &str, word: u32, request: &[u8], asked: usize) -> String {
+    format!("{device} {word:08x} {} {asked}", hex(request))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "-".to_owned();
+    }
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+pub(super) mod replay {
+    //! A record as devices: whoever says anything else than what was said is told so. Only for its PAX id a device may be asked
+    //! at any time, because whoever looks for another switch does.
+
+    use std::collections::{BTreeMap, VecDeque};
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    pub(in super::super) struct Replayed(Arc<Mutex<BTreeMap<String, Lines>>>);
+
+    #[derive(Debug, Default)]
+    struct Lines {
+        pax: Option<String>,
+        rest: VecDeque<String>,
+    }
+
+    impl Replayed {
+        pub(in super::super) fn new(record: &str) -> Self {
+            let mut devices: BTreeMap<String, Lines> = BTreeMap::new();
+            for line in record.lines() {
+                let (name, said) = line.split_once(' ').unwrap();
+                let lines = devices.entry(name.to_owned()).or_default();
+                if said.starts_with(&format!("{:08x} ", Command::PaxId.word())) {
+                    lines.pax = Some(line.to_owned());
+                } else {
+                    lines.rest.push_back(line.to_owned());
+                }
+            }
+            Self(Arc::new(Mutex::new(devices)))
+        }
+
+        /// Exchanges that nobody came to.
+        pub(in super::super) fn left(&self) -> usize {
+            self.0.lock().unwrap().values().map(|it| it.rest.len()).sum()
+        }
+    }
+
+    impl Devices for Replayed {
+        fn names(&self) -> io::Result<Vec<String>> {
+            Ok(self.0.lock().unwrap().keys().cloned().collect())
+        }
+
+        fn open(&self, name: &str) -> io::Result<Box<dyn Transport>> {
+            Ok(Box::new(Replaying { name: name.to_owned(), record: self.clone() }))
+        }
+    }
+
+    #[derive(Debug)]
+    struct Replaying {
+        name: String,
+        record: Replayed,
+    }
+
+    impl Transport for Replaying {
+        fn exchange(
+            &mut self,
+            word: u32,
+            request: &[u8],
+            reply: &mut [u8],
+            _: Duration,
+        ) -> io::Result<u32> {
+            let said = line(&self.name, word, request, reply.len());
+            let mut devices = self.record.0.lock().unwrap();
+            let is_pax_id = word == Command::PaxId.word();
+            let next = devices.get_mut(&self.name);
+            let next =
+                next.and_then(|it| if is_pax_id { it.pax.clone() } else { it.rest.pop_front() });
+            let next = next.ok_or_else(|| deviates("the end of the record", &said))?;
+            if let Some(answer) = next.strip_prefix(&format!("{said} = ")) {
+                let (code, bytes) = answer.split_once(' ').unwrap();
+                reply.copy_from_slice(&unhex(bytes));
+                return Ok(u32::from_str_radix(code, 16).unwrap());
+            }
+            match next.strip_prefix(&format!("{said} ! ")) {
+                Some(error) => Err(io::Error::other(error.to_owned())),
+                None => Err(deviates(&next, &said)),
+            }
+        }
+    }
+
+    fn deviates(recorded: &str, said: &str) -> io::Error {
+        let text = format!("the record has {recorded:?} here, and not {said:?}");
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    }
+
+    fn unhex(text: &str) -> Vec<u8> {
+        let digits = text.trim_matches('-').as_bytes();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+        digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{replay::Replayed, *};
+
+    const RECORD: &str = "\
+        switchtec0 007c0081 - 4 = 00000000 01000000\n\
+        switchtec0 007c008e 0102 0 = 00064006 -\n\
+        switchtec0 007c001c - 2 ! no answer within 5 s\n";
+
+    fn say(
+        device: &mut dyn Transport,
+        word: u32,
+        request: &[u8],
+        reply: &mut [u8],
+    ) -> io::Result<u32> {
+        device.exchange(word, request, reply, Duration::ZERO)
+    }
+
+    #[test]
+    fn a_record_of_a_record_is_that_record() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("switches");
+        let replayed = Replayed::new(RECORD);
+        let devices = Recorded::new(Box::new(replayed.clone()), &path).unwrap();
+        let mut device = devices.open(&devices.names().unwrap()[0]).unwrap();
+        let mut pax = [0; 4];
+        assert_eq!(say(&mut *device, 0x007c_0081, &[], &mut pax).unwrap(), 0);
+        assert_eq!(pax, [1, 0, 0, 0]);
+        assert_eq!(say(&mut *device, 0x007c_008e, &[1, 2], &mut []).unwrap(), 0x64006);
+        assert!(say(&mut *device, 0x007c_001c, &[], &mut [0; 2]).is_err());
+        assert_eq!(replayed.left(), 0);
+        assert_eq!(std::fs::read_to_string(path).unwrap(), RECORD);
+    }
+
+    #[test]
+    fn whoever_deviates_is_told_from_what() {
+        for (word, request, asked) in [
+            (0x007c_008f, &[1, 2][..], 0),
+            (0x007c_008e, &[1][..], 0),
+            (0x007c_008e, &[1, 2][..], 1),
+        ] {
+            let mut device = Replayed::new(RECORD).open("switchtec0").unwrap();
+            let error = say(&mut *device, word, request, &mut vec![0; asked]).unwrap_err();
+            assert!(error.to_string().contains("007c008e 0102 0 = "), "{error}");
+        }
+        let mut device = Replayed::new("").open("switchtec0").unwrap();
+        assert!(say(&mut *device, 0x81, &[], &mut []).is_err(), "the record is at its end");
+    }
+}

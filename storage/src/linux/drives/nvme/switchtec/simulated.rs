@@ -1,0 +1,185 @@
+//! Two switches in memory, with drives in their slots.
+//!
+//! No emulator has such a switch: what this one does is what the sources of [`super::wire`] expect of the firmware, and what it
+//! refuses is what they say it does not do. No switch was seen to do it. The codes it refuses with are its own choice.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{
+    super::{admin, simulated::Simulated},
+    command::{Command, Refusal},
+    dump::Function,
+    switch::Switch,
+    topology::{Port, Seat, host_at, ports, slots},
+    transport::{Devices, Transport},
+    tunnel::{Patience, Tunnel},
+    wire::*,
+};
+
+mod firmware;
+
+/// How soon tests give up.
+pub(super) const PATIENCE: Patience = Patience { looks: 3, pause: Duration::ZERO };
+
+/// A handle to both switches.
+#[derive(Debug, Clone)]
+pub(super) struct Chassis(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// PAX ids by device.
+    pub(super) devices: BTreeMap<String, u8>,
+    pub(super) drives: BTreeMap<Port, Drive>,
+    /// Where they are not up and full: LTSSM, width, generation.
+    pub(super) links: BTreeMap<Port, (u16, u8, u8)>,
+    /// Switches that do not answer.
+    pub(super) silent: BTreeSet<u8>,
+    /// Every command by switch.
+    pub(super) said: Vec<(u8, Command)>,
+    dumps: BTreeMap<u8, Vec<u8>>,
+    passes: BTreeMap<(u8, u16), Pass>,
+}
+
+/// A drive in a slot.
+#[derive(Debug)]
+pub(super) struct Drive {
+    pub(super) simulated: Simulated,
+    /// PDFID of its physical function; the virtual ones follow.
+    pub(super) physical: u16,
+    pub(super) bound: BTreeMap<u16, Seat>,
+    pub(super) tunnel: Opens,
+    /// Functions that were reset, in order.
+    pub(super) resets: Vec<u16>,
+}
+
+/// A tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opens {
+    Open,
+    /// After so many looks at it, once it was asked to.
+    After(u8),
+    Opening(u8),
+    Never,
+}
+
+#[derive(Debug, Default)]
+struct Pass {
+    sent: Vec<u8>,
+    answer: Option<Vec<u8>>,
+}
+
+impl Chassis {
+    pub(super) fn new() -> Self {
+        let devices = [("switchtec0", 0), ("switchtec1", 1)];
+        Self(Arc::new(Mutex::new(State {
+            devices: devices.map(|(name, pax)| (name.to_owned(), pax)).into(),
+            drives: BTreeMap::new(),
+            links: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            said: Vec::new(),
+            dumps: BTreeMap::new(),
+            passes: BTreeMap::new(),
+        })))
+    }
+
+    /// Plugs a drive into the slot with this index.
+    pub(super) fn plug(&self, index: u8, simulated: &Simulated) -> Port {
+        let slot = slots(index / 9)[usize::from(index % 9)];
+        let drive = Drive {
+            simulated: simulated.clone(),
+            physical: 0x1000 + u16::from(index) * 0x100,
+            bound: BTreeMap::new(),
+            tunnel: Opens::After(1),
+            resets: Vec::new(),
+        };
+        self.state().drives.insert(slot.at, drive);
+        slot.at
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn with<T>(&self, port: Port, change: impl FnOnce(&mut Drive) -> T) -> T {
+        change(self.state().drives.get_mut(&port).unwrap())
+    }
+
+    /// How often a command was said.
+    pub(super) fn count(&self, command: Command) -> usize {
+        self.state().said.iter().filter(|(_, it)| *it == command).count()
+    }
+}
+
+/// The way to a drive in slot 0.
+pub(in super::super) fn tunnel_to(drive: &Simulated) -> Box<dyn admin::AdminQueue> {
+    let chassis = Chassis::new();
+    let at = chassis.plug(0, drive);
+    let physical = chassis.with(at, |it| it.physical);
+    let switch = Arc::new(Switch::new(at.pax, Arc::new(chassis)));
+    Box::new(Tunnel::new(switch, physical, PATIENCE))
+}
+
+impl Devices for Chassis {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.state().devices.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Transport>> {
+        let pax = self.state().devices.get(name).copied();
+        let pax = pax.ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(Device { chassis: self.clone(), pax }))
+    }
+}
+
+#[derive(Debug)]
+struct Device {
+    chassis: Chassis,
+    pax: u8,
+}
+
+impl Transport for Device {
+    fn exchange(
+        &mut self,
+        word: u32,
+        request: &[u8],
+        reply: &mut [u8],
+        _: Duration,
+    ) -> io::Result<u32> {
+        let mut state = self.chassis.state();
+        if state.silent.contains(&self.pax) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match state.answer(self.pax, word, request)? {
+            Ok(answer) => {
+                let length = answer.len().min(reply.len());
+                reply[..length].copy_from_slice(&answer[..length]);
+                Ok(0)
+            }
+            Err(refusal) => Ok(refusal.code()),
+        }
+    }
+}
+
+impl Drive {
+    /// The function's number, if it is one of this drive's: 0 is the physical one.
+    fn number(&self, pdfid: u16) -> Option<u16> {
+        let number = pdfid.checked_sub(self.physical)?;
+        (number <= self.simulated.state().functions).then_some(number)
+    }
+
+    fn functions(&self) -> Vec<Function> {
+        let count = self.simulated.state().functions;
+        let of = |number| {
+            let pdfid = self.physical + number;
+            Function { pdfid, bound: self.bound.get(&pdfid).copied() }
+        };
+        (1..=count).map(of).collect()
+    }
+}

@@ -1,0 +1,154 @@
+//! One switch: found by its PAX id, and asked one thing after the other.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
+    time::Duration,
+};
+
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::{
+    command::{Command, Refusal, SwitchError},
+    transport::{Devices, Transport},
+    wire::{self, LinkEntry, LinkStatusReply, LinkStatusRequest, PaxIdReply, Reply, Request},
+};
+
+/// What the firmware answers from its own memory.
+const QUICK: Duration = Duration::from_secs(5);
+
+pub(super) type Result<T> = std::result::Result<T, SwitchError>;
+
+/// A switch. Its device may go and come back under another name: it is the same switch as long as it tells the same PAX id.
+#[derive(Debug)]
+pub(super) struct Switch {
+    pub(super) pax: u8,
+    devices: Arc<dyn Devices>,
+    way: Mutex<Way>,
+}
+
+/// Closed after anything that may have left an answer on its way.
+type Way = Option<Box<dyn Transport>>;
+
+impl Switch {
+    pub(super) fn new(pax: u8, devices: Arc<dyn Devices>) -> Self {
+        Self { pax, devices, way: Mutex::new(None) }
+    }
+
+    /// The switch, for several commands with nobody else's between.
+    pub(super) fn session(&self) -> Result<Session<'_>> {
+        Session::begin(self, self.way.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether somebody has a session now; one that is at work is there.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.way.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Asks one thing.
+    pub(super) fn ask<A: Reply>(&self, command: Command, request: &impl Request) -> Result<A> {
+        self.session()?.ask(command, request)
+    }
+
+    /// Has one thing done.
+    pub(super) fn tell(&self, command: Command, request: &impl Request) -> Result<()> {
+        self.session()?.tell(command, request)
+    }
+
+    /// The links at its ports, in no order.
+    pub(super) fn links(&self) -> Result<Vec<LinkEntry>> {
+        let every = LinkStatusRequest { ports: 0.into() };
+        let LinkStatusReply(entries) = self.ask(Command::LinkStatus, &every)?;
+        let is_port = |it: &LinkEntry| it.stack >> 4 <= wire::LAST_STACK;
+        Ok(entries.into_iter().filter(is_port).collect())
+    }
+
+    pub(super) fn malformed(&self, command: Command, why: String) -> SwitchError {
+        SwitchError::Malformed { pax: self.pax, command, why }
+    }
+
+    /// The way to the switch, among all devices that are there.
+    fn find(&self) -> Result<Box<dyn Transport>> {
+        let absent = |source| SwitchError::Absent { pax: self.pax, source };
+        let mut failed = None;
+        for name in self.devices.names().map_err(|error| absent(Some(error)))? {
+            match self.devices.open(&name).and_then(identified) {
+                Ok((pax, transport)) if pax == self.pax => return Ok(transport),
+                Ok(_) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(absent(failed))
+    }
+}
+
+fn identified(mut transport: Box<dyn Transport>) -> io::Result<(u8, Box<dyn Transport>)> {
+    let mut reply = PaxIdReply::new_zeroed();
+    match transport.exchange(Command::PaxId.word(), &[], reply.as_mut_bytes(), QUICK)? {
+        0 => Ok((reply.pax, transport)),
+        code => Err(io::Error::other(format!("it tells no PAX id: {}", Refusal::new(code)))),
+    }
+}
+
+/// A switch that does what one caller asks.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    switch: &'a Switch,
+    way: MutexGuard<'a, Way>,
+}
+
+impl<'a> Session<'a> {
+    fn begin(switch: &'a Switch, mut way: MutexGuard<'a, Way>) -> Result<Self> {
+        if way.is_none() {
+            *way = Some(switch.find()?);
+        }
+        Ok(Self { switch, way })
+    }
+
+    pub(super) fn switch(&self) -> &'a Switch {
+        self.switch
+    }
+
+    pub(super) fn ask<A: Reply>(&mut self, command: Command, request: &impl Request) -> Result<A> {
+        self.ask_within(command, request, QUICK)
+    }
+
+    pub(super) fn ask_within<A: Reply>(
+        &mut self,
+        command: Command,
+        request: &impl Request,
+        within: Duration,
+    ) -> Result<A> {
+        let mut reply = A::new_zeroed();
+        self.exchange(command, request.as_bytes(), reply.as_mut_bytes(), within)?;
+        Ok(reply)
+    }
+
+    pub(super) fn tell(&mut self, command: Command, request: &impl Request) -> Result<()> {
+        self.exchange(command, request.as_bytes(), &mut [], QUICK)
+    }
+
+    fn exchange(
+        &mut self,
+        command: Command,
+        request: &[u8],
+        reply: &mut [u8],
+        within: Duration,
+    ) -> Result<()> {
+        let pax = self.switch.pax;
+        let lost = |source| SwitchError::Lost { pax, command, source };
+        let Some(transport) = self.way.as_mut() else {
+            return Err(lost(io::ErrorKind::NotConnected.into()));
+        };
+        match transport.exchange(command.word(), request, reply, within) {
+            Ok(0) => Ok(()),
+            Ok(code) => Err(SwitchError::Refused { pax, command, refusal: Refusal::new(code) }),
+            Err(error) => {
+                // An answer that comes later must not be taken for that to another question, and the next device of this name
+                // may be another switch.
+                *self.way = None;
+                Err(lost(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Rabbits in memory: what is found behind their switches, brought up, given to hosts, and what is refused.
+
+use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
+
+use super::{
+    behind::Pace,
+    command::Command,
+    fabric::{Fabric, Found},
+    record::{Recorded, replay::Replayed},
+    simulated::{Chassis, Drive, Opens, PATIENCE},
+    switch::Switch,
+    topology::{Port, Seat, seat, slots},
+    transport::Devices,
+    tunnel::Tunnel,
+};
+use crate::{
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    linux::drives::{
+        Drives,
+        nvme::{
+            NvmeDrives,
+            admin::Admin,
+            reach::Reach,
+            simulated::{Down, Lost, Simulated},
+            source::Source,
+        },
+    },
+    observed::{LinkEnd, LinkState, NamespaceOwner},
+};
+
+mod recorded;
+
+const MIB: u64 = 1 << 20;
+const EAGER: Pace = Pace { tunnel: PATIENCE, reset: Duration::ZERO, fresh: Duration::ZERO };
+
+fn nqn(index: u8) -> Nqn {
+    format!("nqn.2019-08.org.qemu:drive{index}").parse().unwrap()
+}
+
+fn drive(index: u8, functions: u16) -> Simulated {
+    let drive = Simulated::new(64 * MIB, functions);
+    drive.state().nqn = nqn(index).to_string();
+    drive
+}
+
+/// A chassis with whole drives in these slots.
+fn chassis(indexes: &[u8]) -> (Chassis, BTreeMap<u8, Simulated>) {
+    let chassis = Chassis::new();
+    let drives: BTreeMap<_, _> = indexes.iter().map(|index| (*index, drive(*index, 17))).collect();
+    for (index, drive) in &drives {
+        chassis.plug(*index, drive);
+    }
+    (chassis, drives)
+}
+
+fn fabric(chassis: &Chassis) -> Fabric {
+    Fabric::over(Arc::new(chassis.clone()), EAGER)
+}
+
+fn places(found: &[Found]) -> Vec<(u8, String)> {
+    found.iter().map(|it| (it.behind.slot(), it.nqn.to_string())).collect()
+}
+
+fn ready(found: &Found) -> Result<(), String> {
+    found.behind.make_ready(&found.nqn, &found.behind.admin())
+}
+
+/// The port of a slot's drive.
+fn at(index: u8) -> Port {
+    slots(index / 9)[usize::from(index % 9)].at
+}
+
+#[test]
+fn drives_are_in_their_slots_whatever_the_devices_are_called() {
+    let (chassis, _) = chassis(&[0, 8, 9, 17]);
+    let before = places(&fabric(&chassis).drives());
+    let expected: Vec<_> = [0, 8, 9, 17].map(|index| (index, nqn(index).to_string())).into();
+    assert_eq!(before, expected);
+    chassis.state().devices = [("switchtec0".to_owned(), 1), ("switchtec7".to_owned(), 0)].into();
+    assert_eq!(places(&fabric(&chassis).drives()), expected, "the numbers were given otherwise");
+}
+
+#[test]
+fn a_switch_that_gets_another_name_is_the_same_switch() {
+    let (chassis, _) = chassis(&[0, 9]);
+    let fabric = fabric(&chassis);
+    assert_eq!(fabric.drives().len(), 2);
+    chassis.state().silent = [0, 1].into();
+    assert_eq!(fabric.drives().len(), 2, "they are not known to be gone");
+    chassis.state().devices = [("switchtec2".to_owned(), 1), ("switchtec3".to_owned(), 0)].into();
+    chassis.state().silent.clear();
+    for found in fabric.drives() {
+        ready(&found).unwrap();
+    }
+}
+
+#[test]
+fn a_node_without_switches_has_none_and_one_that_had_some_keeps_them() {
+    let (chassis, _) = chassis(&[]);
+    let fabric = fabric(&chassis);
+    let devices = std::mem::take(&mut chassis.state().devices);
+    assert!(!fabric.is_there().unwrap());
+    chassis.state().devices = devices;
+    assert!(fabric.is_there().unwrap());
+    chassis.state().devices.clear();
+    assert!(fabric.is_there().unwrap(), "its virtual functions are not drives now");
+}
+
+#[test]
+fn a_tunnel_that_never_opens_is_not_waited_for_without_end() {
+    let (chassis, _) = chassis(&[0, 1]);
+    chassis.with(at(0), |it| it.tunnel = Opens::Never);
+    let devices: Arc<dyn Devices> = Arc::new(chassis.clone());
+    let patience = PATIENCE;
+    let tunnel = Tunnel::new(Arc::new(Switch::new(0, devices)), 0x1000, patience);
+    let error = Admin::new(Box::new(tunnel)).controller().unwrap_err();
+    let told = std::error::Error::source(&error).unwrap().to_string();
+    assert!(told.contains("PAX 0 did not open its tunnel to function 1000h"), "{told}");
+    assert_eq!(chassis.count(Command::Tunnel), 1 + 1 + 3, "looks, the request, looks");
+    let fabric = fabric(&chassis);
+    assert_eq!(places(&fabric.drives()), [(1, nqn(1).to_string())], "the other goes on");
+    let said = chassis.count(Command::Tunnel);
+    assert_eq!(fabric.drives().len(), 1);
+    let again = chassis.count(Command::Tunnel) - said;
+    assert_eq!(again, (1 + 1 + 1) + 1, "it was waited for once, and the other is open");
+}
+
+#[test]
+fn a_physical_function_is_not_reset_through_a_switch() {
+    let error = super::simulated::tunnel_to(&drive(0, 17)).reset().unwrap_err();
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("not reset"), "{why}");
+}
+
+#[test]
+fn every_function_comes_online_and_to_its_host() {
+    let (chassis, drives) = chassis(&[12]);
+    let down = (1..=17).map(|number| (number, Down { stuck: true, ..Down::default() }));
+    drives[&12].state().down = down.collect();
+    let found = fabric(&chassis).drives().remove(0);
+    ready(&found).unwrap();
+    assert!(drives[&12].state().down.is_empty());
+    let (bound, resets) = chassis.with(at(12), |it| (it.bound.clone(), it.resets.clone()));
+    assert_eq!(
+        resets,
+        (0x1c01..=0x1c11).collect::<Vec<_>>(),
+        "each once, and not the physical one"
+    );
+    let slot = slots(1)[3];
+    for (endpoint, pdfid) in super::topology::hosts().zip(0x1c01..) {
+        assert_eq!(bound.get(&pdfid), seat(endpoint, &slot).as_ref(), "{endpoint:?}");
+    }
+    let said = chassis.count(Command::Bind);
+    ready(&found).unwrap();
+    assert_eq!(chassis.count(Command::Bind), said, "what is done is not done again");
+    assert_eq!(chassis.with(at(12), |it| it.resets.len()), 17);
+}
+
+#[test]
+fn functions_from_the_factory_are_neither_reset_nor_given_anything() {
+    let (chassis, drives) = chassis(&[0]);
+    let kioxia = "nqn.2019-10.com.kioxia:KCM7XRJE1T92:Z2L0A00PT1K8";
+    drives[&0].state().nqn = kioxia.to_owned();
+    let preset = Down { queues: 4, interrupts: 4, stuck: false };
+    drives[&0].state().down = [(3, preset)].into();
+    ready(&fabric(&chassis).drives().remove(0)).unwrap();
+    assert!(drives[&0].state().down.is_empty());
+    assert!(chassis.with(at(0), |it| it.resets.is_empty()));
+    assert_eq!(chassis.count(Command::Register), 0);
+}
+
+#[test]
+fn a_drive_with_too_few_functions_is_left_as_it_is() {
+    for (functions, told) in [(0, "shows no virtual functions"), (16, "shows 16 virtual functions")]
+    {
+        let (chassis, _) = chassis(&[]);
+        chassis.plug(0, &drive(0, functions));
+        let why = ready(&fabric(&chassis).drives().remove(0)).unwrap_err();
+        assert!(why.contains(told) && why.contains("slot 8"), "{why}");
+        assert_eq!(chassis.count(Command::Bind), 0);
+    }
+}
+
+#[test]
+fn a_function_that_another_host_has_stays_and_keeps_the_drive_out() {
+    let (chassis, drives) = chassis(&[0]);
+    drives[&0].state().down = [(4, Down::default())].into();
+    let stolen = Seat { host: Port { pax: 0, port: 42 }, logical: 0 };
+    chassis.with(at(0), |it| it.bound.insert(0x1002, stolen));
+    let fabric = fabric(&chassis);
+    let why = ready(&fabric.drives()[0]).unwrap_err();
+    assert!(why.contains("function 2, of compute 0, bound to compute 5"), "{why}");
+    assert_eq!((chassis.count(Command::Bind), chassis.count(Command::Register)), (0, 0));
+    assert_eq!(drives[&0].state().down.len(), 1, "nothing was changed on it");
+    // Somebody looked, and unbound it.
+    chassis.with(at(0), |it| it.bound.clear());
+    ready(&fabric.drives()[0]).unwrap();
+    assert_eq!(chassis.with(at(0), |it| it.bound.len()), 17);
+}
+
+#[test]
+fn a_drive_whose_link_drops_is_gone_and_is_brought_up_again_when_it_is_back() {
+    let (chassis, _) = chassis(&[0, 1]);
+    let fabric = fabric(&chassis);
+    let before = fabric.drives();
+    chassis.state().links.insert(at(0), (0x0100, 0, 0));
+    assert_eq!(places(&fabric.drives()), [(1, nqn(1).to_string())]);
+    let links = fabric.links();
+    let of = |index| {
+        let is_it = |end: &LinkEnd| matches!(end, LinkEnd::Drive { index: it, .. } if *it == index);
+        links.iter().find(|it| is_it(&it.end)).unwrap().state.clone()
+    };
+    assert_eq!((of(0), of(1)), (LinkState::Down, LinkState::Up));
+    chassis.state().links.clear();
+    let after = fabric.drives();
+    assert_eq!(places(&after), places(&before));
+    assert!(after[0].behind != before[0].behind, "it is to be brought up anew");
+    assert!(after[1].behind == before[1].behind, "and the other is not");
+}
+
+#[test]
+fn a_drive_that_lost_its_hosts_is_brought_up_again() {
+    let (chassis, _) = chassis(&[0]);
+    let fabric = fabric(&chassis);
+    ready(&fabric.drives()[0]).unwrap();
+    let before = fabric.drives().remove(0);
+    assert!(fabric.drives()[0].behind == before.behind);
+    chassis.with(at(0), |it| it.bound.clear());
+    assert!(fabric.drives()[0].behind != before.behind);
+}
+
+#[test]
+fn another_drive_in_the_slot_is_another_drive() {
+    let (chassis, _) = chassis(&[0]);
+    let fabric = fabric(&chassis);
+    let before = fabric.drives().remove(0);
+    chassis.plug(0, &drive(5, 17));
+    let after = fabric.drives().remove(0);
+    assert_eq!(after.nqn, nqn(5));
+    assert!(after.behind != before.behind);
+}
+
+#[test]
+fn a_compute_whose_link_is_lost_or_slow_is_told_by_its_place() {
+    let (chassis, _) = chassis(&[]);
+    chassis.state().links.insert(Port { pax: 1, port: 34 }, (0x0000, 0, 0));
+    chassis.state().links.insert(Port { pax: 0, port: 46 }, (0x0003, 2, 4));
+    let links = fabric(&chassis).links();
+    assert_eq!(links.len(), 38);
+    let of = |k| links.iter().find(|it| it.end == LinkEnd::Host(Endpoint::Compute(k))).unwrap();
+    assert_eq!(of(9).state, LinkState::Down);
+    assert!(of(7).is_degraded());
+    let well = (0..16).filter(|k| of(*k).state == LinkState::Up && !of(*k).is_degraded());
+    assert_eq!(well.count(), 14);
+}
+
+#[test]
+fn a_busy_switch_keeps_nobody_waiting_for_what_is_known() {
+    let (chassis, _) = chassis(&[0]);
+    let fabric = fabric(&chassis);
+    let before = fabric.drives();
+    let switch = Arc::clone(&before[0].behind.switches[0]);
+    let _format_takes_minutes = switch.session().unwrap();
+    let said = chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count();
+    assert_eq!(places(&fabric.drives()), places(&before));
+    assert_eq!(chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count(), said);
+}
+
+/// An agent over a chassis.
+struct Rabbit {
+    drives: NvmeDrives,
+    _sysfs: tempfile::TempDir,
+}
+
+impl Rabbit {
+    fn start(chassis: &Chassis, state: &Path) -> Self {
+        let (node, long) = ("rabbit-1".parse().unwrap(), Duration::from_secs(60));
+        let sysfs = tempfile::tempdir().unwrap();
+        let drives = NvmeDrives::open(state, node, Vec::new(), None, long, long).unwrap();
+        let source = Source::over(fabric(chassis));
+        let drives = NvmeDrives { source, reach: Reach::new(sysfs.path()), ..drives };
+        Self { drives, _sysfs: sysfs }
+    }
+
+    fn faults(&self) -> Vec<Option<String>> {
+        self.drives.inventory().unwrap().drives.into_iter().map(|it| it.fault).collect()
+    }
+}
+
+fn allocation(index: u32) -> AllocationId {
+    AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
+}
+
+fn create(rabbit: &Rabbit, index: u8) -> Result<(), String> {
+    let made = rabbit.drives.create(allocation(index.into()), &nqn(index), 8 * MIB, 1);
+    made.map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_allocation_lives_and_dies_behind_the_switches() {
+    let (chassis, drives) = chassis(&[2, 11]);
+    let state = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(&chassis, state.path());
+    assert_eq!(rabbit.faults(), [None, None]);
+    let compute: NodeName = "compute-10".parse().unwrap();
+    for index in [2, 11] {
+        create(&rabbit, index).unwrap();
+        let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
+        rabbit.drives.attach(&id, Endpoint::Compute(9), &compute).unwrap();
+        assert_eq!(drives[&index].state().namespaces[&1].attached, [11].into());
+        let bound = chassis.with(at(index), |it| it.bound[&(it.physical + 11)]);
+        assert_eq!(bound, Seat { host: Port { pax: 1, port: 34 }, logical: index }, "compute 9's");
+    }
+    chassis.with(at(2), |it| it.bound.remove(&(it.physical + 2)));
+    let id = NamespaceId { subsystem: nqn(2), nsid: 1 };
+    let other = rabbit.drives.attach(&id, Endpoint::Compute(0), &"compute-1".parse().unwrap());
+    assert!(other.is_err(), "it would reach nobody, or whoever has the function next");
+    assert_eq!(drives[&2].state().namespaces[&1].attached, [11].into());
+    let after_a_restart = Rabbit::start(&chassis, state.path());
+    let inventory = after_a_restart.drives.inventory().unwrap();
+    assert_eq!(inventory.drives.iter().map(|it| it.slot).collect::<Vec<_>>(), [11, 2]);
+    let owners: Vec<_> = inventory.namespaces.iter().map(|it| it.owner.clone()).collect();
+    assert_eq!(owners, [11, 2].map(|index| NamespaceOwner::Ours(allocation(index))));
+    assert!(inventory.namespaces.iter().all(|it| it.access == [compute.clone()].into()));
+    for index in [2, 11] {
+        let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
+        rabbit.drives.detach(&id, &compute).unwrap();
+        rabbit.drives.delete(&id, allocation(index.into())).unwrap();
+        assert_eq!(drives[&index].state().unallocated(), 64 * MIB);
+    }
+    assert!(rabbit.drives.inventory().unwrap().namespaces.is_empty());
+}
+
+#[test]
+fn an_answer_that_is_lost_on_its_way_through_the_switch_leaks_nothing() {
+    for lost in [Lost::Before, Lost::After] {
+        let (chassis, drives) = chassis(&[0]);
+        let state = tempfile::tempdir().unwrap();
+        let rabbit = Rabbit::start(&chassis, state.path());
+        drives[&0].state().lose = Some((0x0d, lost));
+        create(&rabbit, 0).unwrap_err();
+        let inventory = rabbit.drives.inventory().unwrap();
+        for it in &inventory.namespaces {
+            assert_eq!(it.owner, NamespaceOwner::Partial(allocation(0)), "{lost:?}");
+            rabbit.drives.delete(&it.id, allocation(0)).unwrap();
+        }
+        create(&rabbit, 0).unwrap();
+        assert_eq!(drives[&0].state().unallocated(), 56 * MIB, "{lost:?}");
+    }
+}
+
+#[test]
+fn a_switch_that_does_not_answer_keeps_its_namespaces_and_no_other_drives_from_working() {
+    let (chassis, drives) = chassis(&[0, 9]);
+    let state = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(&chassis, state.path());
+    rabbit.faults();
+    create(&rabbit, 0).unwrap();
+    chassis.state().silent = [0].into();
+    let [Some(fault), None] = &rabbit.faults()[..] else { panic!("{:?}", rabbit.faults()) };
+    assert!(fault.contains("no /dev/switchtec* answers as PAX 0"), "{fault}");
+    let inventory = rabbit.drives.inventory().unwrap();
+    assert_eq!(inventory.namespaces.len(), 1, "it is unknown, and not lost");
+    assert!(create(&rabbit, 0).unwrap_err().contains("create namespace"));
+    create(&rabbit, 9).unwrap();
+    let links = rabbit.drives.links().unwrap();
+    let unknown = |it: &&crate::observed::PortLink| matches!(it.state, LinkState::Unknown(_));
+    assert_eq!(links.iter().filter(unknown).count(), 19);
+    chassis.state().silent.clear();
+    assert_eq!(rabbit.faults(), [None, None], "it recovers by itself");
+    assert_eq!(drives[&0].state().namespaces.len(), 1);
+}
+
+#[test]
+fn a_drive_with_the_wrong_host_is_shown_with_its_fault_and_takes_nothing() {
+    let (chassis, drives) = chassis(&[0]);
+    chassis.with(at(0), |it: &mut Drive| {
+        it.bound.insert(0x1001, Seat { host: Port { pax: 1, port: 24 }, logical: 0 })
+    });
+    let state = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(&chassis, state.path());
+    let [Some(fault)] = &rabbit.faults()[..] else { panic!() };
+    assert!(fault.contains("function 1, of the rabbit, bound to the rabbit (PAX 1"), "{fault}");
+    assert!(drives[&0].state().namespaces.is_empty());
+}

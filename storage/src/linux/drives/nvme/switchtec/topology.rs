@@ -1,0 +1,162 @@
+//! Which port of which switch leads where: a rabbit's wiring, which no switch tells.
+//!
+//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. The order of the drives' ports is also that of their
+//! logical ports within each host.
+
+use crate::{desired::Endpoint, observed::LinkEnd};
+
+/// Switches of a rabbit. A switch is known by the PAX id that it tells, 0 or 1.
+pub(super) const SWITCHES: u8 = 2;
+
+/// Drives on each switch.
+pub(super) const DRIVES_EACH: u8 = 9;
+
+/// Computes on each switch.
+const COMPUTES_EACH: u8 = 8;
+
+/// PCIe generation that every link is made for.
+pub(super) const GENERATION: u8 = 4;
+
+const INTERSWITCH: u8 = 0;
+const RABBIT: u8 = 24;
+const COMPUTES: [u8; COMPUTES_EACH as usize] = [32, 34, 36, 38, 40, 42, 44, 46];
+const DRIVES: [u8; DRIVES_EACH as usize] = [8, 10, 12, 14, 16, 18, 20, 22, 48];
+/// What is printed beside the slots, by switch.
+const LABELS: [[u8; DRIVES_EACH as usize]; SWITCHES as usize] =
+    [[8, 7, 15, 16, 17, 18, 14, 13, 12], [4, 5, 6, 2, 1, 9, 10, 11, 3]];
+
+/// A port of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Port {
+    pub(super) pax: u8,
+    /// Physical port number.
+    pub(super) port: u8,
+}
+
+/// A drive's slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot {
+    /// Within the rabbit, from 0.
+    pub(super) index: u8,
+    /// What is printed beside it.
+    pub(super) label: u8,
+    pub(super) at: Port,
+}
+
+/// Where a virtual function belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) host: Port,
+    /// Logical port within the host's domain.
+    pub(super) logical: u8,
+}
+
+/// The slots of a switch, in the order of their index.
+pub(super) fn slots(pax: u8) -> Vec<Slot> {
+    let labels = LABELS.get(usize::from(pax)).into_iter().flatten();
+    let first = pax * DRIVES_EACH;
+    (first..)
+        .zip(labels.zip(DRIVES))
+        .map(|(index, (label, port))| Slot { index, label: *label, at: Port { pax, port } })
+        .collect()
+}
+
+/// The host's end of the function that it has of the drive in `slot`. The rabbit is plugged into both switches, and has of
+/// each the drives there.
+pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
+    match endpoint {
+        Endpoint::Rabbit => {
+            let host = Port { pax: slot.at.pax, port: RABBIT };
+            Some(Seat { host, logical: slot.index % DRIVES_EACH })
+        }
+        Endpoint::Compute(compute) => {
+            let port = *COMPUTES.get(usize::from(compute % COMPUTES_EACH))?;
+            let pax = compute / COMPUTES_EACH;
+            (pax < SWITCHES).then_some(Seat { host: Port { pax, port }, logical: slot.index })
+        }
+    }
+}
+
+/// The hosts in the order of their virtual functions, from 1.
+pub(super) fn hosts() -> impl Iterator<Item = Endpoint> {
+    let computes = (0..SWITCHES * COMPUTES_EACH).map(Endpoint::Compute);
+    std::iter::once(Endpoint::Rabbit).chain(computes)
+}
+
+/// Who is at a port, if it is a host's.
+pub(super) fn host_at(port: Port) -> Option<Endpoint> {
+    (0..SWITCHES).flat_map(ports).find_map(|(at, end, _)| match end {
+        LinkEnd::Host(endpoint) if at == port => Some(endpoint),
+        LinkEnd::Host(_) | LinkEnd::Drive { .. } | LinkEnd::OtherSwitch => None,
+    })
+}
+
+/// Every port that leads somewhere, with its lanes.
+pub(super) fn ports(pax: u8) -> Vec<(Port, LinkEnd, u8)> {
+    let at = |port| Port { pax, port };
+    let mut all = vec![
+        (at(INTERSWITCH), LinkEnd::OtherSwitch, 16),
+        (at(RABBIT), LinkEnd::Host(Endpoint::Rabbit), 16),
+    ];
+    let first = pax * COMPUTES_EACH;
+    let computes = (first..).zip(COMPUTES);
+    all.extend(computes.map(|(k, port)| (at(port), LinkEnd::Host(Endpoint::Compute(k)), 4)));
+    let drive = |it: Slot| (it.at, LinkEnd::Drive { index: it.index, label: it.label }, 4);
+    all.extend(slots(pax).into_iter().map(drive));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(index: u8) -> Slot {
+        let all: Vec<_> = (0..SWITCHES).flat_map(slots).collect();
+        all[usize::from(index)]
+    }
+
+    #[test]
+    fn slots_are_counted_over_both_switches() {
+        let last = of(17);
+        assert_eq!((last.index, last.label, last.at), (17, 3, Port { pax: 1, port: 48 }));
+        assert_eq!((of(0).label, of(0).at), (8, Port { pax: 0, port: 8 }));
+        assert_eq!((of(9).label, of(9).at), (4, Port { pax: 1, port: 8 }));
+        let mut labels: Vec<_> = (0..18).map(|index| of(index).label).collect();
+        labels.sort_unstable();
+        assert_eq!(labels, (1..=18).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_rabbit_has_each_drive_at_its_own_switch_and_computes_across() {
+        let seat = |endpoint, index| {
+            let found = seat(endpoint, &of(index)).unwrap();
+            (found.host.pax, found.host.port, found.logical)
+        };
+        assert_eq!(seat(Endpoint::Rabbit, 4), (0, 24, 4));
+        assert_eq!(seat(Endpoint::Rabbit, 17), (1, 24, 8));
+        assert_eq!(seat(Endpoint::Compute(0), 17), (0, 32, 17));
+        assert_eq!(seat(Endpoint::Compute(15), 0), (1, 46, 0));
+        assert_eq!(super::seat(Endpoint::Compute(16), &of(0)), None);
+    }
+
+    #[test]
+    fn every_host_is_found_by_its_port_and_has_one_function() {
+        assert_eq!(hosts().count(), 17);
+        for host in hosts() {
+            let seat = seat(host, &of(3)).unwrap();
+            assert_eq!(host_at(seat.host), Some(host));
+        }
+        assert_eq!(host_at(Port { pax: 0, port: 8 }), None);
+        assert_eq!(host_at(Port { pax: 2, port: 32 }), None);
+    }
+
+    #[test]
+    fn every_port_is_there_once() {
+        for pax in 0..SWITCHES {
+            let mut all: Vec<_> = ports(pax).into_iter().map(|(port, ..)| port).collect();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 1 + 1 + 8 + 9);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The way to a switch: `/dev/switchtecN`, where a command is written and its answer read (Linux,
+//! `drivers/pci/switch/switchtec.c`).
+
+use std::{
+    fmt::Debug,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::fd::AsFd,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::wire::PAYLOAD;
+
+/// One way to one switch. Nobody else writes between a command and its answer.
+pub(super) trait Transport: Debug + Send {
+    /// Sends a command word with `request`, and fills `reply`; answers with the return code. With a code other than 0 the reply
+    /// means nothing.
+    fn exchange(
+        &mut self,
+        word: u32,
+        request: &[u8],
+        reply: &mut [u8],
+        within: Duration,
+    ) -> io::Result<u32>;
+}
+
+/// The switches' devices. Their names say nothing: numbers are given in the order in which the kernel finds them.
+pub(super) trait Devices: Debug + Send + Sync {
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Transport>>;
+}
+
+/// The devices of this node.
+#[derive(Debug)]
+pub(super) struct DeviceFiles(PathBuf);
+
+impl DeviceFiles {
+    /// Those in `directory`, usually `/dev`.
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self(directory)
+    }
+}
+
+impl Devices for DeviceFiles {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let number = name.strip_prefix("switchtec");
+            if number.is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit())) {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Transport>> {
+        let file = OpenOptions::new().read(true).write(true).open(self.0.join(name))?;
+        Ok(Box::new(DeviceFile(file)))
+    }
+}
+
+#[derive(Debug)]
+struct DeviceFile(File);
+
+impl Transport for DeviceFile {
+    fn exchange(
+        &mut self,
+        word: u32,
+        request: &[u8],
+        reply: &mut [u8],
+        within: Duration,
+    ) -> io::Result<u32> {
+        let mut buffer = [0; PAYLOAD + 4];
+        let sent = framed(&mut buffer, word, request)?;
+        whole(self.0.write(sent)?, sent.len())?;
+        // The kernel waits for the switch without end.
+        wait(&self.0, within)?;
+        let asked = buffer
+            .get_mut(..reply.len() + 4)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        whole(self.0.read(asked)?, asked.len())?;
+        let (code, data) = asked.split_at(4);
+        reply.copy_from_slice(data);
+        Ok(u32::from_le_bytes([code[0], code[1], code[2], code[3]]))
+    }
+}
+
+fn framed<'a>(buffer: &'a mut [u8], word: u32, request: &[u8]) -> io::Result<&'a [u8]> {
+    let sent = buffer
+        .get_mut(..request.len() + 4)
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    sent[..4].copy_from_slice(&word.to_le_bytes());
+    sent[4..].copy_from_slice(request);
+    Ok(sent)
+}
+
+fn whole(done: usize, wanted: usize) -> io::Result<()> {
+    if done == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn wait(file: &File, within: Duration) -> io::Result<()> {
+    let until = Instant::now() + within;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(0) if left.is_zero() => {
+                let text = format!("no answer within {} s", within.as_secs_f32());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixDatagram, thread};
+
+    use super::*;
+
+    /// A socket that keeps messages apart stands for the device, whose reads and writes are whole too.
+    fn pair() -> (DeviceFile, UnixDatagram) {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        (DeviceFile(File::from(std::os::fd::OwnedFd::from(ours))), theirs)
+    }
+
+    #[test]
+    fn a_command_is_its_word_and_its_request_and_the_answer_a_code_and_a_reply() {
+        let (mut device, switch) = pair();
+        let answer = thread::spawn(move || {
+            let mut got = [0; 64];
+            let length = switch.recv(&mut got).unwrap();
+            switch.send(&[0x06, 0x40, 0x06, 0x00, 7, 8]).unwrap();
+            got[..length].to_vec()
+        });
+        let mut reply = [0; 2];
+        let code = device.exchange(0x007c_0081, &[1, 2], &mut reply, Duration::from_secs(60));
+        assert_eq!((code.unwrap(), reply), (0x64006, [7, 8]));
+        assert_eq!(answer.join().unwrap(), [0x81, 0, 0x7c, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_switch_that_does_not_answer_is_not_waited_for_without_end() {
+        let (mut device, _silent) = pair();
+        let error = device.exchange(0x81, &[], &mut [], Duration::from_millis(5)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), "no answer within 0.005 s");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_sent() {
+        let (mut device, _switch) = pair();
+        let sent = device.exchange(0x81, &[0; PAYLOAD + 1], &mut [], Duration::ZERO);
+        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn devices_are_those_with_a_number() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["switchtec1", "switchtec0", "switchtec", "switchtec-user", "sda"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let devices = DeviceFiles::new(directory.path().to_owned());
+        assert_eq!(devices.names().unwrap(), ["switchtec0", "switchtec1"]);
+        assert!(DeviceFiles::new("/nowhere".into()).names().is_err());
+    }
+}

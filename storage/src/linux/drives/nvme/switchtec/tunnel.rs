@@ -1,0 +1,239 @@
+//! A drive's admin queue, through the switch that it is plugged into.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use super::{
+    super::{
+        admin::{AdminError, AdminQueue, Answered, Command as AdminCommand},
+        status::Status,
+    },
+    command::{Command, SwitchError},
+    switch::{Result, Session, Switch},
+    wire::{
+        Completion, PASS_DATA, PASS_END, PASS_MOST, PASS_PIECE, PASS_START, PassNext, PassPiece,
+        PassStart, PassStarted, Submission, TUNNEL_ENABLE, TUNNEL_STATUS, TunnelReply,
+        TunnelRequest,
+    },
+};
+use crate::linux::busy::pause_for;
+
+/// How often a tunnel that was to open is looked at, and how long between.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    pub(super) looks: u32,
+    pub(super) pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { looks: 50, pause: Duration::from_millis(100) }
+    }
+}
+
+/// The tunnel to one physical function.
+#[derive(Debug)]
+pub(super) struct Tunnel {
+    switch: Arc<Switch>,
+    pdfid: u16,
+    patience: Patience,
+    open: AtomicBool,
+    /// A command was begun, and the switch could not be told that it is over.
+    unended: AtomicBool,
+}
+
+impl Tunnel {
+    pub(super) fn new(switch: Arc<Switch>, pdfid: u16, patience: Patience) -> Self {
+        let (open, unended) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { switch, pdfid, patience, open, unended }
+    }
+
+    /// Opens it, unless it is open. The switch is free between the looks.
+    fn open(&self) -> Result<()> {
+        if self.open.load(Ordering::Relaxed) || self.is_open()? {
+            self.open.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.switch.tell(Command::Tunnel, &self.request(TUNNEL_ENABLE, 0))?;
+        for _ in 0..self.patience.looks {
+            if self.is_open()? {
+                self.open.store(true, Ordering::Relaxed);
+                return Ok(());
+            }
+            pause_for(self.patience.pause);
+        }
+        let waited = self.patience.pause * self.patience.looks;
+        Err(SwitchError::TunnelShut { pax: self.switch.pax, pdfid: self.pdfid, waited })
+    }
+
+    fn is_open(&self) -> Result<bool> {
+        let request = self.request(TUNNEL_STATUS, 4);
+        let answer: TunnelReply = self.switch.ask(Command::Tunnel, &request)?;
+        match (answer.length.get(), answer.state.get()) {
+            (4, 0) => Ok(false),
+            (4, 1) => Ok(true),
+            (length, state) => {
+                let why = format!("state {state} in {length} bytes");
+                Err(self.switch.malformed(Command::Tunnel, why))
+            }
+        }
+    }
+
+    fn request(&self, subcommand: u16, expected: u16) -> TunnelRequest {
+        TunnelRequest {
+            subcommand: subcommand.into(),
+            pdfid: self.pdfid.into(),
+            expected: expected.into(),
+            metadata: 0.into(),
+        }
+    }
+
+    /// Has a command carried out; nothing else goes through the switch until it is.
+    fn pass(&self, sent: &[u8], expected: u16, within: Duration) -> Result<Vec<u8>> {
+        self.open()?;
+        let mut session = self.switch.session()?;
+        if self.unended.swap(false, Ordering::Relaxed) {
+            // Refused where nothing was left of it.
+            let _ = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
+        }
+        let answer = self.converse(&mut session, sent, expected, within);
+        // Ended even if it failed: the switch keeps one answer for each function.
+        let ended = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
+        if matches!(ended, Err(SwitchError::Lost { .. })) {
+            self.unended.store(true, Ordering::Relaxed);
+        }
+        if answer.is_err() {
+            // A drive that was pulled and came back has its tunnel shut.
+            self.open.store(false, Ordering::Relaxed);
+        }
+        let answer = answer?;
+        ended?;
+        Ok(answer)
+    }
+
+    fn converse(
+        &self,
+        session: &mut Session<'_>,
+        sent: &[u8],
+        expected: u16,
+        within: Duration,
+    ) -> Result<Vec<u8>> {
+        let length = self.start(session, sent, expected, within)?;
+        let mut answer = Vec::with_capacity(usize::from(length));
+        while answer.len() < usize::from(length) {
+            let offset = u16::try_from(answer.len()).unwrap_or(u16::MAX);
+            let piece: PassPiece =
+                session.ask(Command::NvmeAdmin, &self.next(PASS_DATA, offset))?;
+            let held = piece.data.get(..usize::from(piece.length.get()));
+            let held = held.filter(|it| !it.is_empty()).ok_or_else(|| {
+                let why = format!("a piece of {} bytes at {offset}", piece.length.get());
+                self.switch.malformed(Command::NvmeAdmin, why)
+            })?;
+            answer.extend_from_slice(held);
+        }
+        answer.truncate(usize::from(length));
+        Ok(answer)
+    }
+
+    /// Sends the command; the last piece sets it going, and is answered when the drive has. Answers with the answer's bytes.
+    fn start(
+        &self,
+        session: &mut Session<'_>,
+        sent: &[u8],
+        expected: u16,
+        within: Duration,
+    ) -> Result<u16> {
+        let pieces = sent.chunks(PASS_PIECE);
+        let last = pieces.len().saturating_sub(1);
+        let mut length = 0;
+        for (place, bytes) in pieces.enumerate() {
+            let mut piece = PassStart::new_zeroed();
+            piece.subcommand = PASS_START;
+            piece.pdfid = self.pdfid.into();
+            piece.more = u8::from(place < last);
+            piece.offset = u16::try_from(place * PASS_PIECE).unwrap_or(u16::MAX).into();
+            piece.length = u16::try_from(bytes.len()).unwrap_or(u16::MAX).into();
+            piece.data[..bytes.len()].copy_from_slice(bytes);
+            if place < last {
+                session.tell(Command::NvmeAdmin, &piece)?;
+            } else {
+                piece.expected = expected.into();
+                let started: PassStarted =
+                    session.ask_within(Command::NvmeAdmin, &piece, within)?;
+                length = started.length.get();
+            }
+        }
+        Ok(length)
+    }
+
+    fn next(&self, subcommand: u8, offset: u16) -> PassNext {
+        let mut next = PassNext::new_zeroed();
+        next.subcommand = subcommand;
+        next.pdfid = self.pdfid.into();
+        next.offset = offset.into();
+        next
+    }
+}
+
+/// Data goes to the drive: bit 0 of an opcode (Base 2.0, figure 88, Data Transfer).
+fn goes_to_drive(opcode: u8) -> bool {
+    opcode & 1 != 0
+}
+
+impl AdminQueue for Tunnel {
+    fn submit(&self, command: AdminCommand, data: &mut [u8]) -> Answered<u32> {
+        let mut submission = Submission::new_zeroed();
+        submission.opcode = command.opcode;
+        submission.nsid = command.nsid.into();
+        submission.cdw10 = command.cdw10.into();
+        submission.cdw11 = command.cdw11.into();
+        let mut sent = submission.as_bytes().to_vec();
+        if goes_to_drive(command.opcode) {
+            sent.extend_from_slice(data);
+        }
+        let all = size_of::<Completion>() + data.len();
+        let expected = u16::try_from(all).ok().filter(|_| sent.len().max(all) <= PASS_MOST);
+        let expected = expected.ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
+        let answer = self
+            .pass(&sent, expected, command.timeout)
+            .map_err(|error| system(io::Error::other(error)))?;
+        take(&answer, command.opcode, data)
+    }
+
+    /// Functions behind a switch are reset one by one when they are brought up; the physical one never is, because hosts that
+    /// use the drive would lose it.
+    fn reset(&self) -> Answered<()> {
+        let why = "a drive's physical function is not reset through a switch";
+        Err(system(io::Error::new(io::ErrorKind::Unsupported, why)))
+    }
+}
+
+fn system(source: io::Error) -> AdminError {
+    AdminError::System(source)
+}
+
+fn take(answer: &[u8], opcode: u8, data: &mut [u8]) -> Answered<u32> {
+    let malformed = |why| AdminError::Malformed { what: "a command through the switch", why };
+    let (completion, rest) = Completion::read_from_prefix(answer)
+        .map_err(|_| malformed(format!("{} bytes are no completion", answer.len())))?;
+    match completion.status.get() >> 1 {
+        0 if goes_to_drive(opcode) || data.is_empty() => {}
+        0 => {
+            let whole = rest.get(..data.len());
+            let whole = whole.ok_or_else(|| {
+                malformed(format!("{} bytes instead of {}", rest.len(), data.len()))
+            })?;
+            data.copy_from_slice(whole);
+        }
+        status => return Err(AdminError::Status(Status::new(status))),
+    }
+    Ok(completion.result.get())
+}

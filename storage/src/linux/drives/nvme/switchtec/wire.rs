@@ -1,0 +1,345 @@
+//! What goes through `/dev/switchtecN`, byte for byte: MRPC, the PAX firmware's mailbox.
+//!
+//! Microchip's command reference is not public. The layouts are those that two programs in use send and read, each named
+//! where it is the source: *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`,
+//! `lib/switchtec.c`), *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), which drives rabbits, and *K*
+//! the kernel (`drivers/pci/switch/switchtec.c`). Everything is little-endian.
+
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    byteorder::little_endian::{U16, U32, U64},
+};
+
+/// Bytes of a request or a reply behind the command word or the return code (*K*: `SWITCHTEC_MRPC_PAYLOAD_SIZE`).
+pub(super) const PAYLOAD: usize = 1024;
+
+/// Whatever is asked of a switch.
+pub(super) trait Request: IntoBytes + Immutable {}
+impl<T: IntoBytes + Immutable> Request for T {}
+
+/// Whatever it answers.
+pub(super) trait Reply: FromBytes + IntoBytes + KnownLayout {}
+impl<T: FromBytes + IntoBytes + KnownLayout> Reply for T {}
+
+/// Get PAX ID, 81h (*S* reads one byte, *E* four).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PaxIdReply {
+    pub(super) pax: u8,
+    reserved_1: [u8; 3],
+}
+
+/// Link status, 1Ch: which ports; none means all (*S* `switchtec_status`, *E* `LinkStat`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct LinkStatusRequest {
+    pub(super) ports: U64,
+}
+
+/// Entries that are asked for (*S* `SWITCHTEC_MAX_PORTS`, Gen4 and later).
+pub(super) const LINK_ENTRIES: usize = 60;
+/// A higher stack number marks an entry of no port (*S* `SWITCHTEC_MAX_STACKS`).
+pub(super) const LAST_STACK: u8 = 8;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct LinkStatusReply(pub(super) [LinkEntry; LINK_ENTRIES]);
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct LinkEntry {
+    pub(super) port: u8,
+    pub(super) partition: u8,
+    pub(super) logical: u8,
+    /// Stack in bits 7:4, the port's number within it in 3:0.
+    pub(super) stack: u8,
+    pub(super) configured_width: u8,
+    pub(super) negotiated_width: u8,
+    pub(super) upstream: u8,
+    /// Up in bit 7, PCIe generation in 6:0.
+    pub(super) rate: u8,
+    /// Major state in bits 7:0 (*E* `PortLinkState`), minor above.
+    pub(super) ltssm: U16,
+    pub(super) lanes: [u8; 2],
+}
+
+/// GFMS database dump, 83h: of one endpoint port, in three parts (*S* `gfms_ep_port_{start,get,finish}`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct DumpRequest {
+    pub(super) subcommand: u8,
+    pub(super) port: u8,
+    pub(super) reserved_2: [u8; 2],
+    pub(super) part: U32,
+}
+
+/// Subcommand of an endpoint port.
+pub(super) const DUMP_ENDPOINT_PORT: u8 = 5;
+pub(super) const DUMP_START: u32 = 1;
+pub(super) const DUMP_GET: u32 = 2;
+pub(super) const DUMP_FINISH: u32 = 3;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct DumpStarted {
+    /// Of the whole dump.
+    pub(super) dwords: U32,
+    pub(super) switches: U32,
+}
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct DumpGet {
+    pub(super) head: DumpRequest,
+    /// In dwords of the dump.
+    pub(super) offset: U32,
+}
+
+pub(super) const DUMP_PIECE: usize = PAYLOAD - 12;
+/// Dwords that head each piece, and are counted in its size.
+pub(super) const DUMP_HEAD: usize = 3;
+/// A piece has at most so many dwords (*S*).
+pub(super) const DUMP_MOST: usize = 0xf0;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct DumpPiece {
+    pub(super) offset: U32,
+    pub(super) dwords: U32,
+    reserved_8: U32,
+    pub(super) data: [u8; DUMP_PIECE],
+}
+
+/// Heads a dump (*S* `switchtec_gfms_db_dump_section_hdr`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct SectionHead {
+    pub(super) class: u8,
+    pub(super) pax: u8,
+    pub(super) fabric_id: U16,
+    /// This head included.
+    pub(super) dwords: U32,
+    reserved_8: U32,
+}
+
+/// Heads an endpoint port (*S* `switchtec_gfms_db_ep_port_hdr`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PortHead {
+    pub(super) kind: u8,
+    pub(super) port: u8,
+    pub(super) endpoints: U16,
+    /// 24 bits; this head included.
+    pub(super) dwords: [u8; 3],
+    reserved_7: u8,
+}
+
+pub(super) const PORT_HAS_ENDPOINT: u8 = 0;
+pub(super) const PORT_HAS_SWITCH: u8 = 1;
+pub(super) const PORT_IS_EMPTY: u8 = 2;
+
+/// Heads an endpoint's functions (*S* `switchtec_gfms_db_ep_port_attachement_hdr`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct AttachmentHead {
+    pub(super) functions: U16,
+    enumeration: U16,
+    /// 24 bits; this head included.
+    pub(super) dwords: [u8; 3],
+    reserved_7: u8,
+}
+
+/// A function (*S* `switchtec_gfms_db_ep_port_attached_device_function`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct FunctionEntry {
+    pub(super) number: U16,
+    pub(super) pdfid: U16,
+    /// 3: physical with SR-IOV, 1: physical without, 0: virtual (*S* `ep_port_func_type`).
+    pub(super) kind: u8,
+    pub(super) virtual_number: u8,
+    reserved_6: U16,
+    pub(super) bound: u8,
+    pub(super) bound_pax: u8,
+    pub(super) bound_port: u8,
+    pub(super) bound_logical: u8,
+    pub(super) vendor: U16,
+    pub(super) device: U16,
+    subsystem: [U16; 2],
+    /// 24 bits: NVMe is 010802h.
+    pub(super) class: [u8; 3],
+    bars: u8,
+    bar: [[u8; 2]; 6],
+}
+
+pub(super) const FUNCTION_IS_VIRTUAL: u8 = 0;
+pub(super) const CLASS_NVME: [u8; 3] = [0x02, 0x08, 0x01];
+
+/// Bind, 84h (*S* `switchtec_gfms_bind`, later versions; *E* `Bind`). Earlier versions of *S* sent the first 8 bytes.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct BindRequest {
+    pub(super) subcommand: u8,
+    pub(super) pax: u8,
+    pub(super) port: u8,
+    pub(super) logical: u8,
+    pub(super) functions: [BindFunction; 8],
+}
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct BindFunction {
+    pub(super) pdfid: U16,
+    pub(super) next_valid: u8,
+    reserved_3: u8,
+}
+
+pub(super) const BIND: u8 = 1;
+#[cfg(test)]
+pub(super) const UNBIND: u8 = 2;
+
+/// Unbind, 84h (*S* `switchtec_gfms_unbind`). Only people unbind.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct UnbindRequest {
+    pub(super) subcommand: u8,
+    pub(super) pax: u8,
+    pub(super) port: u8,
+    pub(super) logical: u8,
+    pub(super) pdfid: U16,
+    pub(super) option: u8,
+    reserved_7: u8,
+}
+
+/// EP tunnel configuration, 8Fh (*E* `endPointTunnelConfig`; numbers in *S* `mrpc.h`), without metadata.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct TunnelRequest {
+    pub(super) subcommand: U16,
+    pub(super) pdfid: U16,
+    /// Bytes of the answer behind its length.
+    pub(super) expected: U16,
+    pub(super) metadata: U16,
+}
+
+pub(super) const TUNNEL_ENABLE: u16 = 0;
+#[cfg(test)]
+pub(super) const TUNNEL_DISABLE: u16 = 1;
+pub(super) const TUNNEL_STATUS: u16 = 2;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct TunnelReply {
+    pub(super) length: U32,
+    /// 0 disabled, 1 enabled (*S* `switchtec_ep_tunnel_status`).
+    pub(super) state: U32,
+}
+
+/// EP resource access, 8Eh: one register of a function's configuration space (*E* `CsrRead`, `CsrWrite`). A read sends the
+/// first 8 bytes.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RegisterRequest {
+    pub(super) subcommand: u8,
+    reserved_1: u8,
+    pub(super) pdfid: U16,
+    pub(super) address: U16,
+    /// At most 4.
+    pub(super) length: u8,
+    reserved_7: u8,
+}
+
+pub(super) const REGISTER_READ: u8 = 0;
+pub(super) const REGISTER_WRITE: u8 = 1;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RegisterWrite {
+    pub(super) head: RegisterRequest,
+    pub(super) data: [u8; 4],
+}
+
+/// NVMe admin pass-through, 91h, first part: a command, in as many pieces as it takes (*E* `adminPassthruStart`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PassStart {
+    pub(super) subcommand: u8,
+    reserved_1: [u8; 3],
+    pub(super) pdfid: U16,
+    /// Bytes of completion and data; in the last piece.
+    pub(super) expected: U16,
+    /// Another piece follows.
+    pub(super) more: u8,
+    reserved_9: [u8; 3],
+    pub(super) offset: U16,
+    pub(super) length: U16,
+    pub(super) data: [u8; PASS_PIECE],
+}
+
+pub(super) const PASS_START: u8 = 1;
+pub(super) const PASS_DATA: u8 = 2;
+pub(super) const PASS_END: u8 = 3;
+pub(super) const PASS_PIECE: usize = PAYLOAD - 16;
+/// A command and its data (*S* `SWITCHTEC_NVME_ADMIN_PASSTHRU_MAX_DATA_LEN`).
+pub(super) const PASS_MOST: usize = 4096 + size_of::<Submission>();
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PassStarted {
+    pub(super) length: U16,
+    reserved_2: U16,
+}
+
+/// Second part, the answer piece by piece, and the third, which ends it (*E* `adminPassthru{Data,End}`).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PassNext {
+    pub(super) subcommand: u8,
+    reserved_1: [u8; 3],
+    pub(super) pdfid: U16,
+    pub(super) offset: U16,
+}
+
+pub(super) const PASS_ANSWER: usize = PAYLOAD - 4;
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct PassPiece {
+    pub(super) offset: U16,
+    pub(super) length: U16,
+    pub(super) data: [u8; PASS_ANSWER],
+}
+
+/// Submission Queue Entry (NVM Express Base Specification 2.0, figure 88). Command identifier and data pointers are the
+/// switch's.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Submission {
+    pub(super) opcode: u8,
+    reserved_1: [u8; 3],
+    pub(super) nsid: U32,
+    reserved_8: [u8; 32],
+    pub(super) cdw10: U32,
+    pub(super) cdw11: U32,
+    cdw12: [U32; 4],
+}
+
+/// Completion Queue Entry (figure 91).
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct Completion {
+    pub(super) result: U32,
+    reserved_4: [u8; 10],
+    /// Phase in bit 0, status above.
+    pub(super) status: U16,
+}
+
+/// A number of 24 bits.
+pub(super) fn of_24(bytes: [u8; 3]) -> usize {
+    let [low, middle, high] = bytes.map(usize::from);
+    low | middle << 8 | high << 16
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Allocations over simulated drives: everything of a rabbit but its PCI bus.
+
+use super::{
+    super::{
+        admin::{Admin, opcode},
+        drive::NvmeDrive,
+        inventory::shown,
+        ledger::Wanted,
+        physical::in_one_line,
+        simulated::{Lost, Simulated},
+    },
+    *,
+};
+use crate::{
+    ConvergeError, Converger, Desired, Host, Observed, Rejection, Step,
+    desired::{Access, Allocation, Endpoint, Spread, Told},
+    host::ObserveError,
+    observed::{Drive, Namespace, NamespaceOwner},
+};
+
+const MIB: u64 = 1 << 20;
+
+/// A rabbit whose drives are in memory and whose ledgers are on disk.
+#[derive(Debug)]
+struct Chassis {
+    simulated: Vec<Simulated>,
+    drives: Vec<(Nqn, NvmeDrive)>,
+}
+
+impl Chassis {
+    /// A rabbit that starts: what it knows is what is in `state`.
+    fn start(simulated: &[Simulated], state: &Path) -> Arc<Self> {
+        let drive = |(slot, simulated): (usize, &Simulated)| {
+            let nqn: Nqn = format!("nqn.2019-08.org.qemu:drive{slot}").parse().unwrap();
+            let ledger = Arc::new(Ledger::open(state, &nqn).unwrap());
+            let admin = Admin::new(Box::new(simulated.clone()));
+            (nqn.clone(), NvmeDrive::new(nqn, admin, ledger))
+        };
+        let drives = simulated.iter().enumerate().map(drive).collect();
+        Arc::new(Self { simulated: simulated.to_vec(), drives })
+    }
+
+    fn drive(&self, nqn: &Nqn) -> &NvmeDrive {
+        &self.drives.iter().find(|(it, _)| it == nqn).unwrap().1
+    }
+
+    fn left(&self) -> Vec<u64> {
+        self.simulated.iter().map(|it| it.state().unallocated()).collect()
+    }
+}
+
+impl Host for Chassis {
+    fn observe(&self, _: &Desired) -> Result<Observed, ObserveError> {
+        let mut observed = Observed::default();
+        for (slot, (nqn, drive)) in (0..).zip(&self.drives) {
+            let contents = drive.look().unwrap();
+            observed.drives.push(Drive { slot, ..shown(nqn, &contents) });
+            let namespace = |held: &drive::Held| Namespace {
+                id: NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid },
+                owner: held.owner.clone(),
+                size: held.found.size,
+                access: held.access.clone(),
+                device: (!held.access.is_empty()).then(|| "/dev/null".into()),
+                of: held.of,
+            };
+            observed.namespaces.extend(contents.namespaces.iter().map(namespace));
+        }
+        Ok(observed)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let done =
+            match step {
+                Step::CreateNamespace { allocation, drive, size, of } => {
+                    let wanted = Wanted { size: *size, of: *of };
+                    self.drive(drive).create(*allocation, wanted, 1).map(drop)
+                }
+                Step::AdoptNamespace { id, allocation, size, of } => self
+                    .drive(&id.subsystem)
+                    .adopt(id.nsid, *allocation, Wanted { size: *size, of: *of }),
+                Step::Attach { id, endpoint, node } => {
+                    self.drive(&id.subsystem).attach(id.nsid, *endpoint, node)
+                }
+                Step::Detach { id, node } => self.drive(&id.subsystem).detach(id.nsid, node),
+                Step::DeleteNamespace { id, allocation } => {
+                    self.drive(&id.subsystem).delete(id.nsid, *allocation)
+                }
+                other => panic!("{other}"),
+            };
+        done.map_err(|error| StepError::System {
+            call: step.kind(),
+            target: step.on().to_string(),
+            source: io::Error::other(in_one_line("the drive", &error)),
+        })
+    }
+}
+
+fn simulated(count: usize) -> Vec<Simulated> {
+    (0..count).map(|_| Simulated::new(64 * MIB, 17)).collect()
+}
+
+fn allocation() -> Allocation {
+    let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+    let id = AllocationId { owner, index: 0 };
+    let rabbit = Access { endpoint: Endpoint::Rabbit, node: "rabbit-1".parse().unwrap() };
+    Allocation::new(id, 16 * MIB, Spread::RABBIT, [rabbit].into())
+}
+
+fn told(host: &Chassis) -> Allocation {
+    let seen = host.observe(&Desired::Inventory).unwrap().namespaces.into_iter();
+    let told = seen.map(|it| Told { id: it.id, size: it.size, contested: false });
+    Allocation { told: told.collect(), ..allocation() }
+}
+
+#[test]
+fn sixteen_drives_of_which_one_refuses_to_create_keep_nothing() {
+    let (simulated, state) = (simulated(16), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    for lost in [Lost::Before, Lost::After] {
+        simulated[5].state().lose = Some((opcode::NAMESPACE_MANAGEMENT, lost));
+        let error =
+            Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap_err();
+        let ConvergeError::Step(failed) = &error else { panic!("{error}") };
+        assert!(failed.step.to_string().contains("drive5 for"), "{error}");
+        // What was made and whose answer was lost is known by its intent.
+        assert_eq!(host.left(), [64 * MIB; 16], "{lost:?}");
+    }
+    let host = Chassis::start(&simulated, state.path());
+    let converger = Converger::new(host.clone());
+    converger.converge(&Desired::Allocated(allocation())).unwrap();
+    assert_eq!(host.left(), [63 * MIB; 16]);
+    converger.converge(&Desired::Released(allocation().id)).unwrap();
+    assert_eq!(host.left(), [64 * MIB; 16]);
+}
+
+#[test]
+fn a_drive_that_does_not_erase_keeps_its_namespace_and_is_named() {
+    let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    let converger = Converger::new(host.clone());
+    converger.converge(&Desired::Allocated(allocation())).unwrap();
+    simulated[9].state().lose = Some((opcode::FORMAT, Lost::Before));
+    let error = converger.converge(&Desired::Released(allocation().id)).unwrap_err();
+    let ConvergeError::Step(failed) = &error else { panic!("{error}") };
+    assert!(failed.step.to_string().contains("drive9:1"), "{error}");
+    assert!(failed.source.to_string().contains("drive9:1"), "{}", failed.source);
+    let kept: Vec<_> = host.left().iter().map(|left| *left < 64 * MIB).collect();
+    assert_eq!(kept, (0..14).map(|slot| slot == 9).collect::<Vec<_>>());
+    converger.converge(&Desired::Released(allocation().id)).unwrap();
+    assert_eq!(host.left(), [64 * MIB; 14]);
+}
+
+#[test]
+fn thirteen_drives_are_too_few() {
+    let (simulated, state) = (simulated(13), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    let error = Converger::new(host.clone()).converge(&Desired::Allocated(allocation()));
+    let Err(ConvergeError::Rejected(refused)) = error else { panic!("{error:?}") };
+    assert!(matches!(refused, Rejection::TooFewDrives { usable: 13, least: 14, .. }), "{refused}");
+    assert_eq!(host.left(), [64 * MIB; 13]);
+}
+
+#[test]
+fn what_lost_all_its_ledgers_is_adopted_by_what_its_object_tells() {
+    let (simulated, state) = (simulated(16), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
+    let known = told(&host);
+    let orphan = Admin::new(Box::new(simulated[2].clone())).create(256, 1).unwrap();
+    let lost = tempfile::tempdir().unwrap();
+    let host = Chassis::start(&simulated, lost.path());
+    let converger = Converger::new(host.clone());
+    let nguids = |host: &Chassis| -> Vec<_> {
+        let all = host.simulated.iter().map(|it| it.state().namespaces[&1].nguid);
+        all.collect()
+    };
+    let before = nguids(&host);
+    converger.converge(&Desired::Released(known.id)).unwrap();
+    let steps = converger.converge(&Desired::Allocated(known.clone())).unwrap().steps;
+    assert_eq!(steps.iter().filter(|it| it.kind() == "adopt-namespace").count(), 16);
+    assert!(steps.iter().all(|it| it.kind() != "create-namespace"), "{steps:?}");
+    assert_eq!(nguids(&host), before);
+    converger.converge(&Desired::Released(known.id)).unwrap();
+    let seen = host.observe(&Desired::Inventory).unwrap().namespaces;
+    let [left] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!((left.id.nsid, &left.owner), (orphan, &NamespaceOwner::Unknown));
+}

@@ -1,0 +1,109 @@
+use super::*;
+
+/// The first line says where they are from.
+const RECORDED: &str = include_str!("recorded.txt");
+
+fn recorded() -> Vec<Uevent> {
+    let lines = RECORDED.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| Uevent::parse(line.replace("\\0", "\0").as_bytes()).unwrap()).collect()
+}
+
+#[test]
+fn what_a_kernel_sent_is_read() {
+    let events = recorded();
+    let told = |event: &Uevent| {
+        let name = event.path.rsplit('/').next().unwrap().to_owned();
+        format!("{} {} {name}", event.action, event.subsystem)
+    };
+    let pulled: Vec<_> = events.iter().take(5).map(told).collect();
+    assert_eq!(
+        pulled,
+        [
+            "remove hwmon hwmon1",
+            "remove nvme nvme1",
+            "remove nvme-subsystem nvme-subsys1",
+            "unbind pci 0000:02:00.0",
+            "remove pci 0000:02:00.0"
+        ]
+    );
+}
+
+#[test]
+fn what_moves_a_drive_a_link_or_a_namespace_is_told_from_what_does_not() {
+    let concerns = |wanted: &str| {
+        let events = recorded();
+        let named = events
+            .iter()
+            .filter(|it| format!("{} {} {}", it.action, it.subsystem, it.path).contains(wanted));
+        let verdicts: Vec<_> = named.map(Uevent::concerns_storage).collect();
+        assert!(!verdicts.is_empty(), "{wanted} was recorded");
+        verdicts
+    };
+    for moves in ["remove pci", "add pci", "change nvme ", "add block", "offline gfs2"] {
+        assert!(concerns(moves).into_iter().all(|it| it), "{moves}");
+    }
+    for moves in ["hwmon", "virtio ", "module", "change block", "bdi", "online gfs2"] {
+        assert!(!concerns(moves).into_iter().any(|it| it), "{moves}");
+    }
+}
+
+#[test]
+fn a_namespace_that_ceases_to_take_writes_moves() {
+    let change = |more: &str| {
+        let text = format!("change@/devices/x/nvme0n1\0ACTION=change\0SUBSYSTEM=block\0{more}\0");
+        Uevent::parse(text.as_bytes()).unwrap().concerns_storage()
+    };
+    assert!(change("DISK_RO=1"));
+    assert!(!change("SYNTH_UUID=0"));
+}
+
+#[test]
+fn what_is_no_event_of_the_kernels_is_none() {
+    for bytes in
+        [&b""[..], b"libudev\0\xfe\xed\xca\xfe", b"add@/x\0ACTION=add\0", b"\xff\xfe@\0SUBSYSTEM"]
+    {
+        assert_eq!(Uevent::parse(bytes), None);
+    }
+}
+
+/// The kernel announces anew what `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent); that needs root.
+#[test]
+fn the_kernel_is_heard() {
+    let ear = Uevents::open().unwrap();
+    assert_eq!(ear.next().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    let Some(device) = std::fs::read_dir("/sys/class/mem").ok().and_then(|mut all| all.next())
+    else {
+        return;
+    };
+    if std::fs::write(device.unwrap().path().join("uevent"), "change").is_err() {
+        return;
+    }
+    let mut heard = Vec::new();
+    while !heard.iter().any(|it| matches!(it, Heard::Event(event) if event.subsystem == "mem")) {
+        assert!(ear.wait(Some(Duration::from_secs(10))).unwrap(), "{heard:?}");
+        heard.push(ear.next().unwrap());
+    }
+}
+
+/// Whoever does not keep up is told so, and hears on.
+#[test]
+fn what_was_lost_is_told() {
+    let ear = Uevents::open().unwrap();
+    // The smallest that the kernel gives: two events fit.
+    setsockopt(&ear.0, sockopt::RcvBuf, &0).unwrap();
+    let Some(device) = std::fs::read_dir("/sys/class/mem").ok().and_then(|mut all| all.next())
+    else {
+        return;
+    };
+    let uevent = device.unwrap().path().join("uevent");
+    for _ in 0..64 {
+        if std::fs::write(&uevent, "change").is_err() {
+            return;
+        }
+    }
+    let mut lost = false;
+    while let Ok(heard) = ear.next() {
+        lost |= heard == Heard::Lost;
+    }
+    assert!(lost);
+}

@@ -1,0 +1,184 @@
+//! Allocations over sixteen drives in memory, of which some refuse, are pulled, or are swapped.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+
+use storage::{
+    ConvergeError, Converger, Desired, Host, Observed, Step,
+    desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Spread, Told},
+    fake::{FakeHost, Fault},
+    observed::{Drive, Namespace, NamespaceOwner},
+    plan::missing,
+};
+
+const MIB: u64 = 1 << 20;
+
+fn rabbit(drives: u16) -> (Arc<FakeHost>, Converger) {
+    let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+    let node = "rabbit-1".parse().unwrap();
+    let host = Arc::new(FakeHost::with_drives(node, roots, drives, 1024 * MIB));
+    (host.clone(), Converger::new(host))
+}
+
+fn allocation(index: u32) -> Allocation {
+    let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+    let access = [
+        Access { endpoint: Endpoint::Rabbit, node: "rabbit-1".parse().unwrap() },
+        Access { endpoint: Endpoint::Compute(0), node: "compute-1".parse().unwrap() },
+    ];
+    Allocation::new(AllocationId { owner, index }, 160 * MIB, Spread::RABBIT, access.into())
+}
+
+fn look(host: &FakeHost) -> Observed {
+    host.observe(&Desired::Inventory).unwrap()
+}
+
+fn ours(host: &FakeHost, index: u32) -> Vec<Namespace> {
+    let owner = NamespaceOwner::Ours(allocation(index).id);
+    look(host).namespaces.into_iter().filter(|it| it.owner == owner).collect()
+}
+
+/// The allocation as its object tells of it once it was made.
+fn told(host: &FakeHost, index: u32) -> Allocation {
+    let told = |it: Namespace| Told { id: it.id, size: it.size, contested: false };
+    let told = ours(host, index).into_iter().map(told).collect();
+    Allocation { told, ..allocation(index) }
+}
+
+fn free(host: &FakeHost) -> u64 {
+    look(host).drives.iter().map(Drive::free).sum()
+}
+
+#[test]
+fn one_drive_that_refuses_and_nothing_is_left_of_it_and_all_of_the_others() {
+    let (host, converger) = rabbit(16);
+    converger.converge(&Desired::Allocated(allocation(0))).unwrap();
+    let (before, left) = (look(&host), free(&host));
+    host.set_refusing(7, true);
+    let wanted = [1, 2].map(|index| Desired::Allocated(allocation(index)));
+    for outcome in converger.converge_all(&wanted) {
+        let error = outcome.unwrap_err();
+        let ConvergeError::Step(failed) = &error else { panic!("{error}") };
+        assert!(
+            matches!(&*failed.step, Step::CreateNamespace { drive, .. } if drive.to_string().ends_with("drive-7"))
+        );
+    }
+    assert_eq!((look(&host), free(&host)), (before, left));
+    host.set_refusing(7, false);
+    assert!(converger.converge_all(&wanted).iter().all(Result::is_ok));
+    assert_eq!((ours(&host, 1).len(), ours(&host, 2).len()), (16, 16));
+}
+
+#[test]
+fn a_failure_at_every_step_leaks_nothing() {
+    for fault in [Fault::Before, Fault::Halfway, Fault::After] {
+        for after in 0..48 {
+            let (host, converger) = rabbit(16);
+            host.fail(after, fault);
+            let first = converger.converge(&Desired::Allocated(allocation(0)));
+            assert!(first.is_err(), "{fault:?} after {after}");
+            let made = ours(&host, 0).len();
+            assert!(made == if after < 16 { 0 } else { 16 }, "{fault:?} after {after}: {made}");
+            assert_eq!(free(&host) % (10 * MIB), (16 * 1024 * MIB) % (10 * MIB));
+            let again = Converger::new(host.clone());
+            again.converge(&Desired::Allocated(allocation(0))).unwrap();
+            assert_eq!(ours(&host, 0).len(), 16, "{fault:?} after {after}");
+            host.fail(after, fault);
+            let _ = again.converge(&Desired::Released(allocation(0).id));
+            host.fail(usize::MAX, fault);
+            again.converge(&Desired::Released(allocation(0).id)).unwrap();
+            assert!(host.is_clean(), "{fault:?} after {after}");
+            assert_eq!(free(&host), 16 * 1024 * MIB);
+        }
+    }
+}
+
+/// An agent that dies gives nothing back: the next one goes on from what there is, also where a step was cut in two.
+#[test]
+fn a_crash_after_every_step_converges_and_leaks_nothing() {
+    let wanted = Desired::Allocated(allocation(0));
+    for after in 0..48 {
+        for cut in [false, true] {
+            let (host, _) = rabbit(18);
+            let mut left = after;
+            'alive: loop {
+                let steps = Converger::new(host.clone()).plan(&wanted).unwrap();
+                for step in steps {
+                    if left == 0 {
+                        if cut {
+                            host.fail(0, Fault::Halfway);
+                            host.apply(&step).unwrap_err();
+                        }
+                        break 'alive;
+                    }
+                    host.apply(&step).unwrap();
+                    left -= 1;
+                }
+            }
+            Converger::new(host.clone()).converge(&wanted).unwrap();
+            let made = ours(&host, 0);
+            let drives: std::collections::BTreeSet<_> =
+                made.iter().map(|it| &it.id.subsystem).collect();
+            assert_eq!((made.len(), drives.len()), (16, 16), "after {after}, {cut}");
+            assert_eq!(free(&host), 18 * 1024 * MIB - 160 * MIB, "after {after}, {cut}");
+            Converger::new(host.clone()).converge(&Desired::Released(allocation(0).id)).unwrap();
+            assert!(host.is_clean());
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
+    let (host, converger) = rabbit(18);
+    converger.converge(&Desired::Allocated(allocation(0))).unwrap();
+    let (wanted, made) = (told(&host, 0), ours(&host, 0));
+    host.pull_drive(3);
+    host.reboot();
+    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    let lost = missing(&wanted, &seen);
+    let [lost] = &lost[..] else { panic!("{lost:?}") };
+    assert!(
+        lost.to_string().ends_with("drive-3 cannot be reached: it is not plugged in"),
+        "{lost}"
+    );
+    assert_eq!(ours(&host, 0).iter().filter(|it| it.device.is_some()).count(), 15);
+
+    host.put_drive_back(3);
+    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    assert_eq!(missing(&wanted, &seen), []);
+    let ids = |all: &[Namespace]| all.iter().map(|it| it.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&ours(&host, 0)), ids(&made));
+
+    host.pull_drive(3);
+    let error = converger.converge(&Desired::Released(wanted.id)).unwrap_err();
+    let ConvergeError::Step(failed) = &error else { panic!("{error}") };
+    assert!(failed.step.to_string().contains("drive-3"), "{error}");
+    host.put_drive_back(3);
+    converger.converge(&Desired::Released(wanted.id)).unwrap();
+    assert!(host.is_clean());
+}
+
+#[test]
+fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
+    let (host, converger) = rabbit(18);
+    converger.converge(&Desired::Allocated(allocation(0))).unwrap();
+    let wanted = told(&host, 0);
+    host.swap_drive(3);
+    let kept = Allocation { replace: false, ..wanted.clone() };
+    assert_eq!(converger.converge(&Desired::Allocated(kept)).unwrap().steps, []);
+    for after in 0..3 {
+        host.fail(after, Fault::After);
+        let _ = Converger::new(host.clone()).converge(&Desired::Allocated(wanted.clone()));
+    }
+    host.fail(usize::MAX, Fault::Before);
+    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    assert_eq!(missing(&wanted, &seen), []);
+    let now = ours(&host, 0);
+    assert_eq!(now.len(), 16);
+    assert!(now.iter().all(|it| it.device.is_some() && it.size == 10 * MIB), "{now:?}");
+    let of_old = |it: &&Namespace| it.owner == NamespaceOwner::Replaced(wanted.id);
+    assert_eq!(seen.namespaces.iter().filter(of_old).count(), 1);
+    assert_eq!(converger.plan(&Desired::Allocated(told(&host, 0))).unwrap(), []);
+    converger.converge(&Desired::Released(wanted.id)).unwrap();
+    assert_eq!(ours(&host, 0), []);
+}
