@@ -1,13 +1,18 @@
 //! What each desire needs to see of a node, and nothing else.
 
+mod volumes;
+
 use crate::{
     Desired, Observed,
     desired::{
-        FileSystem, FileSystemKind, Hook, HookId, HookScope, IndexTree, Mount, MountHooks,
-        MountPoint, MountSource, NamespaceId, Volume,
+        FileSystem, FileSystemKind, Hook, HookId, HookScope, IndexTree, LustreTarget, Mount,
+        MountHooks, MountPoint, MountSource, NamespaceId, RootFile, Volume, VolumeLayer,
     },
     host::ObserveError,
-    observed::{BlockDevice, MountedThing, Signature, TargetState, TreeState, VolumeState},
+    observed::{
+        BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PoolState, Signature,
+        TargetState, TreeState, VolumeDevice, VolumeState, Zpool,
+    },
 };
 
 /// The looks that a host can take.
@@ -15,8 +20,27 @@ pub(crate) trait Eyes {
     /// Drives, namespaces and the pool; the rest stays empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
     fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError>;
-    fn signature(&self, device: &BlockDevice) -> Result<Signature, ObserveError>;
+    /// What the device that carries a file system begins with.
+    fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
+    /// What this node has active of a logical volume; the report stays empty.
+    fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
+    /// What LVM has on these devices, and on these alone.
+    fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
+    /// All of device-mapper's devices.
+    fn mappings(&self) -> Result<Vec<Mapping>, ObserveError>;
+    /// Volume groups in whose lock space the node is.
+    fn lock_spaces(&self) -> Result<Vec<String>, ObserveError>;
+    /// The target's pool, when it is imported, and what is in it.
+    fn zpool(
+        &self,
+        target: &LustreTarget,
+        devices: &[BlockDevice],
+    ) -> Result<Option<Zpool>, ObserveError>;
+    /// Pools that could be imported from these devices, and from these alone.
+    fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
+    /// A file in the root of what is mounted at a place.
+    fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError>;
     fn hooks_open(&self, scope: &HookScope) -> Result<bool, ObserveError>;
@@ -25,14 +49,18 @@ pub(crate) trait Eyes {
 
 pub(crate) fn look(eyes: &impl Eyes, desired: &Desired) -> Result<Observed, ObserveError> {
     match desired {
-        Desired::Allocated(_) | Desired::Released(_) | Desired::Inventory => eyes.inventory(),
+        Desired::Allocated(_)
+        | Desired::Released(_)
+        | Desired::Withdrawn { .. }
+        | Desired::Inventory => eyes.inventory(),
         Desired::FileSystemReady(fs) | Desired::FileSystemGone(fs) => file_system(eyes, fs),
-        Desired::Mounted(mount) => mounted(eyes, mount, mount.kind != FileSystemKind::Raw),
-        // What is on the device does not matter for taking it away.
-        Desired::Unmounted(mount) => mounted(eyes, mount, false),
+        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(eyes, target),
+        Desired::Mounted(mount) => mounted(eyes, mount, ToBe::Mounted),
+        Desired::Unmounted(mount) => mounted(eyes, mount, ToBe::Unmounted),
         Desired::IndexTree(tree) | Desired::NoIndexTree(tree) => {
             Ok(Observed { tree: Some(eyes.tree(tree)?), ..Observed::default() })
         }
+        Desired::OnlyVolumes(_) => volumes::volumes(eyes),
         Desired::OnlyMounts(_) => Ok(Observed { mounts: eyes.mounts()?, ..Observed::default() }),
     }
 }
@@ -46,17 +74,67 @@ fn file_system(eyes: &impl Eyes, fs: &FileSystem) -> Result<Observed, ObserveErr
         &fs.post_teardown,
     ];
     let observed = hooks(eyes, &fs.scope(), lists.into_iter().flatten())?;
-    let volume = volume(eyes, &fs.volume, fs.kind != FileSystemKind::Raw)?;
+    let signed = fs.kind != FileSystemKind::Raw;
+    let volume = volume(eyes, &fs.volume, signed, |_| true)?;
     let temporary = eyes.target(&fs.temporary)?;
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-fn mounted(eyes: &impl Eyes, mount: &Mount, signed: bool) -> Result<Observed, ObserveError> {
+fn lustre(eyes: &impl Eyes, target: &LustreTarget) -> Result<Observed, ObserveError> {
+    let client = target.client.as_ref();
+    let of_client = client.map(|it| [&it.post_setup, &it.pre_teardown, &it.post_teardown]);
+    let own = [&target.post_activate, &target.pre_deactivate];
+    let lists = own.into_iter().chain(of_client.into_iter().flatten());
+    let mut observed = hooks(eyes, &target.scope(), lists.flatten())?;
+    let (devices, missing) = devices(eyes, &target.namespaces)?;
+    let imported = eyes.zpool(target, &devices)?;
+    let look_for = imported.is_none() && !devices.is_empty();
+    let found = if look_for { eyes.pools_on(&devices)? } else { Vec::new() };
+    observed.zpool = Some(PoolState { devices, missing, imported, found });
+    observed.target = Some(eyes.target(&target.target)?);
+    observed.temporary = client.map(|it| eyes.target(&it.temporary)).transpose()?;
+    Ok(observed)
+}
+
+/// The devices of those namespaces that this node reaches, and the namespaces that it does not.
+fn devices(
+    eyes: &impl Eyes,
+    namespaces: &[NamespaceId],
+) -> Result<(Vec<BlockDevice>, Vec<NamespaceId>), ObserveError> {
+    let (mut devices, mut missing) = (Vec::new(), Vec::new());
+    for namespace in namespaces {
+        match eyes.device(namespace)? {
+            Some(device) => devices.push(device),
+            None => missing.push(namespace.clone()),
+        }
+    }
+    Ok((devices, missing))
+}
+
+/// What a mount is looked at for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ToBe {
+    Mounted,
+    Unmounted,
+}
+
+fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
+    // What is on the device does not matter for taking it away.
+    let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
     let mut observed = hooks(eyes, &mount.scope, every(&mount.hooks))?;
     observed.target = Some(eyes.target(&mount.target)?);
+    let is_mounted = observed.target.as_ref().is_some_and(|it| it.mounted.is_some());
+    if let Some(wanted) = mount.file.as_ref().filter(|_| is_mounted && to_be == ToBe::Mounted) {
+        observed.file = eyes.file(&mount.target, &wanted.name)?;
+    }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
-            observed.volume = Some(volume(eyes, wanted, signed)?);
+            // What is mounted is known by its devices; LVM is asked only about what must be activated or taken down.
+            let told = |seen: &LvmState| match to_be {
+                ToBe::Mounted => seen.active.is_none() || !is_mounted,
+                ToBe::Unmounted => seen.active.is_some() || seen.in_lock_space,
+            };
+            observed.volume = Some(volume(eyes, wanted, signed, told)?);
         }
         MountSource::Bind(from) => observed.source = Some(eyes.target(from)?),
         MountSource::Lustre(_) => {}
@@ -64,18 +142,45 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, signed: bool) -> Result<Observed, Ob
     Ok(observed)
 }
 
-fn volume(eyes: &impl Eyes, volume: &Volume, signed: bool) -> Result<VolumeState, ObserveError> {
-    let mut state = VolumeState::default();
-    for namespace in &volume.namespaces {
-        match eyes.device(namespace)? {
-            Some(device) => state.devices.push(device),
-            None => state.missing.push(namespace.clone()),
+fn volume(
+    eyes: &impl Eyes,
+    volume: &Volume,
+    signed: bool,
+    told: impl Fn(&LvmState) -> bool,
+) -> Result<VolumeState, ObserveError> {
+    let (devices, missing) = devices(eyes, &volume.namespaces)?;
+    let mut state = VolumeState { devices, missing, ..VolumeState::default() };
+    let device = match volume.layer {
+        VolumeLayer::Plain => match &state.devices[..] {
+            [device] => Some(device.into()),
+            _ => None,
+        },
+        VolumeLayer::Lvm(_) => {
+            let seen = logical(eyes, volume, &state.devices, told)?;
+            let device = seen.active.as_ref().map(|active| active.device(volume));
+            state.lvm = Some(seen);
+            device
         }
-    }
-    if let ([device], true) = (&state.devices[..], signed) {
-        state.signature = Some(eyes.signature(device)?);
+    };
+    if let Some(device) = device.filter(|_| signed) {
+        state.signature = Some(eyes.signature(&device)?);
     }
     Ok(state)
+}
+
+fn logical(
+    eyes: &impl Eyes,
+    volume: &Volume,
+    devices: &[BlockDevice],
+    told: impl Fn(&LvmState) -> bool,
+) -> Result<LvmState, ObserveError> {
+    let mut seen = eyes.mapped(volume, devices)?;
+    if told(&seen) {
+        // LVM without a list would look at every disk of the node.
+        let nothing = || Ok(LvmReport::default());
+        seen.report = Some(if devices.is_empty() { nothing() } else { eyes.lvm(devices) }?);
+    }
+    Ok(seen)
 }
 
 fn hooks<'a>(

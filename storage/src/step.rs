@@ -1,12 +1,18 @@
 //! One change to a node. `Display` is its log line, and what a dry run prints.
 
-use std::{fmt, path::PathBuf};
+mod volume;
+mod zfs;
+
+use std::fmt;
+
+pub use volume::VolumeAction;
+pub use zfs::ZfsAction;
 
 use crate::desired::{
     AllocationId, Endpoint, FileSystemId, FileSystemKind, HookId, HookScope, IndexLink, MountPoint,
-    NamespaceId, NodeName, Nqn, Owner,
+    NamespaceId, NodeName, Nqn, Owner, RootFile,
 };
-use crate::observed::DeviceNumber;
+use crate::observed::{BlockDevice, DeviceNumber, VolumeDevice};
 
 /// One change to a node; taking it again is safe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +25,26 @@ pub enum Step {
         drive: Nqn,
         /// Bytes.
         size: u64,
+        /// How many namespaces the allocation is made of, this one included.
+        of: u16,
+    },
+    /// Record that a namespace of which no record is left is an allocation's.
+    AdoptNamespace {
+        /// Which.
+        id: NamespaceId,
+        /// Whose it is.
+        allocation: AllocationId,
+        /// Bytes that it must have.
+        size: u64,
+        /// How many namespaces the allocation is made of, this one included.
+        of: u16,
+    },
+    /// Record that another namespace took the place of one whose drive is gone for good.
+    ReplaceNamespace {
+        /// Which.
+        id: NamespaceId,
+        /// Whose it must be.
+        allocation: AllocationId,
     },
     /// Delete a namespace with its data.
     DeleteNamespace {
@@ -43,21 +69,51 @@ pub enum Step {
         /// The host.
         node: NodeName,
     },
+    /// Run one of LVM's commands.
+    Volume {
+        /// Which.
+        action: VolumeAction,
+        /// Device, volume group or logical volume that it is for.
+        on: String,
+        /// All devices that it may look at or change; each must still be what it was.
+        devices: Vec<BlockDevice>,
+        /// Its arguments, expanded.
+        line: String,
+    },
+    /// Run one of the commands of ZFS or of Lustre's targets.
+    Zfs {
+        /// Which.
+        action: ZfsAction,
+        /// Pool or dataset that it is for.
+        on: String,
+        /// All devices of the allocation; each must still be what it was.
+        devices: Vec<BlockDevice>,
+        /// Its arguments, expanded.
+        line: String,
+    },
+    /// Take away the device of a logical volume whose namespaces are gone.
+    RemoveMapping {
+        /// Its name in `/dev/mapper`.
+        name: String,
+        /// What must be found there.
+        number: DeviceNumber,
+    },
+    /// Leave the lock space of a volume group that is gone.
+    DropLockSpace {
+        /// The group.
+        group: String,
+    },
     /// Wipe what a mkfs of ours left when it was cut off.
     WipeSignature {
-        /// The namespace.
-        namespace: NamespaceId,
-        /// Its device.
-        device: PathBuf,
+        /// Where.
+        device: VolumeDevice,
         /// What must be found there.
         id: FileSystemId,
     },
     /// Make a file system.
     MakeFileSystem {
-        /// The namespace.
-        namespace: NamespaceId,
-        /// Its device.
-        device: PathBuf,
+        /// Where.
+        device: VolumeDevice,
         /// Its type.
         kind: FileSystemKind,
         /// The UUID it gets.
@@ -114,6 +170,13 @@ pub enum Step {
         /// To whom.
         owner: Owner,
     },
+    /// Write a file into a mount's root.
+    WriteFile {
+        /// Where.
+        target: MountPoint,
+        /// What.
+        file: RootFile,
+    },
     /// Put a link in an index tree, in place of one that leads elsewhere.
     Link {
         /// The tree.
@@ -153,9 +216,15 @@ impl Step {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateNamespace { .. } => "create-namespace",
+            Self::AdoptNamespace { .. } => "adopt-namespace",
+            Self::ReplaceNamespace { .. } => "replace-namespace",
             Self::DeleteNamespace { .. } => "delete-namespace",
             Self::Attach { .. } => "attach",
             Self::Detach { .. } => "detach",
+            Self::Volume { action, .. } => action.kind(),
+            Self::Zfs { action, .. } => action.kind(),
+            Self::RemoveMapping { .. } => "remove-mapping",
+            Self::DropLockSpace { .. } => "drop-lock-space",
             Self::WipeSignature { .. } => "wipe",
             Self::MakeFileSystem { .. } => "mkfs",
             Self::CreateMountPoint { .. } => "create-mount-point",
@@ -165,6 +234,7 @@ impl Step {
             Self::CreateDirectory { .. } => "create-directory",
             Self::RemoveDirectory { .. } => "remove-directory",
             Self::SetOwner { .. } => "chown",
+            Self::WriteFile { .. } => "write-file",
             Self::Link { .. } => "link",
             Self::Unlink { .. } => "unlink",
             Self::OpenHooks { .. } => "open-hooks",
@@ -178,7 +248,9 @@ impl Step {
     pub fn briefly(&self) -> String {
         let whole = self.to_string();
         match self {
-            Self::MakeFileSystem { line, .. }
+            Self::Volume { line, .. }
+            | Self::Zfs { line, .. }
+            | Self::MakeFileSystem { line, .. }
             | Self::Mount { line, .. }
             | Self::Unmount { line, .. }
             | Self::RunHook { line, .. } => match whole.strip_suffix(&format!(": {line}")) {
@@ -189,22 +261,42 @@ impl Step {
         }
     }
 
-    /// The one thing it changes: a mount point, a namespace, a drive, a tree's root or a scope of hooks.
+    /// The drive it changes, when that is all it changes: steps of one kind on different drives may be taken side by side.
+    #[must_use]
+    pub fn drive(&self) -> Option<&Nqn> {
+        match self {
+            Self::CreateNamespace { drive, .. } => Some(drive),
+            Self::AdoptNamespace { id, .. }
+            | Self::ReplaceNamespace { id, .. }
+            | Self::DeleteNamespace { id, .. }
+            | Self::Attach { id, .. }
+            | Self::Detach { id, .. } => Some(&id.subsystem),
+            _ => None,
+        }
+    }
+
+    /// The one thing it changes: a mount point, a namespace, a volume, a drive, a tree's root or a scope of hooks.
     #[must_use]
     pub fn on(&self) -> &dyn fmt::Display {
         match self {
             Self::CreateNamespace { drive, .. } => drive,
             Self::DeleteNamespace { id, .. }
+            | Self::AdoptNamespace { id, .. }
+            | Self::ReplaceNamespace { id, .. }
             | Self::Attach { id, .. }
             | Self::Detach { id, .. } => id,
-            Self::WipeSignature { namespace, .. } | Self::MakeFileSystem { namespace, .. } => {
-                namespace
+            Self::Volume { on, .. } | Self::Zfs { on, .. } => on,
+            Self::RemoveMapping { name, .. } => name,
+            Self::DropLockSpace { group } => group,
+            Self::WipeSignature { device, .. } | Self::MakeFileSystem { device, .. } => {
+                &device.name
             }
             Self::CreateMountPoint { target, .. }
             | Self::Mount { target, .. }
             | Self::Unmount { target, .. }
             | Self::RemoveMountPoint { target }
-            | Self::SetOwner { target, .. } => target,
+            | Self::SetOwner { target, .. }
+            | Self::WriteFile { target, .. } => target,
             Self::CreateDirectory { path } | Self::RemoveDirectory { path } => path,
             Self::Link { root, .. } | Self::Unlink { root, .. } => root,
             Self::RunHook { id, .. } => &id.scope,
@@ -216,8 +308,14 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CreateNamespace { allocation, drive, size } => {
+            Self::CreateNamespace { allocation, drive, size, of: _ } => {
                 write!(f, "create namespace of {size} bytes on {drive} for allocation {allocation}")
+            }
+            Self::AdoptNamespace { id, allocation, .. } => {
+                write!(f, "adopt namespace {id} for allocation {allocation}")
+            }
+            Self::ReplaceNamespace { id, allocation } => {
+                write!(f, "note that namespace {id} of allocation {allocation} was replaced")
             }
             Self::DeleteNamespace { id, allocation } => {
                 write!(f, "delete namespace {id} of allocation {allocation}")
@@ -226,11 +324,19 @@ impl fmt::Display for Step {
                 write!(f, "attach namespace {id} to {node} (endpoint {})", endpoint.number())
             }
             Self::Detach { id, node } => write!(f, "detach namespace {id} from {node}"),
-            Self::WipeSignature { device, id, .. } => {
-                write!(f, "wipe unfinished file system {id} from {}", device.display())
+            Self::Volume { action, on, line, .. } => write!(f, "{action} {on}: {line}"),
+            Self::Zfs { action, on, line, .. } => write!(f, "{action} {on}: {line}"),
+            Self::RemoveMapping { name, .. } => {
+                write!(f, "remove mapping {name}, whose namespaces are gone")
             }
-            Self::MakeFileSystem { device, kind, id, line, .. } => {
-                write!(f, "make {kind} {id} on {}: {line}", device.display())
+            Self::DropLockSpace { group } => {
+                write!(f, "leave the lock space of volume group {group}, which is gone")
+            }
+            Self::WipeSignature { device, id } => {
+                write!(f, "wipe unfinished file system {id} from {}", device.path.display())
+            }
+            Self::MakeFileSystem { device, kind, id, line } => {
+                write!(f, "make {kind} {id} on {}: {line}", device.path.display())
             }
             Self::CreateMountPoint { target, file: false } => {
                 write!(f, "create mount point {target}")
@@ -247,6 +353,9 @@ impl fmt::Display for Step {
             Self::RemoveDirectory { path } => write!(f, "remove directory {path}"),
             Self::SetOwner { target, owner } => {
                 write!(f, "give {target} to {}:{}", owner.uid, owner.gid)
+            }
+            Self::WriteFile { target, file: RootFile { name, owner, .. } } => {
+                write!(f, "write {target}/{name} for {}:{}", owner.uid, owner.gid)
             }
             Self::Link { root, link } => write!(f, "link {root}/{link}"),
             Self::Unlink { root, name } => write!(f, "unlink {root}/{name}"),

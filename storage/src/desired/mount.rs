@@ -12,6 +12,17 @@ pub struct Owner {
     pub gid: u32,
 }
 
+/// A file in a mount's root that tells its users about it. Everybody may read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootFile {
+    /// Its name.
+    pub name: String,
+    /// All of it.
+    pub text: String,
+    /// To whom it belongs.
+    pub owner: Owner,
+}
+
 /// What is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountSource {
@@ -66,6 +77,8 @@ pub struct Mount {
     pub unmount: Option<SiteCommand>,
     /// Owner of the mount's root, when the object says `setPermissions`.
     pub owner: Option<Owner>,
+    /// What is to be in its root.
+    pub file: Option<RootFile>,
     /// The site's hooks.
     pub hooks: MountHooks,
 }

@@ -19,6 +19,12 @@ pub enum NameError {
     /// Namespace identifiers are numbers from 1 to 0xFFFFFFFE.
     #[error("{0:?} is not an NVMe namespace identifier: use a number from 1 to 4294967294")]
     NotNsid(String),
+    /// Not the name of a dataset, or not one that needs no quotes.
+    #[error(
+        "{0:?} is not a pool and a dataset: use letters, digits, '_', '-', '.' and ':', a letter first, no word of ZFS' own \
+         at the beginning, at most 255 bytes"
+    )]
+    NotDataset(String),
     /// Not a UUID.
     #[error("{0:?} is not an object's uid")]
     NotUid(String),
@@ -127,15 +133,4 @@ impl fmt::Display for NamespaceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.subsystem, self.nsid)
     }
-}
-
-/// Where a file system lives: a logical volume, or with the `plain` layer the one namespace itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume {
-    /// Volume group, formed as the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
-    pub group: String,
-    /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
-    pub logical: String,
-    /// The namespaces beneath it.
-    pub namespaces: Vec<NamespaceId>,
 }

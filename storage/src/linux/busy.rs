@@ -3,7 +3,7 @@
 //! Other threads look at mounts, other programs try a free loop device a moment after it became ours, a mkfs whose agent
 //! was killed is still ending: each keeps a mount or a device busy for an instant, and there is no event for its end.
 
-use std::io;
+use std::{io, time::Duration};
 
 use nix::poll::{PollTimeout, poll};
 
@@ -19,13 +19,17 @@ pub(super) fn patiently<T>(
     for pause in PAUSES_MS {
         match attempt() {
             Err(StepError::System { source, .. }) if is_busy(&source) => {
-                // Only a pause: nothing is polled, and waking early does no harm.
-                let _ = poll(&mut [], PollTimeout::from(pause));
+                pause_for(Duration::from_millis(pause.into()));
             }
             other => return other,
         }
     }
     attempt()
+}
+
+/// Waits for what no event tells; waking early does no harm.
+pub(super) fn pause_for(pause: Duration) {
+    let _ = poll(&mut [], PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO));
 }
 
 pub(super) fn is_busy(error: &io::Error) -> bool {

@@ -2,8 +2,7 @@
 #![expect(unsafe_code, reason = "fork(2), close_range(2) and _exit(2) have no safe form")]
 
 use std::{
-    fs, io,
-    io::Read,
+    io::{self, Read},
     os::{
         fd::{AsFd, AsRawFd, RawFd},
         unix::process::CommandExt,
@@ -25,6 +24,7 @@ use nix::{
     unistd::{ForkResult, Pid, fork, getppid},
 };
 
+use super::hung;
 use crate::host::StepError;
 
 /// Children that did not answer in time and did not die of SIGKILL either; they are reaped when the kernel lets go.
@@ -127,22 +127,10 @@ fn close_range(first: u32, last: u32) {
 }
 
 fn abandon(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
-    let stuck = stack(pid);
+    let waits = hung::process(pid);
     let _ = kill(pid, Signal::SIGKILL);
     lock().push(pid);
-    StepError::Hung { call, target: format!("{target} (process {pid}{stuck})"), deadline }
-}
-
-/// Where in the kernel the child stands (proc_pid_stack(5)), innermost first.
-fn stack(pid: Pid) -> String {
-    frames(&fs::read_to_string(format!("/proc/{pid}/stack")).unwrap_or_default())
-}
-
-/// The innermost functions of a kernel stack, in words.
-pub(super) fn frames(text: &str) -> String {
-    let frames: Vec<_> =
-        text.lines().take(6).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }
+    StepError::Hung { call, target: target.to_owned(), deadline, waits }
 }
 
 fn reap_abandoned() {
@@ -175,7 +163,9 @@ mod tests {
         };
         let error = run("test", "/mnt/x", Duration::from_millis(50), &[], pause).unwrap_err();
         assert!(matches!(error, StepError::Hung { .. }), "{error}");
-        assert!(error.to_string().contains("/mnt/x (process "), "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with("test /mnt/x did not return within 0.05 s: process "), "{text}");
+        assert!(text.contains("state S, in "), "{text}");
     }
 
     #[test]

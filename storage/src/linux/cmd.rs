@@ -19,7 +19,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::child;
+use super::{child, hung};
 use crate::host::CommandError;
 
 /// Of each end: a program says first what is wrong, and last how it ended; usage texts stand between.
@@ -65,10 +65,14 @@ impl Cmd {
         let ended = reap(child).map_err(start)?;
 
         let in_time = wait(&ended, &mut stdout, &mut stderr, deadline);
+        let mut waits = String::new();
         if !in_time {
+            waits = hung::group(group);
             // ESRCH: it ended just now.
             let _ = killpg(group, Signal::SIGKILL);
-            wait(&ended, &mut stdout, &mut stderr, LAST_WORDS);
+            if !wait(&ended, &mut stdout, &mut stderr, LAST_WORDS) {
+                waits.push_str("; SIGKILL did not end it, the kernel must let it go");
+            }
         }
         let status = if in_time { read_status(ended) } else { None };
         stdout.read();
@@ -84,6 +88,7 @@ impl Cmd {
                 command: self.shown.clone(),
                 deadline,
                 stderr: stderr.text(),
+                waits,
             }),
         }
     }

@@ -2,32 +2,72 @@
 
 use std::io;
 
-use super::{Node, mount, mount_table, signature, tree};
+use super::{Node, dlm, lvm, mapped, mount, mount_table, root_file, signature, tree, zpool};
 use crate::{
     Observed,
-    desired::{HookId, HookScope, IndexTree, MountPoint, NamespaceId},
+    desired::{
+        HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId, RootFile, Volume,
+    },
     host::ObserveError,
     look::Eyes,
-    observed::{BlockDevice, MountedThing, Signature, TargetState, TreeState},
+    observed::{
+        BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, Signature, TargetState,
+        TreeState, VolumeDevice, Zpool,
+    },
 };
 
 impl Eyes for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
-        Ok(Observed { drives, namespaces, pool, ..Observed::default() })
+        let (replaced, smart) = (found.replaced, found.smart);
+        Ok(Observed { drives, namespaces, replaced, pool, smart, ..Observed::default() })
     }
 
     fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
         self.drives.device(id)
     }
 
-    fn signature(&self, device: &BlockDevice) -> Result<Signature, ObserveError> {
+    fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {
+        lvm::wait_for_node(&device.path, self.deadlines.call)
+            .map_err(|source| read(&device.path.display(), source))?;
         signature::read(&device.path, self.deadlines.call)
+    }
+
+    fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError> {
+        mapped::state(volume, devices).map_err(|source| read(&"/sys/block", source))
+    }
+
+    fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {
+        lvm::report(devices, self.deadlines.call)
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, ObserveError> {
+        mapped::mappings().map_err(|source| read(&"/sys/block", source))
+    }
+
+    fn lock_spaces(&self) -> Result<Vec<String>, ObserveError> {
+        dlm::groups().map_err(|source| read(&"/sys/kernel/dlm", source))
+    }
+
+    fn zpool(
+        &self,
+        target: &LustreTarget,
+        devices: &[BlockDevice],
+    ) -> Result<Option<Zpool>, ObserveError> {
+        zpool::imported(&target.dataset, devices, self.deadlines.call)
+    }
+
+    fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError> {
+        zpool::pools_on(devices, self.deadlines.call)
     }
 
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError> {
         mount::observe(target, &*self.drives).map_err(|source| read(target, source))
+    }
+
+    fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError> {
+        root_file::read(target, name).map_err(|source| read(&format!("{target}/{name}"), source))
     }
 
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError> {

@@ -13,7 +13,7 @@ use std::{
 
 use nix::unistd::{Pid, gettid};
 
-use super::child::frames;
+use super::hung::frames;
 
 /// Takes looks, and knows which of them never came back.
 #[derive(Debug)]

@@ -5,15 +5,16 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use nix::sys::stat::{lstat, major, minor};
 
-use super::{drives::Drives, signature};
+use super::{drives::Drives, mapped, signature};
 use crate::{
-    desired::{AllowedRoots, FileSystemKind, MountPoint},
+    desired::{AllowedRoots, FileSystemKind, MountPoint, NamespaceId},
     observed::{DeviceNumber, MountedThing, Superblock},
 };
 
@@ -106,7 +107,7 @@ pub(super) fn describe(
 ) -> MountedThing {
     let device = bound.unwrap_or(entry.device);
     let superblock = match bound {
-        None if entry.kind == FileSystemKind::Xfs.as_str() => signature::of_mounted(device),
+        None if signature::is_read(&entry.kind) => signature::of_mounted(device),
         _ => Superblock::Unknown,
     };
     MountedThing {
@@ -115,8 +116,15 @@ pub(super) fn describe(
         kind: bound.map_or_else(|| entry.kind.clone(), |_| FileSystemKind::Raw.as_str().to_owned()),
         root: entry.root.clone(),
         superblock,
-        namespace: drives.namespace_of(device),
+        namespace: drives.namespace_of(device).or_else(|| beneath_mapping(device, drives)),
     }
+}
+
+/// A namespace beneath a logical volume, when nothing else is beneath it.
+fn beneath_mapping(device: DeviceNumber, drives: &dyn Drives) -> Option<NamespaceId> {
+    let bottom = mapped::bottom_of(device).ok()?;
+    let namespaces: Option<Vec<_>> = bottom.into_iter().map(|it| drives.namespace_of(it)).collect();
+    namespaces?.into_iter().next()
 }
 
 /// Describes a mount that another one covers.
@@ -149,6 +157,46 @@ pub(super) fn beneath(
     Ok(found)
 }
 
+/// What a mount and its file system are asked for, and are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) device: DeviceNumber,
+    pub(super) kind: String,
+    /// Of this mount.
+    pub(super) mount_read_only: bool,
+    /// Of its file system, whoever mounts it.
+    pub(super) super_read_only: bool,
+}
+
+impl Options {
+    fn parse(line: &str) -> Option<Self> {
+        let Entry { device, kind, .. } = Entry::parse(line)?;
+        let (mount, file_system) = line.split_once(" - ")?;
+        let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
+        let mount_read_only = is_read_only(mount.split(' ').nth(5)?);
+        let super_read_only = is_read_only(file_system.split(' ').nth(2)?);
+        Some(Self { device, kind, mount_read_only, super_read_only })
+    }
+}
+
+/// All mounts beneath the roots with their options; of several at one point only the last can be reached.
+pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, Options)>> {
+    let mut real_roots = Vec::new();
+    for root in roots.iter() {
+        real_roots.extend(real(root)?);
+    }
+    let is_beneath = |point: &Path| real_roots.iter().any(|root| point.starts_with(root));
+    let mut found = BTreeMap::new();
+    for line in lines_at(&read()?, is_beneath).lines() {
+        let parsed = Entry::parse(line).zip(Options::parse(line));
+        let (entry, options) = parsed.ok_or_else(|| {
+            io::Error::other(format!("/proc/self/mountinfo has the line {line:?}"))
+        })?;
+        found.insert(entry.point, options);
+    }
+    Ok(found.into_iter().collect())
+}
+
 /// Mount points strictly beneath `path`.
 pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
     let lines = lines_at(&read()?, |point| point != path && point.starts_with(path));
@@ -173,7 +221,7 @@ fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     entry.bound()
 }
 
-fn parse_number(text: &str) -> Option<DeviceNumber> {
+pub(super) fn parse_number(text: &str) -> Option<DeviceNumber> {
     let (major, minor) = text.split_once(':')?;
     Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
@@ -254,5 +302,17 @@ mod tests {
         let raw = lines_at(&table, |point| point == Path::new("/mnt/nnf/raw"));
         assert!(entries(&raw).all(|entry| entry.is_ok()));
         assert!(entries(&table).any(|entry| entry.is_err()));
+    }
+
+    #[test]
+    fn a_mount_and_its_file_system_are_read_only_each_by_itself() {
+        let read_only = |options: &str, of_all: &str| {
+            let line = format!("41 36 7:2 / /mnt/a {options} shared:9 - xfs /dev/loop2 {of_all}");
+            let options = Options::parse(&line).unwrap();
+            (options.mount_read_only, options.super_read_only)
+        };
+        assert_eq!(read_only("rw,relatime", "rw,attr2"), (false, false));
+        assert_eq!(read_only("rw,relatime", "ro,errors=remount-ro"), (false, true));
+        assert_eq!(read_only("ro,nosuid", "rw"), (true, false));
     }
 }

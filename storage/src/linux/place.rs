@@ -20,6 +20,7 @@ use nix::{
 };
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
+use super::mount_table;
 use crate::{
     desired::{MountPoint, Owner},
     observed::{DeviceNumber, PathState},
@@ -138,14 +139,38 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
+    /// The root of a file system that was shut down: nothing in it says what it is any more (EIO), and it must come off all the
+    /// same. The mount that it is on tells enough; `parent` tells that it is the mount's root and nothing in it.
+    fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
+        let mount = mount_of(&fd)?;
+        let entry =
+            mount_table::entry(mount)?.filter(|_| mount_of(parent).is_ok_and(|it| it != mount));
+        let Some(entry) = entry else { return Err(error) };
+        Ok(Self {
+            fd,
+            // Nobody's, so that no wanted owner is taken for given.
+            owner: Owner { uid: u32::MAX, gid: u32::MAX },
+            device: entry.device,
+            bound: None,
+            mount: Some(mount),
+            kind: SFlag::S_IFDIR,
+            size: 0,
+        })
+    }
+
     /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and a network file system is not asked, so it cannot hang.
-    fn new(fd: OwnedFd) -> io::Result<Self> {
+    fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
             | StatxFlags::UID
             | StatxFlags::GID
             | StatxFlags::SIZE
             | StatxFlags::MNT_ID;
-        let seen = statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask)?;
+        let seen = match statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask) {
+            Err(rustix::io::Errno::IO) => {
+                return Self::shut_down(fd, parent, rustix::io::Errno::IO.into());
+            }
+            other => other?,
+        };
         if seen.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
             return Err(io::Error::other(
                 "statx(2) gives no mount id: Linux 5.8 or later is needed",
@@ -168,6 +193,13 @@ impl Leaf {
     }
 }
 
+/// Id of the mount that an open file is on (proc_pid_fdinfo(5)).
+fn mount_of(fd: &OwnedFd) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
+    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    id.ok_or_else(|| io::Error::other("/proc/self/fdinfo tells no mnt_id"))
+}
+
 impl Place {
     /// What is at this place; `None` when nothing is.
     pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
@@ -179,7 +211,7 @@ impl Place {
             Err(Errno::ENOENT) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
-        Leaf::new(fd).map(Some)
+        Leaf::new(fd, &self.parent).map(Some)
     }
 
     /// The same in the words of the plan.

@@ -13,21 +13,39 @@ use uuid::Uuid;
 
 use super::{cmd::Cmd, exclusive, mount_table};
 use crate::{
-    desired::FileSystemId,
+    desired::{FileSystemId, FileSystemKind},
     host::{ObserveError, StepError},
     observed::{self, DeviceNumber, Signature},
 };
 
-/// The superblock of XFS, as far as it says whose it is: `struct xfs_dsb` in fs/xfs/libxfs/xfs_format.h.
+/// A superblock, as far as it says whose it is.
 struct Superblock {
+    kind: FileSystemKind,
     uuid: Uuid,
     in_progress: bool,
 }
 
-const MAGIC: &[u8] = b"XFSB";
-const UUID_AT: usize = 32;
-const IN_PROGRESS_AT: usize = 126;
+/// `struct xfs_dsb` in fs/xfs/libxfs/xfs_format.h.
+mod xfs {
+    pub(super) const MAGIC: &[u8] = b"XFSB";
+    pub(super) const UUID_AT: usize = 32;
+    pub(super) const IN_PROGRESS_AT: usize = 126;
+}
+
+/// `struct gfs2_sb` in include/uapi/linux/gfs2_ondisk.h, at `GFS2_SB_ADDR` basic blocks; mkfs.gfs2(8) writes it last.
+mod gfs2 {
+    pub(super) const AT: u64 = 64 * 1024;
+    /// `GFS2_MAGIC` and `GFS2_METATYPE_SB`.
+    pub(super) const MAGIC: &[u8] = &[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1];
+    pub(super) const UUID_AT: usize = 256;
+}
+
 const BLOCK: usize = 4096;
+
+/// Whether superblocks of file systems of this type are read here.
+pub(super) fn is_read(kind: &str) -> bool {
+    [FileSystemKind::Xfs, FileSystemKind::Gfs2].iter().any(|known| known.as_str() == kind)
+}
 
 /// Reads what is on `device`; tools are asked only about what is not ours.
 pub(super) fn read(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
@@ -43,11 +61,14 @@ fn whose(found: &Superblock) -> Signature {
     match FileSystemId::recognise(found.uuid) {
         Some(id) if found.in_progress => Signature::HalfMade(id),
         Some(id) => Signature::Ours(id),
-        None => Signature::Foreign { kind: "xfs".to_owned(), uuid: Some(found.uuid.to_string()) },
+        None => Signature::Foreign {
+            kind: found.kind.as_str().to_owned(),
+            uuid: Some(found.uuid.to_string()),
+        },
     }
 }
 
-/// Whose the XFS is that is mounted from `device`.
+/// Whose the file system is that is mounted from `device`.
 pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
     let read = |path: PathBuf| read_superblock(&path).ok().flatten();
     match mount_table::device_path(device).and_then(read) {
@@ -58,15 +79,31 @@ pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
 }
 
 fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
+    let mut file = File::open(device)?;
+    if let Some(found) = parse(&block_of(&mut file)?) {
+        return Ok(Some(found));
+    }
+    file.seek(io::SeekFrom::Start(gfs2::AT))?;
+    Ok(parse_gfs2(&block_of(&mut file)?))
+}
+
+fn block_of(file: &mut File) -> io::Result<Vec<u8>> {
     let mut block = Vec::new();
-    File::open(device)?.take(BLOCK as u64).read_to_end(&mut block)?;
-    Ok(parse(&block))
+    file.take(BLOCK as u64).read_to_end(&mut block)?;
+    Ok(block)
 }
 
 fn parse(block: &[u8]) -> Option<Superblock> {
-    block.starts_with(MAGIC).then_some(())?;
-    let uuid = Uuid::from_slice(block.get(UUID_AT..UUID_AT + 16)?).ok()?;
-    Some(Superblock { uuid, in_progress: *block.get(IN_PROGRESS_AT)? != 0 })
+    block.starts_with(xfs::MAGIC).then_some(())?;
+    let uuid = Uuid::from_slice(block.get(xfs::UUID_AT..xfs::UUID_AT + 16)?).ok()?;
+    let in_progress = *block.get(xfs::IN_PROGRESS_AT)? != 0;
+    Some(Superblock { kind: FileSystemKind::Xfs, uuid, in_progress })
+}
+
+fn parse_gfs2(block: &[u8]) -> Option<Superblock> {
+    block.starts_with(gfs2::MAGIC).then_some(())?;
+    let uuid = Uuid::from_slice(block.get(gfs2::UUID_AT..gfs2::UUID_AT + 16)?).ok()?;
+    Some(Superblock { kind: FileSystemKind::Gfs2, uuid, in_progress: false })
 }
 
 #[derive(Deserialize)]
@@ -121,17 +158,18 @@ pub(super) fn wipe_half_made(
     })
 }
 
-/// Makes a file system: `mkfs -t <kind> -m uuid=<id> <the site's arguments>`.
+/// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`, then the site's arguments.
 pub(super) fn make(
     device: &Path,
-    kind: &str,
+    kind: FileSystemKind,
     id: FileSystemId,
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
     // mkfs wants the device for itself and says only that it is busy; this says with whom.
     exclusive::with("mkfs", device, deadline, |_| Ok(()))?;
-    Cmd::shell(&format!("mkfs -t {kind} -m uuid={id} {line}")).run(deadline)?;
+    let own = if kind == FileSystemKind::Gfs2 { "-O -U " } else { "-m uuid=" };
+    Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline)?;
     Ok(())
 }
 
@@ -141,9 +179,9 @@ mod tests {
 
     fn block(uuid: Uuid, in_progress: u8) -> Vec<u8> {
         let mut block = vec![0; BLOCK];
-        block[..4].copy_from_slice(MAGIC);
-        block[UUID_AT..UUID_AT + 16].copy_from_slice(uuid.as_bytes());
-        block[IN_PROGRESS_AT] = in_progress;
+        block[..4].copy_from_slice(xfs::MAGIC);
+        block[xfs::UUID_AT..xfs::UUID_AT + 16].copy_from_slice(uuid.as_bytes());
+        block[xfs::IN_PROGRESS_AT] = in_progress;
         block
     }
 
@@ -156,6 +194,24 @@ mod tests {
         let other = Uuid::from_u128(7);
         let foreign = Signature::Foreign { kind: "xfs".into(), uuid: Some(other.to_string()) };
         assert_eq!(whose(&parse(&block(other, 0)).unwrap()), foreign);
+    }
+
+    /// What mkfs.gfs2 3.5.0 wrote.
+    #[test]
+    fn gfs2_tells_whose_it_is() {
+        let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+        let id = FileSystemId::derive(owner, "rabbit-1", "storage", 0);
+        let mut block = vec![0; BLOCK];
+        block[..8].copy_from_slice(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]);
+        block[256..272].copy_from_slice(id.uuid().as_bytes());
+        assert_eq!(whose(&parse_gfs2(&block).unwrap()), Signature::Ours(id));
+        block[256] = 0;
+        let Signature::Foreign { kind, .. } = whose(&parse_gfs2(&block).unwrap()) else {
+            panic!("its UUID is none of ours")
+        };
+        assert_eq!(kind, "gfs2");
+        block[7] = 2;
+        assert!(parse_gfs2(&block).is_none(), "another kind of GFS2's blocks");
     }
 
     #[test]

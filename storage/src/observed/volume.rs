@@ -1,8 +1,12 @@
-//! Block devices and what is written at their beginning.
+//! Volumes, and what is written at their beginning.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
-use crate::desired::{FileSystemId, NamespaceId};
+use crate::desired::{FileSystemId, NamespaceId, Volume};
 
 /// Major and minor number of a device, or of a file system without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +34,50 @@ pub struct BlockDevice {
     pub number: DeviceNumber,
 }
 
+/// What a device is, whatever it is called today.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceName {
+    /// A namespace.
+    Namespace(NamespaceId),
+    /// A logical volume: its group and its own name.
+    Logical {
+        /// Volume group.
+        group: String,
+        /// Logical volume.
+        name: String,
+    },
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespace(id) => id.fmt(f),
+            Self::Logical { group, name } => write!(f, "{group}/{name}"),
+        }
+    }
+}
+
+/// The block device that carries a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeDevice {
+    /// What it is.
+    pub name: DeviceName,
+    /// Where it is today.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: DeviceNumber,
+}
+
+impl From<&BlockDevice> for VolumeDevice {
+    fn from(device: &BlockDevice) -> Self {
+        Self {
+            name: DeviceName::Namespace(device.namespace.clone()),
+            path: device.path.clone(),
+            number: device.number,
+        }
+    }
+}
+
 /// A volume as this node sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeState {
@@ -37,8 +85,179 @@ pub struct VolumeState {
     pub devices: Vec<BlockDevice>,
     /// Namespaces that it does not reach.
     pub missing: Vec<NamespaceId>,
-    /// What the one device begins with; `None` unless there is exactly one.
+    /// What LVM has on them; `None` with the `plain` layer.
+    pub lvm: Option<LvmState>,
+    /// What the device that carries the file system begins with; `None` unless there is exactly one.
     pub signature: Option<Signature>,
+}
+
+impl VolumeState {
+    /// The namespace's device.
+    #[must_use]
+    pub fn at(&self, path: &Path) -> Option<&BlockDevice> {
+        self.devices.iter().find(|device| device.path == path)
+    }
+}
+
+/// A logical volume as this node sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LvmState {
+    /// Its device, when it is active here.
+    pub active: Option<Mapped>,
+    /// Whether other volumes of its group are active here.
+    pub siblings_active: bool,
+    /// Whether this node is in its group's lock space.
+    pub in_lock_space: bool,
+    /// What is written on the devices; `None` when the look was spared, because it is active.
+    pub report: Option<LvmReport>,
+}
+
+/// An active logical volume: a device of device-mapper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapped {
+    /// `/dev/mapper/<name>`.
+    pub path: PathBuf,
+    /// Its number.
+    pub number: DeviceNumber,
+    /// The devices at its bottom that are not namespaces of the volume, by their names in `/sys/block`.
+    pub strangers: Vec<String>,
+}
+
+impl Mapped {
+    /// The same as the device that carries the volume's file system.
+    #[must_use]
+    pub fn device(&self, volume: &Volume) -> VolumeDevice {
+        let (group, name) = (volume.group.clone(), volume.logical.clone());
+        let name = DeviceName::Logical { group, name };
+        VolumeDevice { name, path: self.path.clone(), number: self.number }
+    }
+}
+
+/// What LVM has on a volume's devices (lvm-fullreport(8)).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LvmReport {
+    /// Physical volumes.
+    pub physical: Vec<PhysicalVolume>,
+    /// Volume groups of which they are members.
+    pub groups: Vec<VolumeGroup>,
+}
+
+impl LvmReport {
+    /// The group of that name.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<&VolumeGroup> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// The physical volume on a device.
+    #[must_use]
+    pub fn on(&self, device: &Path) -> Option<&PhysicalVolume> {
+        self.physical.iter().find(|physical| physical.device == device)
+    }
+}
+
+/// A device that LVM uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhysicalVolume {
+    /// Which.
+    pub device: PathBuf,
+    /// In which group it is, when in any.
+    pub group: Option<String>,
+}
+
+/// A volume group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeGroup {
+    /// Its name.
+    pub name: String,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Whether a lock manager guards it (`vg_lock_type` other than `none`).
+    pub is_shared: bool,
+    /// Members that are not among the devices that were looked at.
+    pub missing: u32,
+    /// Its volumes.
+    pub volumes: Vec<LogicalVolume>,
+}
+
+impl VolumeGroup {
+    /// The volume of that name.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&LogicalVolume> {
+        self.volumes.iter().find(|volume| volume.name == name)
+    }
+
+    /// Whether Warren made it, and not the agent that was here before.
+    #[must_use]
+    pub fn is_warrens(&self) -> bool {
+        self.tags.iter().any(|tag| tag == WARRENS)
+    }
+}
+
+/// Tag of the groups that Warren makes.
+pub const WARRENS: &str = "warren";
+
+/// A logical volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogicalVolume {
+    /// Its name.
+    pub name: String,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Whether anybody on this node has its device open: a mount, in whatever mount namespace, or a program.
+    pub is_open: bool,
+    /// Whether it is a RAID, which has something to synchronise.
+    pub is_raid: bool,
+    /// How far that is; `None` while it is not active.
+    pub synced: Option<Percent>,
+    /// What is wrong with it (`lv_health_status`: `partial`, `refresh needed`, `mismatches exist`), when something is.
+    pub trouble: Option<String>,
+}
+
+impl LogicalVolume {
+    /// The tag that says that this file system was made on it, whole.
+    #[must_use]
+    pub fn tag_of(id: FileSystemId) -> String {
+        format!("{WARRENS}.{id}")
+    }
+
+    /// Whether it carries this file system, whole.
+    #[must_use]
+    pub fn has_made(&self, id: FileSystemId) -> bool {
+        self.tags.contains(&Self::tag_of(id))
+    }
+
+    /// Whether its RAID is still being synchronised.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        self.is_raid && self.synced.is_some_and(|percent| percent < Percent::ALL)
+    }
+}
+
+/// Hundredths of a percent, as LVM counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Percent(u16);
+
+impl Percent {
+    /// Everything.
+    pub const ALL: Self = Self(10_000);
+}
+
+impl FromStr for Percent {
+    type Err = std::num::ParseFloatError;
+
+    /// As in LVM's reports: `42.17`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let percent: f64 = text.parse()?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        Ok(Self((percent.clamp(0.0, 100.0) * 100.0).round() as u16))
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02}", self.0 / 100, self.0 % 100)
+    }
 }
 
 /// What a device begins with.

@@ -1,16 +1,26 @@
 //! Allocations: namespaces made, granted, withdrawn, deleted.
+//!
+//! An allocation is made whole or not at all, one namespace on each of its drives. Once others were told of it nothing is made
+//! in the place of what it lost, for that would be empty: it goes on with what is left. The one exception is a drive that is
+//! gone for good, of an allocation that has others; there a successor is what redundancy is repaired with.
+
+mod members;
+mod place;
 
 use std::collections::BTreeSet;
 
+pub use members::{Absence, Missing, missing};
+
+use self::{
+    members::{Members, Need},
+    place::{Placement, fresh, more},
+};
 use super::Rejection;
 use crate::{
     Step,
-    desired::{Access, Allocation, AllocationId, Endpoint, NodeName},
-    observed::{Drive, Namespace, NamespaceOwner, Observed},
+    desired::{Access, Allocation, AllocationId, Endpoint, NodeName, Nqn},
+    observed::{Namespace, NamespaceOwner, Observed},
 };
-
-/// What namespaces are a multiple of, in bytes: a drive formatted with 4 KiB blocks has nothing smaller.
-const BLOCK: u64 = 4096;
 
 pub(super) fn allocate(
     allocation: &Allocation,
@@ -19,82 +29,111 @@ pub(super) fn allocate(
     if allocation.capacity == 0 {
         return Err(Rejection::ZeroCapacity { allocation: allocation.id });
     }
-    let mut steps: Vec<_> = partial(allocation.id, observed).collect();
-    let ours: Vec<_> = owned(allocation.id, observed).collect();
-    if ours.is_empty() {
-        let size = allocation.capacity.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
-        let drive = place(allocation, size, observed)?;
-        steps.push(Step::CreateNamespace {
-            allocation: allocation.id,
-            drive: drive.nqn.clone(),
-            size,
-        });
-        // Its NSID is the drive's to choose: access is for the next look.
-        return Ok(steps);
+    let members = Members::of(allocation, observed);
+    // Those on a drive that cannot be used now wait for it, and nothing waits for them.
+    let can_go = |it: &Step| it.drive().is_some_and(|drive| !is_faulty(drive, observed));
+    let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
+    let adopt = members.adopt();
+    if !adopt.is_empty() {
+        return Ok([leftovers, adopt].concat());
     }
-    for namespace in ours {
-        steps.extend(grant(namespace, &allocation.access, observed));
-    }
-    Ok(steps)
+    members.check()?;
+    let placement = match members.need() {
+        Need::Nothing => {
+            let mut steps = leftovers;
+            steps.extend(grant(&members.reachable, &allocation.access, observed));
+            steps.extend(succeed(&members, observed));
+            return Ok(steps);
+        }
+        // What is left of an earlier try takes up room: it goes first.
+        Need::All | Need::More(_) if !leftovers.is_empty() => return Ok(leftovers),
+        Need::All => fresh(allocation, observed)?,
+        Need::More(wanted) => more(allocation, wanted, observed)?,
+    };
+    // Their NSIDs are the drives' to choose: access is for the next look.
+    Ok(placement.steps(allocation.id))
 }
 
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
+    let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
+    // Of a drive that is gone for good there is nothing to delete.
+    let is_there = |it: &&Namespace| !observed.replaced.contains(&it.id.subsystem);
+    let ours = observed.namespaces.iter().filter(|it| mine.contains(&it.owner)).filter(is_there);
+    let ours: Vec<_> = ours.collect();
     let mut steps: Vec<_> = partial(id, observed).collect();
-    for namespace in owned(id, observed) {
-        steps.extend(withdraw(namespace, &BTreeSet::new()));
-        steps.push(Step::DeleteNamespace { id: namespace.id.clone(), allocation: id });
-    }
+    // Nothing is deleted while anybody holds on to any of it.
+    let nobody = BTreeSet::new();
+    steps.extend(ours.iter().flat_map(|it| withdraw(it, &nobody)));
+    let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
+    steps.extend(ours.iter().map(delete));
     steps
 }
 
-/// The policy: one namespace on the freest drive, because a volume without LVM is exactly one device. Ties go to the
-/// lowest slot.
-fn place<'a>(
-    allocation: &Allocation,
-    size: u64,
-    observed: &'a Observed,
-) -> Result<&'a Drive, Rejection> {
-    let asked = allocation.capacity;
-    let freest =
-        observed.drives.iter().max_by_key(|drive| (drive.free(), std::cmp::Reverse(drive.slot)));
-    let Some(freest) = freest else {
-        return Err(Rejection::NoDrives { allocation: allocation.id, asked });
-    };
-    if freest.free() < size {
-        return Err(Rejection::InsufficientCapacity {
-            asked,
-            largest: freest.free(),
-            capacity: freest.capacity,
-            drives: observed.drives.len(),
-        });
-    }
-    match observed.pool {
-        Some(pool) if pool.room() < size => {
-            Err(Rejection::PoolFull { asked, available: pool.available, promised: pool.promised })
+/// Half-made namespaces too: who reaches one could write to it.
+pub(super) fn cut_off(id: AllocationId, node: &NodeName, observed: &Observed) -> Vec<Step> {
+    let whose =
+        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
+    let reached = observed
+        .namespaces
+        .iter()
+        .filter(|it| whose.contains(&it.owner) && it.access.contains(node));
+    reached.map(|it| Step::Detach { id: it.id.clone(), node: node.clone() }).collect()
+}
+
+/// Makes successors of what is gone for good, and when there are enough notes that they are in its place. Without room for
+/// one the allocation goes on as it is.
+fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
+    let id = members.allocation.id;
+    match members.successors() {
+        None => Vec::new(),
+        Some(wanted) if wanted.count > 0 => more(members.allocation, wanted, observed)
+            .map_or_else(|_| Vec::new(), |it| it.steps(id)),
+        Some(_) => {
+            let replaced =
+                |it: &&Namespace| Step::ReplaceNamespace { id: it.id.clone(), allocation: id };
+            members.gone.iter().map(replaced).collect()
         }
-        _ => Ok(freest),
     }
 }
 
-fn grant(namespace: &Namespace, wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
+impl Placement<'_> {
+    fn steps(self, allocation: AllocationId) -> Vec<Step> {
+        let (size, of) = (self.size, self.of);
+        let create = |drive: &crate::observed::Drive| {
+            let drive = drive.nqn.clone();
+            Step::CreateNamespace { allocation, drive, size, of }
+        };
+        self.drives.into_iter().map(create).collect()
+    }
+}
+
+/// Access is given to all of it before it is taken from anybody.
+fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
+    let names: BTreeSet<_> = wanted.iter().map(|access| access.node.clone()).collect();
+    let mut steps: Vec<_> = ours.iter().flat_map(|it| attach(it, wanted, observed)).collect();
+    steps.extend(ours.iter().flat_map(|it| withdraw(it, &names)));
+    steps
+}
+
+fn attach<'a>(
+    namespace: &'a Namespace,
+    wanted: &'a BTreeSet<Access>,
+    observed: &'a Observed,
+) -> impl Iterator<Item = Step> + 'a {
     // After a reboot access is there and the device is not: attaching again brings it back. File drives have one device for
     // all hosts of the box, real ones have the rabbit's own.
     let missing = |access: &Access| {
         let has_it = access.endpoint == Endpoint::Rabbit || observed.pool.is_some();
         namespace.device.is_none() && has_it
     };
-    let names: BTreeSet<_> = wanted.iter().map(|access| access.node.clone()).collect();
-    let mut steps: Vec<_> = wanted
+    wanted
         .iter()
-        .filter(|access| missing(access) || !namespace.access.contains(&access.node))
+        .filter(move |access| missing(access) || !namespace.access.contains(&access.node))
         .map(|access| Step::Attach {
             id: namespace.id.clone(),
             endpoint: access.endpoint,
             node: access.node.clone(),
         })
-        .collect();
-    steps.extend(withdraw(namespace, &names));
-    steps
 }
 
 fn withdraw<'a>(
@@ -107,8 +146,8 @@ fn withdraw<'a>(
         .map(|node| Step::Detach { id: namespace.id.clone(), node: node.clone() })
 }
 
-fn owned(id: AllocationId, observed: &Observed) -> impl Iterator<Item = &Namespace> {
-    observed.namespaces.iter().filter(move |namespace| namespace.owner == NamespaceOwner::Ours(id))
+fn is_faulty(drive: &Nqn, observed: &Observed) -> bool {
+    observed.drives.iter().any(|it| it.nqn == *drive && it.fault.is_some())
 }
 
 fn partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
@@ -116,5 +155,6 @@ fn partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> 
         .namespaces
         .iter()
         .filter(move |namespace| namespace.owner == NamespaceOwner::Partial(id))
+        .filter(|namespace| !observed.replaced.contains(&namespace.id.subsystem))
         .map(move |namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id })
 }

@@ -3,19 +3,56 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Rejection, hooks, mount, unmount,
+    Rejection, hooks,
+    lvm::Lvm,
+    mount, unmount,
     volume::{self, Made},
 };
 use crate::{
     Step,
     desired::{FileSystem, FileSystemKind, Hook},
-    observed::{BlockDevice, MountedThing, Observed, PathState, Superblock},
+    observed::{MountedThing, Observed, PathState, Signature, Superblock, VolumeDevice},
 };
 
 pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    volume::supported(fs.kind)?;
-    let device = volume::device(&fs.volume, observed)?;
-    let more = variables(fs, Some(device));
+    let Some(lvm) = Lvm::of(&fs.volume, observed.volume.as_ref()) else {
+        let device = volume::device(&fs.volume, observed)?;
+        return device.map_or(Ok(Vec::new()), |device| ready_on(fs, observed, &device));
+    };
+    let building = lvm.build()?;
+    if !building.is_empty() || lvm.is_without_volume() {
+        return Ok(building);
+    }
+    let noted = lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
+    let Some(device) = lvm.device()? else {
+        let idle = noted && ready_on(fs, &as_made(fs, observed), &lvm.device_to_be())?.is_empty();
+        return if idle { Ok(Vec::new()) } else { lvm.activate() };
+    };
+    lvm.is_in_sync()?;
+    let steps = ready_on(fs, observed, &device)?;
+    if !steps.is_empty() {
+        return Ok(steps);
+    }
+    let note = (!noted).then(|| lvm.note_made(fs.id)).flatten();
+    Ok(note.into_iter().chain(lvm.put_down()).collect())
+}
+
+/// What would be seen of a volume whose file system is noted to be whole, were it active.
+fn as_made(fs: &FileSystem, observed: &Observed) -> Observed {
+    let mut observed = observed.clone();
+    if let Some(state) = &mut observed.volume {
+        state.signature = Some(Signature::Ours(fs.id));
+    }
+    observed
+}
+
+/// Makes it and sets it up on a device that is there.
+fn ready_on(
+    fs: &FileSystem,
+    observed: &Observed,
+    device: &VolumeDevice,
+) -> Result<Vec<Step>, Rejection> {
+    let more = variables(fs, observed, Some(device));
     let making = making(fs, observed, device, &more)?;
 
     let mut steps = Vec::new();
@@ -36,30 +73,47 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
 }
 
 pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    let device = volume::device(&fs.volume, observed).ok();
-    let whole = device.is_some_and(|device| {
-        observed
-            .volume
-            .as_ref()
-            .is_some_and(|state| volume::made(device, state, fs.id) == Ok(Made::Whole))
-    });
-    if !observed.hooks_open {
-        return clear_temporary(fs, observed);
+    let lvm = Lvm::of(&fs.volume, observed.volume.as_ref());
+    if let Some(lvm) = lvm {
+        let temporary = observed.temporary.as_ref();
+        lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
-    let more = variables(fs, device);
+    let device = volume::device(&fs.volume, observed).ok().flatten();
+    let whole = is_whole(fs, observed, device.as_ref());
     // Without the file system there is nothing that these hooks could be shown.
     let shown: &[Hook] = if whole { &fs.pre_teardown } else { &[] };
-    let mut steps = with_temporary_mount(fs, observed, device, shown)?;
+    let wanted = observed.hooks_open && hooks::due(shown, observed, &BTreeMap::new()).count() > 0;
+    if let (Some(lvm), None, true) = (lvm, &device, wanted) {
+        return lvm.activate();
+    }
+    let removing = lvm.map_or_else(|| Ok(Vec::new()), |lvm| lvm.remove())?;
+    if !observed.hooks_open {
+        return Ok(clear_temporary(fs, observed)?.into_iter().chain(removing).collect());
+    }
+    let more = variables(fs, observed, device.as_ref());
+    let mut steps = with_temporary_mount(fs, observed, device.as_ref(), shown)?;
     steps.extend(hooks::due(&fs.pre_deactivate, observed, &more));
+    steps.extend(removing);
     steps.extend(hooks::due(&fs.post_teardown, observed, &more));
     steps.push(Step::ForgetHooks { scope: fs.scope() });
     Ok(steps)
 }
 
+/// Whether the file system is known to be whole: by its superblock, or while it is not active by its volume's tag.
+fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
+    let Some(state) = &observed.volume else { return false };
+    match device {
+        Some(device) => {
+            volume::made(device, &fs.volume, state, (fs.id, fs.kind)) == Ok(Made::Whole)
+        }
+        None => Lvm::of(&fs.volume, Some(state)).is_some_and(|lvm| lvm.has_made(fs.id)),
+    }
+}
+
 fn making(
     fs: &FileSystem,
     observed: &Observed,
-    device: &BlockDevice,
+    device: &VolumeDevice,
     more: &BTreeMap<String, String>,
 ) -> Result<Vec<Step>, Rejection> {
     let (Some(command), Some(state)) = (&fs.mkfs, &observed.volume) else { return Ok(Vec::new()) };
@@ -74,33 +128,23 @@ fn making(
         FileSystemKind::Xfs | FileSystemKind::Gfs2 => {}
     }
     let line = command.expand(more);
-    if sets_uuid(&line) {
+    if sets_uuid(&line, fs.kind) {
         return Err(Rejection::MkfsSetsUuid { line });
     }
-    let make = Step::MakeFileSystem {
-        namespace: device.namespace.clone(),
-        device: device.path.clone(),
-        kind: fs.kind,
-        id: fs.id,
-        line,
-    };
-    Ok(match volume::made(device, state, fs.id)? {
+    let make = Step::MakeFileSystem { device: device.clone(), kind: fs.kind, id: fs.id, line };
+    Ok(match volume::made(device, &fs.volume, state, (fs.id, fs.kind))? {
         Made::Whole => Vec::new(),
         Made::No => vec![make],
-        Made::Half => vec![
-            Step::WipeSignature {
-                namespace: device.namespace.clone(),
-                device: device.path.clone(),
-                id: fs.id,
-            },
-            make,
-        ],
+        Made::Half => vec![Step::WipeSignature { device: device.clone(), id: fs.id }, make],
     })
 }
 
-/// Whether mkfs.xfs(8) options in `line` set the UUID: `-m uuid=…`, `-mcrc=1,uuid=…`.
-fn sets_uuid(line: &str) -> bool {
+/// Whether options in `line` set the UUID: `-m uuid=…`, `-mcrc=1,uuid=…` of mkfs.xfs(8), `-U …` of mkfs.gfs2(8).
+fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     let words = shell_words::split(line).unwrap_or_default();
+    if kind == FileSystemKind::Gfs2 {
+        return words.iter().any(|word| word.starts_with("-U"));
+    }
     words.iter().any(|word| {
         let options = word.strip_prefix("-m").unwrap_or(word);
         options.split(',').any(|option| option.starts_with("uuid="))
@@ -112,10 +156,10 @@ fn sets_uuid(line: &str) -> bool {
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,
-    device: Option<&BlockDevice>,
+    device: Option<&VolumeDevice>,
     list: &[Hook],
 ) -> Result<Vec<Step>, Rejection> {
-    let mut more = variables(fs, device);
+    let mut more = variables(fs, observed, device);
     more.insert("$MOUNT_PATH".to_owned(), fs.temporary.to_string());
     let due: Vec<_> = hooks::due(list, observed, &more).collect();
     let (Some(command), Some(device), false) =
@@ -160,9 +204,15 @@ fn is_ours(fs: &FileSystem, there: &MountedThing) -> bool {
     there.superblock == Superblock::Ours(fs.id) && there.kind == fs.kind.as_str()
 }
 
-fn variables(fs: &FileSystem, device: Option<&BlockDevice>) -> BTreeMap<String, String> {
-    let device = device.map(|device| ("$DEVICE", device.path.display().to_string()));
-    volume::variables(device.into_iter().chain([("$FSTYPE", fs.kind.as_str().to_owned())]))
+fn variables(
+    fs: &FileSystem,
+    observed: &Observed,
+    device: Option<&VolumeDevice>,
+) -> BTreeMap<String, String> {
+    let devices = observed.volume.as_ref().map_or(&[][..], |state| &state.devices);
+    let device = device.map(|device| ("$DEVICE".to_owned(), device.path.display().to_string()));
+    let kind = ("$FSTYPE".to_owned(), fs.kind.as_str().to_owned());
+    volume::variables(volume::of_devices(devices).into_iter().chain(device).chain([kind]))
 }
 
 fn tear_down(fs: &FileSystem) -> [&[Hook]; 3] {

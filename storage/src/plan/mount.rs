@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rejection, hooks, volume};
+use super::{Rejection, hooks, lvm::Lvm, volume};
 use crate::{
     Step,
-    desired::{FileSystemKind, Mount, MountHooks, MountPoint, MountSource},
+    desired::{FileSystemId, FileSystemKind, Mount, MountHooks, MountPoint, MountSource, Volume},
     observed::{MountedThing, Observed, PathState, Superblock, TargetState},
 };
 
 pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    volume::supported(mount.kind)?;
-    let source = source(mount, observed)?;
+    let Source { steps: reaching, name } = source(mount, observed)?;
     let more = variables(mount, observed);
-    let mounting = mounting(mount, observed, &source, &more)?;
-    let before = [&*mount.hooks.pre_activate, &mount.hooks.post_activate, &mount.hooks.pre_mount];
+    let is_reached = reaching.is_empty();
+    let mounting = match &name {
+        Some(name) => mounting(mount, observed, name, &more)?,
+        None => Vec::new(),
+    };
 
     let mut steps = Vec::new();
     // Tear-down hooks ran since: what they undid is to be done again.
@@ -27,40 +29,74 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         observed
     };
     steps.extend(hooks::open(&mount.scope, &every(&mount.hooks), observed));
-    for list in before {
+    steps.extend(hooks::due(&mount.hooks.pre_activate, observed, &more));
+    steps.extend(reaching);
+    if !is_reached {
+        // What the device holds shows once it is there.
+        return Ok(steps);
+    }
+    for list in [&mount.hooks.post_activate, &mount.hooks.pre_mount] {
         steps.extend(hooks::due(list, observed, &more));
     }
     steps.extend(mounting);
     steps.extend(give(mount, observed));
+    steps.extend(describe(mount, observed));
     steps.extend(hooks::due(&mount.hooks.post_mount, observed, &more));
     Ok(steps)
 }
 
-/// What mount(2) is given as source; everything that proves it is the right one is checked here.
-fn source(mount: &Mount, observed: &Observed) -> Result<String, Rejection> {
+/// What is mounted: its name for mount(2), once the steps towards it are done.
+struct Source {
+    steps: Vec<Step>,
+    name: Option<String>,
+}
+
+impl From<String> for Source {
+    fn from(name: String) -> Self {
+        Self { steps: Vec::new(), name: Some(name) }
+    }
+}
+
+/// Everything that proves that it is the right one is checked here.
+fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
     match &mount.source {
-        MountSource::Volume { volume, id } => {
-            let device = volume::device(volume, observed)?;
-            if mount.kind != FileSystemKind::Raw
-                && let Some(state) = &observed.volume
-                && volume::made(device, state, *id)? != volume::Made::Whole
-            {
-                return Err(Rejection::NotMade { device: device.path.clone(), wanted: *id });
-            }
-            Ok(device.path.display().to_string())
-        }
+        MountSource::Volume { volume, id } => on_volume(mount, volume, *id, observed),
         MountSource::Bind(from) => {
             let shown = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
             match shown {
-                Some(_) => Ok(from.to_string()),
+                Some(_) => Ok(from.to_string().into()),
                 None => Err(Rejection::SourceNotMounted {
                     from: from.clone(),
                     target: mount.target.clone(),
                 }),
             }
         }
-        MountSource::Lustre(source) => Ok(source.clone()),
+        MountSource::Lustre(source) => Ok(source.clone().into()),
     }
+}
+
+fn on_volume(
+    mount: &Mount,
+    volume: &Volume,
+    id: FileSystemId,
+    observed: &Observed,
+) -> Result<Source, Rejection> {
+    let lvm = Lvm::of(volume, observed.volume.as_ref());
+    if let Some(lvm) = lvm.filter(|_| mount.kind != FileSystemKind::Raw) {
+        lvm.is_finished(id)?;
+    }
+    let device = match (volume::device(volume, observed)?, lvm) {
+        (Some(device), _) => device,
+        (None, Some(lvm)) => return Ok(Source { steps: lvm.activate()?, name: None }),
+        (None, None) => return Ok(Source { steps: Vec::new(), name: None }),
+    };
+    if mount.kind != FileSystemKind::Raw
+        && let Some(state) = &observed.volume
+        && volume::made(&device, volume, state, (id, mount.kind))? != volume::Made::Whole
+    {
+        return Err(Rejection::NotMade { device: device.path.clone(), wanted: id });
+    }
+    Ok(device.path.display().to_string().into())
 }
 
 fn mounting(
@@ -127,10 +163,7 @@ pub(super) fn usable(
 pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed) -> bool {
     match &mount.source {
         MountSource::Volume { volume, id } => {
-            let by_device = there
-                .namespace
-                .as_ref()
-                .is_some_and(|namespace| volume.namespaces.contains(namespace));
+            let by_device = is_on(volume, there, observed);
             match mount.kind {
                 FileSystemKind::Raw => by_device && there.kind == mount.kind.as_str(),
                 FileSystemKind::Xfs | FileSystemKind::Gfs2 | FileSystemKind::Lustre => {
@@ -139,7 +172,8 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                         && match there.superblock {
                             Superblock::Ours(found) => found == *id,
                             Superblock::Unknown => by_device,
-                            Superblock::Foreign => false,
+                            // What another agent made on a volume of ours has a UUID of its own.
+                            Superblock::Foreign => by_device && volume.layer.lines().is_some(),
                         }
                 }
             }
@@ -155,6 +189,15 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
         }
         MountSource::Lustre(source) => there.kind == "lustre" && there.source == *source,
     }
+}
+
+/// Whether what is mounted is on the volume's device: its namespace, or the logical volume's mapping.
+fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
+    if volume.layer.lines().is_some() {
+        let device = volume::device(volume, observed).ok().flatten();
+        return device.is_some_and(|device| device.number == there.device);
+    }
+    there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace))
 }
 
 /// Whether what is mounted could be what this mount asks for, and nothing is left that would prove it or disprove it.
@@ -184,16 +227,27 @@ fn give(mount: &Mount, observed: &Observed) -> Option<Step> {
     (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
+/// Only ever into what is mounted: beneath it the file would be lost, and in the way.
+fn describe(mount: &Mount, observed: &Observed) -> Option<Step> {
+    let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
+    let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());
+    (mounted || mount.mount.is_some())
+        .then(|| Step::WriteFile { target: mount.target.clone(), file: file.clone() })
+}
+
 pub(super) fn variables(mount: &Mount, observed: &Observed) -> BTreeMap<String, String> {
     let device = match &mount.source {
-        MountSource::Volume { volume, .. } => {
-            volume::device(volume, observed).ok().map(|device| device.path.display().to_string())
-        }
+        MountSource::Volume { volume, .. } => volume::device(volume, observed)
+            .ok()
+            .flatten()
+            .map(|device| device.path.display().to_string()),
         MountSource::Bind(from) => Some(from.to_string()),
         MountSource::Lustre(source) => Some(source.clone()),
     };
-    let target = ("$MOUNT_PATH", mount.target.to_string());
-    volume::variables(device.map(|device| ("$DEVICE", device)).into_iter().chain([target]))
+    let devices = observed.volume.as_ref().map_or(&[][..], |state| &state.devices);
+    let device = device.map(|device| ("$DEVICE".to_owned(), device));
+    let target = ("$MOUNT_PATH".to_owned(), mount.target.to_string());
+    volume::variables(volume::of_devices(devices).into_iter().chain(device).chain([target]))
 }
 
 pub(super) fn target_state(state: Option<&TargetState>) -> TargetState {

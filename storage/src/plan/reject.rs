@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId};
+use super::Missing;
+use crate::{
+    desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId, Nqn},
+    observed::Percent,
+};
 
 /// A desire that must not be acted on as things are. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -25,20 +29,50 @@ pub enum Rejection {
         /// Bytes.
         asked: u64,
     },
-    /// No drive has that much left.
+    /// Too few drives can take part.
     #[error(
-        "insufficient capacity: {asked} bytes asked for, the freest of {drives} drives has {largest} of {capacity} \
-         bytes left: ask for less or free allocations"
+        "insufficient capacity: {asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can \
+         be used: check the drives of this node, or free allocations"
+    )]
+    TooFewDrives {
+        /// Bytes asked for.
+        asked: u64,
+        /// Drives with room that can be used.
+        usable: usize,
+        /// Drives that it takes.
+        least: usize,
+        /// How many drives there are.
+        drives: usize,
+    },
+    /// A drive does not have its share left.
+    #[error(
+        "insufficient capacity: {asked} bytes asked for, {each} on each of {drives} drives, and {lacking} has {left} of \
+         {capacity} bytes left: ask for less or free allocations"
     )]
     InsufficientCapacity {
         /// Bytes asked for.
         asked: u64,
-        /// Free bytes of the freest drive.
-        largest: u64,
-        /// That drive's size.
-        capacity: u64,
-        /// How many drives there are.
+        /// Bytes of that on each drive.
+        each: u64,
+        /// How many drives it was to be spread over.
         drives: usize,
+        /// The one of them with the least room.
+        lacking: Nqn,
+        /// Bytes that it has left.
+        left: u64,
+        /// Its size in bytes.
+        capacity: u64,
+    },
+    /// Others were told of an allocation, and nothing of it can be reached.
+    #[error(
+        "{}: nothing is made in the place of what may hold data: bring the drives back, or give the allocation up",
+        list(.missing)
+    )]
+    Lost {
+        /// Which.
+        allocation: AllocationId,
+        /// Its namespaces.
+        missing: Vec<Missing>,
     },
     /// The disk beneath file-backed drives has no room.
     #[error(
@@ -66,13 +100,111 @@ pub enum Rejection {
     },
     /// More devices than a volume without LVM can have.
     #[error(
-        "{volume} has {count} namespaces: without LVM a volume has exactly one; use a profile and drives that give one"
+        "{volume} has {count} namespaces: without LVM a volume has exactly one; start the agents with --volumes lvm, and \
+         use a profile with lines for LVM"
     )]
     TooManyDevices {
         /// Which volume.
         volume: String,
         /// How many there are.
         count: usize,
+    },
+    /// A device is a member of another group than the volume's.
+    #[error(
+        "{} belongs to volume group {group}, not {wanted}: it is left alone; find out whose that group is", .device.display()
+    )]
+    ForeignGroup {
+        /// Where.
+        device: PathBuf,
+        /// The group that is there.
+        group: String,
+        /// The one that should be.
+        wanted: String,
+    },
+    /// A mapping has the volume's name, and lies on something else.
+    #[error(
+        "logical volume {volume} lies on {}, which are none of its namespaces: it is left alone; find out who made it",
+        .devices.join(", ")
+    )]
+    Strangers {
+        /// Which.
+        volume: String,
+        /// Its devices.
+        devices: Vec<String>,
+    },
+    /// The rabbit has not made the volume yet.
+    #[error("logical volume {volume} is not on its namespaces: wait until the rabbit has made it")]
+    NoVolume {
+        /// Which.
+        volume: String,
+    },
+    /// A RAID is not whole yet.
+    #[error(
+        "logical volume {volume} is being synchronised, {percent} % are done: wait until it is whole"
+    )]
+    Syncing {
+        /// Which.
+        volume: String,
+        /// How far.
+        percent: Percent,
+    },
+    /// It is mounted, and should go.
+    #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
+    StillMounted {
+        /// Which.
+        volume: String,
+    },
+    /// It has no device here, and nothing says how it gets one.
+    #[error(
+        "logical volume {volume} is not active, and the profile's lvChange.activate is empty: activate it, or name the \
+         arguments"
+    )]
+    NoActivation {
+        /// Which.
+        volume: String,
+    },
+    /// A pool of the target's name is on something else.
+    #[error(
+        "zpool {pool} is not made of exactly the allocation's devices{}: it is left alone; find out who made it",
+        differing(.strange, .unused)
+    )]
+    ForeignPool {
+        /// Its name.
+        pool: String,
+        /// Its devices that are none of the allocation's, as zpool(8) calls them.
+        strange: Vec<String>,
+        /// The allocation's that it does not have, and that nothing it has lost leaves a place for.
+        unused: Vec<PathBuf>,
+    },
+    /// The devices carry another pool than the target's.
+    #[error(
+        "the devices of zpool {wanted} carry zpool {found}: they are left alone; find out whose that pool is"
+    )]
+    OtherPool {
+        /// The pool that is there.
+        found: String,
+        /// The one that should be.
+        wanted: String,
+    },
+    /// Several pools of one name are written on the devices.
+    #[error(
+        "{count} pools called {pool} are on its devices, and which is the one cannot be told: import the right one by its number"
+    )]
+    ManyPools {
+        /// Their name.
+        pool: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// A pool that cannot be used.
+    #[error(
+        "zpool {pool} is {state}: bring its drives back, or give the allocation up (zpool-status(8) tells what it lacks)"
+    )]
+    PoolBroken {
+        /// Its name.
+        pool: String,
+        /// As zpool(8) says it.
+        state: String,
     },
     /// Somebody else's data.
     #[error("{} carries a foreign {kind} signature{}: it is left alone; wipe it by hand if nobody needs it", .device.display(), with_uuid(.uuid))]
@@ -233,6 +365,8 @@ pub enum RejectionClass {
     Foreign,
     /// Another build or another profile is needed.
     Unsupported,
+    /// What others were told of is not there: an admin must bring it back, or its owner give it up.
+    Lost,
 }
 
 impl Rejection {
@@ -240,16 +374,27 @@ impl Rejection {
     #[must_use]
     pub fn class(&self) -> RejectionClass {
         match self {
-            Self::NoDevice { .. } | Self::NotMade { .. } | Self::SourceNotMounted { .. } => {
-                RejectionClass::Waiting
-            }
-            Self::NoDrives { .. } | Self::InsufficientCapacity { .. } | Self::PoolFull { .. } => {
-                RejectionClass::Capacity
-            }
-            Self::ZeroCapacity { .. } | Self::MkfsSetsUuid { .. } | Self::DuplicateLink { .. } => {
-                RejectionClass::Input
-            }
-            Self::ForeignSignature { .. }
+            Self::NoDevice { .. }
+            | Self::NoVolume { .. }
+            | Self::Syncing { .. }
+            | Self::StillMounted { .. }
+            | Self::NotMade { .. }
+            | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
+            Self::NoDrives { .. }
+            | Self::TooFewDrives { .. }
+            | Self::InsufficientCapacity { .. }
+            | Self::PoolFull { .. } => RejectionClass::Capacity,
+            Self::Lost { .. } | Self::PoolBroken { .. } => RejectionClass::Lost,
+            Self::ZeroCapacity { .. }
+            | Self::MkfsSetsUuid { .. }
+            | Self::NoActivation { .. }
+            | Self::DuplicateLink { .. } => RejectionClass::Input,
+            Self::ForeignGroup { .. }
+            | Self::ForeignPool { .. }
+            | Self::OtherPool { .. }
+            | Self::ManyPools { .. }
+            | Self::Strangers { .. }
+            | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
             | Self::Occupied { .. }
             | Self::Covered { .. }
@@ -271,6 +416,19 @@ fn join(namespaces: &[NamespaceId]) -> String {
     }
     let names: Vec<_> = namespaces.iter().map(ToString::to_string).collect();
     names.join(", ")
+}
+
+fn list(missing: &[Missing]) -> String {
+    let told: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    told.join("; ")
+}
+
+fn differing(strange: &[String], unused: &[PathBuf]) -> String {
+    let lies = (!strange.is_empty()).then(|| format!("it lies on {}", strange.join(", ")));
+    let unused: Vec<_> = unused.iter().map(|path| path.display().to_string()).collect();
+    let lacks = (!unused.is_empty()).then(|| format!("it lacks {}", unused.join(", ")));
+    let told: Vec<_> = lies.into_iter().chain(lacks).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
 }
 
 fn with_uuid(uuid: &Option<String>) -> String {

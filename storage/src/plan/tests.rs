@@ -1,5 +1,8 @@
 //! Tables: what is wanted and seen, and the exact steps.
 
+mod allocation;
+mod lustre;
+mod own_volumes;
 mod unmount;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +12,8 @@ use crate::{
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystem, FileSystemId,
         FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountHooks,
-        MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner, Volume,
+        MountPoint, MountSource, NamespaceId, NodeName, ObjectUid, Owner, RootFile, Spread, Volume,
+        VolumeLayer,
     },
     observed::{
         BlockDevice, DeviceNumber, Drive, DriveWarning, MountedThing, Namespace, NamespaceOwner,
@@ -52,7 +56,8 @@ fn allocation(capacity: u64) -> Allocation {
         Access { endpoint: Endpoint::Rabbit, node: node("rabbit-1") },
         Access { endpoint: Endpoint::Compute(2), node: node("compute-3") },
     ];
-    Allocation { id: AllocationId { owner: uid(), index: 4 }, capacity, access: access.into() }
+    let id = AllocationId { owner: uid(), index: 4 };
+    Allocation::new(id, capacity, Spread::ONE, access.into())
 }
 
 fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
@@ -78,6 +83,7 @@ fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) ->
         size: 4096,
         access,
         device: device.then(|| "/dev/loop0".into()),
+        of: 1,
     }
 }
 
@@ -111,8 +117,8 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
     assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { asked: 1, .. }));
     assert_eq!(
         no(50 << 20, &seen).to_string(),
-        "insufficient capacity: 52428800 bytes asked for, the freest of 1 drives has 41943040 of 104857600 bytes left: \
-         ask for less or free allocations"
+        "insufficient capacity: 52428800 bytes asked for, 52428800 on each of 1 drives, and \
+         nqn.2026-01.io.warren:p:drive-0 has 41943040 of 104857600 bytes left: ask for less or free allocations"
     );
     // Rounding up must not go beyond what is left.
     assert!(matches!(no((40 << 20) + 1, &seen), Rejection::InsufficientCapacity { .. }));
@@ -128,7 +134,7 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
     let lost = Drive { fault: Some("gone".into()), ..drive(1, 100 << 20, 0) };
     assert!(matches!(
         no(1, &drives(vec![lost])),
-        Rejection::InsufficientCapacity { largest: 0, .. }
+        Rejection::TooFewDrives { usable: 0, least: 1, drives: 1, .. }
     ));
     assert_eq!(lines(plan(&Desired::Allocated(allocation(20 << 20)), &full)).len(), 1);
 }
@@ -181,8 +187,35 @@ fn release_takes_ours_and_its_leftovers_only() {
     assert_eq!(lines(plan(&Desired::Released(wanted), &observed)), expected);
 }
 
+#[test]
+fn a_node_that_is_cut_off_loses_its_access_and_nothing_else_happens() {
+    let wanted = allocation(1).id;
+    let other = AllocationId { index: 5, ..wanted };
+    let node: NodeName = "compute-1".parse().unwrap();
+    let cut = |namespaces| {
+        let desired = Desired::Withdrawn { allocation: wanted, node: node.clone() };
+        lines(plan(&desired, &Observed { namespaces, ..Observed::default() }))
+    };
+    let both = &["rabbit-1", "compute-1"];
+    let reached = vec![
+        namespace(1, NamespaceOwner::Ours(other), both, true),
+        namespace(2, NamespaceOwner::Ours(wanted), both, true),
+        namespace(3, NamespaceOwner::Partial(wanted), &["compute-1"], false),
+        namespace(4, NamespaceOwner::Ours(wanted), &["rabbit-1", "compute-2"], true),
+        namespace(5, NamespaceOwner::Foreign("x".into()), both, false),
+    ];
+    let detach = |nsid| format!("detach namespace {} from compute-1", id(nsid));
+    assert_eq!(cut(reached), [detach(2), detach(3)]);
+    assert!(cut(Vec::new()).is_empty(), "nothing is made for it");
+}
+
 fn volume() -> Volume {
-    Volume { group: "vg".into(), logical: "lv".into(), namespaces: vec![id(1)] }
+    Volume {
+        group: "vg".into(),
+        logical: "lv".into(),
+        namespaces: vec![id(1)],
+        layer: VolumeLayer::Plain,
+    }
 }
 
 fn visible(signature: Signature) -> VolumeState {
@@ -191,7 +224,7 @@ fn visible(signature: Signature) -> VolumeState {
         path: "/dev/loop7".into(),
         number: DeviceNumber { major: 7, minor: 7 },
     };
-    VolumeState { devices: vec![device], missing: vec![], signature: Some(signature) }
+    VolumeState { devices: vec![device], signature: Some(signature), ..VolumeState::default() }
 }
 
 fn mount() -> Mount {
@@ -207,6 +240,7 @@ fn mount() -> Mount {
         mount: command("$DEVICE $MOUNT_PATH"),
         unmount: command("$MOUNT_PATH"),
         owner: Some(Owner { uid: 5, gid: 6 }),
+        file: None,
         hooks: MountHooks {
             pre_activate: hooks("preActivate"),
             post_activate: hooks("postActivate"),
@@ -406,7 +440,7 @@ fn a_raw_device_is_taken_back_from_its_user() {
 }
 
 #[test]
-fn volumes_that_this_build_cannot_mount_are_refused() {
+fn volumes_that_cannot_be_mounted_are_refused() {
     let no = |mount: Mount, volume: VolumeState| {
         let observed = Observed {
             volume: Some(volume),
@@ -416,11 +450,6 @@ fn volumes_that_this_build_cannot_mount_are_refused() {
         plan(&Desired::Mounted(mount), &observed).unwrap_err()
     };
     let ours = visible(Signature::Ours(fs_id(0)));
-    let gfs2 = no(Mount { kind: FileSystemKind::Gfs2, ..mount() }, ours.clone());
-    assert_eq!(
-        (gfs2.class(), gfs2.to_string().contains("not supported")),
-        (RejectionClass::Unsupported, true)
-    );
     let mut two = mount();
     two.source = MountSource::Volume {
         volume: Volume { namespaces: vec![id(1), id(2)], ..volume() },
@@ -433,6 +462,38 @@ fn volumes_that_this_build_cannot_mount_are_refused() {
     for unfinished in [Signature::Blank, Signature::HalfMade(fs_id(0))] {
         assert!(matches!(no(mount(), visible(unfinished)), Rejection::NotMade { .. }));
     }
+}
+
+#[test]
+fn a_file_is_written_into_what_is_mounted_until_it_is_as_wanted() {
+    let (ours, roots) = (Owner { uid: 5, gid: 6 }, Owner { uid: 0, gid: 0 });
+    let file = |text: &str, owner| {
+        Some(RootFile { name: ".nnf-servers.json".into(), text: text.into(), owner })
+    };
+    let source = MountSource::Lustre("10.0.0.1@tcp:/fs".into());
+    let hooks = MountHooks::default();
+    let wanted = file("{}\n", ours);
+    let lustre =
+        Mount { kind: FileSystemKind::Lustre, source, hooks, file: wanted.clone(), ..mount() };
+    let steps = |mount: &Mount, observed| lines(plan(&Desired::Mounted(mount.clone()), &observed));
+    let written = "write /mnt/nnf/wf-0/.nnf-servers.json for 5:6";
+    let all = steps(&lustre, seen(TargetState::default()));
+    assert_eq!(all[all.len() - 2..], ["give /mnt/nnf/wf-0 to 5:6", written]);
+
+    let there = MountedThing {
+        source: "10.0.0.1@tcp:/fs".into(),
+        kind: "lustre".into(),
+        root: "/".into(),
+        ..unknown()
+    };
+    let on = TargetState { mounted: Some(there), ..mounted_by(ours) };
+    let with = |file| Observed { file, ..seen(on.clone()) };
+    assert!(steps(&lustre, with(wanted)).is_empty());
+    for other in [None, file("{", ours), file("{}\n", roots)] {
+        assert_eq!(steps(&lustre, with(other)), [written]);
+    }
+    let skipped = Mount { mount: None, ..lustre };
+    assert!(steps(&skipped, seen(TargetState::default())).is_empty(), "not beneath a mount");
 }
 
 #[test]

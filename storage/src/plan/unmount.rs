@@ -1,9 +1,9 @@
 //! Unmounting: only what is provably the mount that was asked for.
 
-use super::{Rejection, hooks, mount as mounting};
+use super::{Rejection, hooks, lvm::Lvm, mount as mounting};
 use crate::{
     Step,
-    desired::{FileSystemKind, Mount, MountPoint, Owner},
+    desired::{FileSystemKind, Mount, MountPoint, MountSource, Owner},
     observed::{DeviceNumber, MountedThing, Observed, PathState, TargetState},
 };
 
@@ -15,10 +15,11 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let [pre_unmount, post_unmount, pre_deactivate, post_deactivate] =
         mounting::tear_down(&mount.hooks);
     let unmounting = unmounting(mount, observed, &target)?;
+    let leaving = leaving(mount, observed);
 
     let mut steps = Vec::new();
     // A closed scope with nothing of ours mounted: it never was, or its tear-down hooks have all run.
-    let due = observed.hooks_open || !unmounting.is_empty();
+    let due = observed.hooks_open || !unmounting.is_empty() || !leaving.is_empty();
     let opening = mounting::opened(mount, observed).filter(|_| due);
     let hooked = due && (observed.hooks_open || opening.is_some());
     if hooked {
@@ -30,12 +31,22 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     steps.extend(unmounting);
     steps.extend(removal);
     if hooked {
-        for list in [post_unmount, pre_deactivate, post_deactivate] {
+        for list in [post_unmount, pre_deactivate] {
             steps.extend(hooks::due(list, observed, &more));
         }
+    }
+    steps.extend(leaving);
+    if hooked {
+        steps.extend(hooks::due(post_deactivate, observed, &more));
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
     }
     Ok(steps)
+}
+
+/// A logical volume's device goes with its mount.
+fn leaving(mount: &Mount, observed: &Observed) -> Vec<Step> {
+    let MountSource::Volume { volume, .. } = &mount.source else { return Vec::new() };
+    Lvm::of(volume, observed.volume.as_ref()).map_or_else(Vec::new, |lvm| lvm.leave())
 }
 
 fn unmounting(

@@ -48,6 +48,38 @@ fn the_whole_group_is_killed_at_the_deadline() {
     assert_eq!(all_dead.join().unwrap(), b"");
 }
 
+/// What a command that outlived its deadline is told with.
+fn hangs(line: &str) -> String {
+    match Cmd::shell(line).run(Duration::from_millis(500)) {
+        Err(error @ CommandError::TimedOut { .. }) => error.to_string(),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_process_that_hangs_is_named_with_where_it_stands() {
+    let told = hangs("sleep 3600 & sleep 3600; true");
+    assert!(
+        told.starts_with(
+            "sleep 3600 & sleep 3600; true: killed after 0.5 s; then waited: process "
+        )
+    );
+    assert_eq!(told.matches("(sleep, state S, in ").count(), 2, "{told}");
+    assert_eq!(told.matches("(bash, state S, in ").count(), 1, "{told}");
+}
+
+#[test]
+fn a_process_that_is_stopped_is_told_from_one_that_waits() {
+    let told = hangs("exec bash -c 'kill -STOP $$'");
+    assert!(told.contains("(bash, state T"), "{told}");
+}
+
+#[test]
+fn who_ignores_sigterm_is_killed_all_the_same() {
+    let told = hangs("trap '' TERM; while :; do sleep 0.1; done");
+    assert!(told.contains("(bash, state ") && !told.contains("SIGKILL did not end it"), "{told}");
+}
+
 /// The kernel takes the end of the starting thread for the end of the agent.
 #[test]
 fn a_program_does_not_outlive_who_started_it() {

@@ -1,6 +1,7 @@
 //! What is ours among the mounts that are there.
 
 use super::*;
+use crate::observed::{LvmReport, LvmState, Mapped};
 
 /// Mounts at one path, topmost first: what is taken away, or what covers it.
 #[test]
@@ -129,4 +130,26 @@ fn only_mounts_leaves_what_is_covered_and_tells_it_at_last() {
         let (target, at) = (mounts[covered].0.clone(), mounts[at].0.path());
         assert_eq!(rejection, Rejection::Covered { target, at });
     }
+}
+
+/// Unmounting goes on when an object's namespaces cannot be named; its volume is then none that has lost them.
+#[test]
+fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
+    let steps = |strangers: &[&str]| {
+        let mut mount = Mount { hooks: MountHooks::default(), ..mount() };
+        let layer = VolumeLayer::Lvm(Box::default());
+        let volume = Volume { namespaces: vec![], layer, ..volume() };
+        mount.source = MountSource::Volume { volume, id: fs_id(0) };
+        let active = Mapped {
+            path: "/dev/mapper/vg-lv".into(),
+            number: DeviceNumber { major: 253, minor: 0 },
+            strangers: strangers.iter().map(|&it| it.to_owned()).collect(),
+        };
+        let (active, report) = (Some(active), Some(LvmReport::default()));
+        let lvm = Some(LvmState { active, report, ..LvmState::default() });
+        let volume = Some(VolumeState { lvm, ..VolumeState::default() });
+        lines(plan(&Desired::Unmounted(mount), &Observed { volume, ..Observed::default() }))
+    };
+    assert_eq!(steps(&[]), ["remove mapping vg-lv, whose namespaces are gone"]);
+    assert_eq!(steps(&["nvme0n1"]), [""; 0]);
 }

@@ -1,0 +1,80 @@
+//! Volumes: what a file system lies on.
+
+use std::fmt;
+
+use super::NamespaceId;
+use crate::template::SiteCommand;
+
+/// Where a file system lives: a logical volume, or with the `plain` layer the one namespace itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// Volume group, formed as the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
+    pub group: String,
+    /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
+    pub logical: String,
+    /// The namespaces beneath it.
+    pub namespaces: Vec<NamespaceId>,
+    /// What lies between them and the file system.
+    pub layer: VolumeLayer,
+}
+
+impl fmt::Display for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.group, self.logical)
+    }
+}
+
+/// What lies between namespaces and a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeLayer {
+    /// Nothing: the one namespace is the volume.
+    Plain,
+    /// LVM, driven by these lines.
+    Lvm(Box<LvmLines>),
+}
+
+impl VolumeLayer {
+    /// The lines, when there is LVM.
+    #[must_use]
+    pub fn lines(&self) -> Option<&LvmLines> {
+        match self {
+            Self::Plain => None,
+            Self::Lvm(lines) => Some(lines),
+        }
+    }
+}
+
+/// A site's arguments for LVM's commands; `None` where its line is empty: that command and its checks are skipped.
+///
+/// A compute has only those of the lock and of activation: it never makes, repairs or removes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LvmLines {
+    /// `pvcreate`, for each device by itself.
+    pub pv_create: Option<SiteCommand>,
+    /// `pvremove`, likewise.
+    pub pv_remove: Option<SiteCommand>,
+    /// `vgcreate`.
+    pub vg_create: Option<SiteCommand>,
+    /// `vgremove`.
+    pub vg_remove: Option<SiteCommand>,
+    /// `vgextend`, for a device that takes the place of one that is lost.
+    pub vg_extend: Option<SiteCommand>,
+    /// `vgreduce`, for one that is lost.
+    pub vg_reduce: Option<SiteCommand>,
+    /// `lvcreate --yes`.
+    pub lv_create: Option<SiteCommand>,
+    /// `lvremove --yes`.
+    pub lv_remove: Option<SiteCommand>,
+    /// `lvconvert --yes --repair`.
+    pub lv_repair: Option<SiteCommand>,
+    /// `vgchange`, to join the group's lock space.
+    pub lock_start: Option<SiteCommand>,
+    /// `vgchange`, to leave it.
+    pub lock_stop: Option<SiteCommand>,
+    /// `lvchange`, to activate.
+    pub activate: Option<SiteCommand>,
+    /// `lvchange`, to deactivate.
+    pub deactivate: Option<SiteCommand>,
+    /// Whether the group's lock space is left with the last volume: a compute does, a rabbit stays for the others.
+    pub leaves_lock_space: bool,
+}

@@ -1,0 +1,223 @@
+//! LVM, by its commands: one look for all that is on a volume's devices, and one command a step.
+//!
+//! Every command is given the volume's devices and sees no others: it neither scans the other disks of the node, nor finds
+//! a group of the same name on them.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde::Deserialize;
+
+use super::{busy::pause_for, cmd::Cmd};
+use crate::{
+    host::{CommandError, ObserveError},
+    observed::{BlockDevice, LogicalVolume, LvmReport, PhysicalVolume, VolumeGroup},
+    step::VolumeAction,
+};
+
+/// How often a device node is looked for that udev is about to make.
+const NODE_EVERY: Duration = Duration::from_millis(20);
+
+/// What is asked of each group (lvm-fullreport(8)); `--nolocking`, because a look must not wait for a lock that a node holds
+/// which is gone, and `--shared`, because a shared group is looked at before this node joins its lock space.
+const REPORT: &str = "fullreport --reportformat json --nolocking --shared \
+    --configreport vg -o vg_name,vg_tags,vg_lock_type,vg_missing_pv_count \
+    --configreport pv -o pv_name \
+    --configreport lv -o lv_name,lv_tags,lv_layout,sync_percent,lv_health_status,lv_device_open \
+    --configreport pvseg -o pv_name --configreport seg -o lv_name";
+
+#[derive(Deserialize)]
+struct FullReport {
+    report: Vec<Found>,
+}
+
+/// One group, or the devices that are in none.
+#[derive(Deserialize)]
+struct Found {
+    #[serde(default)]
+    vg: Vec<FoundGroup>,
+    #[serde(default)]
+    pv: Vec<FoundPhysical>,
+    #[serde(default)]
+    lv: Vec<FoundLogical>,
+}
+
+#[derive(Deserialize)]
+struct FoundGroup {
+    vg_name: String,
+    vg_tags: String,
+    vg_lock_type: String,
+    vg_missing_pv_count: String,
+}
+
+#[derive(Deserialize)]
+struct FoundPhysical {
+    pv_name: String,
+}
+
+#[derive(Deserialize)]
+struct FoundLogical {
+    lv_name: String,
+    lv_tags: String,
+    lv_layout: String,
+    sync_percent: String,
+    lv_health_status: String,
+    lv_device_open: String,
+}
+
+/// What is on `devices`.
+pub(super) fn report(
+    devices: &[BlockDevice],
+    deadline: Duration,
+) -> Result<LvmReport, ObserveError> {
+    let output = Cmd::shell(&format!("lvm {REPORT} {}", only(devices))).run(deadline)?;
+    understand(&output)
+        .map_err(|why| ObserveError::Malformed { what: "output of lvm fullreport".to_owned(), why })
+}
+
+fn understand(output: &[u8]) -> Result<LvmReport, String> {
+    let report: FullReport = serde_json::from_slice(output).map_err(|error| error.to_string())?;
+    let mut seen = LvmReport::default();
+    for found in report.report {
+        let group = found.vg.into_iter().find(|group| !group.vg_name.is_empty());
+        // A member that is missing is called `[unknown]`.
+        let members = found.pv.into_iter().filter(|member| member.pv_name.starts_with('/'));
+        seen.physical.extend(members.map(|member| PhysicalVolume {
+            device: PathBuf::from(member.pv_name),
+            group: group.as_ref().map(|group| group.vg_name.clone()),
+        }));
+        if let Some(group) = group {
+            let volumes = found.lv.into_iter().map(logical).collect::<Result<_, _>>()?;
+            seen.groups.push(described(group, volumes)?);
+        }
+    }
+    Ok(seen)
+}
+
+fn described(group: FoundGroup, volumes: Vec<LogicalVolume>) -> Result<VolumeGroup, String> {
+    let missing = group.vg_missing_pv_count.parse().map_err(|_| {
+        format!("vg_missing_pv_count of {} is {:?}", group.vg_name, group.vg_missing_pv_count)
+    })?;
+    let is_shared = !matches!(group.vg_lock_type.as_str(), "" | "none");
+    Ok(VolumeGroup { name: group.vg_name, tags: list(&group.vg_tags), is_shared, missing, volumes })
+}
+
+fn logical(found: FoundLogical) -> Result<LogicalVolume, String> {
+    let synced = Some(found.sync_percent.as_str()).filter(|text| !text.is_empty());
+    let synced = synced.map(str::parse).transpose();
+    let synced = synced
+        .map_err(|_| format!("sync_percent of {} is {:?}", found.lv_name, found.sync_percent))?;
+    Ok(LogicalVolume {
+        name: found.lv_name,
+        tags: list(&found.lv_tags),
+        is_open: found.lv_device_open == "open",
+        is_raid: list(&found.lv_layout).iter().any(|layout| layout == "raid"),
+        synced,
+        trouble: Some(found.lv_health_status).filter(|status| !status.is_empty()),
+    })
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+fn only(devices: &[BlockDevice]) -> String {
+    let paths: Vec<_> = devices.iter().map(|device| device.path.display().to_string()).collect();
+    format!("--devices {}", shell_words::quote(&paths.join(",")))
+}
+
+/// Runs one command.
+pub(super) fn run(
+    action: VolumeAction,
+    devices: &[BlockDevice],
+    line: &str,
+    deadline: Duration,
+) -> Result<(), CommandError> {
+    Cmd::shell(&command(action, devices, line)).run(deadline)?;
+    Ok(())
+}
+
+/// LVM refuses an option that is given twice, and some sites' lines say yes themselves.
+fn command(action: VolumeAction, devices: &[BlockDevice], line: &str) -> String {
+    let says_yes = line.split_whitespace().any(|word| word == "--yes" || word == "-y");
+    let yes = if action.is_asked_about() && !says_yes { " --yes" } else { "" };
+    format!("{}{yes} {} {line}", action.command(), only(devices))
+}
+
+/// Waits for the node in `/dev/mapper`: it is udev's to make, and udev may be behind.
+pub(super) fn wait_for_node(path: &Path, deadline: Duration) -> io::Result<()> {
+    let until = Instant::now() + deadline;
+    while !path.try_exists()? {
+        if Instant::now() >= until {
+            return Err(io::Error::other(format!(
+                "there is no such device node after {} s: is systemd-udevd running?",
+                deadline.as_secs_f32()
+            )));
+        }
+        pause_for(NODE_EVERY);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{desired::NamespaceId, observed::DeviceNumber};
+
+    /// LVM 2.03.16: two devices in no group.
+    const ORPHANS: &str = r#"{"report":[{"pv":[{"pv_name":"/dev/nvme0n1"},{"pv_name":"/dev/nvme1n1"}],"pvseg":[{"pv_name":"/dev/nvme0n1"}]}]}"#;
+
+    /// A RAID 5 that is being made, in a group that has lost a device.
+    const GROUP: &str = r#"{"report":[{
+        "vg":[{"vg_name":"a4f0_0_1","vg_tags":"77,warren","vg_lock_type":"dlm","vg_missing_pv_count":"1"}],
+        "pv":[{"pv_name":"/dev/nvme0n1"},{"pv_name":"[unknown]"}],
+        "lv":[{"lv_name":"lv","lv_tags":"warren.x","lv_layout":"raid,raid5,raid5_ls","sync_percent":"25.02","lv_health_status":"partial","lv_device_open":"open"}],
+        "pvseg":[],"seg":[{"lv_name":"lv"}]}]}"#;
+
+    #[test]
+    fn nothing_and_orphans_are_told_apart() {
+        assert_eq!(understand(br#"{"report":[]}"#).unwrap(), LvmReport::default());
+        let seen = understand(ORPHANS.as_bytes()).unwrap();
+        assert_eq!((seen.physical.len(), seen.groups.len()), (2, 0));
+        assert!(seen.physical.iter().all(|it| it.group.is_none()));
+    }
+
+    #[test]
+    fn a_group_is_understood() {
+        let seen = understand(GROUP.as_bytes()).unwrap();
+        let group = seen.group("a4f0_0_1").unwrap();
+        assert!(group.is_shared && group.is_warrens());
+        assert_eq!((group.missing, seen.physical.len()), (1, 1));
+        assert_eq!(seen.on(Path::new("/dev/nvme0n1")).unwrap().group.as_deref(), Some("a4f0_0_1"));
+        let volume = group.volume("lv").unwrap();
+        assert!(volume.is_raid && volume.is_syncing() && volume.is_open);
+        assert_eq!(volume.synced.unwrap().to_string(), "25.02");
+        assert_eq!(volume.trouble.as_deref(), Some("partial"));
+    }
+
+    #[test]
+    fn a_command_sees_only_its_devices_and_says_yes_once() {
+        let namespace = NamespaceId::parse("nqn.2026-01.io.warren:d0", "1").unwrap();
+        let number = DeviceNumber { major: 259, minor: 1 };
+        let path = PathBuf::from("/dev/nvme0n1");
+        let devices = [BlockDevice { namespace, path, number }];
+        let made = |line| command(VolumeAction::CreateLogical, &devices, line);
+        let end = "--devices /dev/nvme0n1";
+        assert_eq!(made("--name lv vg"), format!("lvcreate --yes {end} --name lv vg"));
+        assert_eq!(made("--yes --name lv vg"), format!("lvcreate {end} --yes --name lv vg"));
+        let activated = command(VolumeAction::Activate, &devices, "-ay vg/lv");
+        assert_eq!(activated, format!("lvchange {end} -ay vg/lv"));
+    }
+
+    #[test]
+    fn what_lvm_never_printed_is_an_error() {
+        assert!(understand(b"").is_err());
+        let strange = GROUP.replace(r#""vg_missing_pv_count":"1""#, r#""vg_missing_pv_count":"""#);
+        assert!(understand(strange.as_bytes()).unwrap_err().contains("vg_missing_pv_count"));
+        let strange = GROUP.replace("25.02", "half");
+        assert!(understand(strange.as_bytes()).unwrap_err().contains("sync_percent of lv"));
+    }
+}

@@ -1,0 +1,246 @@
+//! Device-mapper's devices, as sysfs shows them (Documentation/ABI/testing/sysfs-block-dm): no tool is started to find out
+//! whether a logical volume is active.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::mount_table;
+use crate::{
+    desired::Volume,
+    observed::{BlockDevice, DeviceNumber, LvmState, Mapped, Mapping},
+    plan::mapper_name,
+};
+
+const BLOCK: &str = "/sys/block";
+
+/// A mapping: its block device and the name that `/dev/mapper` has of it.
+struct Found {
+    block: PathBuf,
+    name: String,
+}
+
+/// What of a logical volume is active here.
+pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmState> {
+    let wanted = mapper_name(volume);
+    let group = format!("{}-", volume.group.replace('-', "--"));
+    let mut state =
+        LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
+    for mapping in all(Path::new(BLOCK))? {
+        if mapping.name == wanted {
+            state.active = Some(describe(&mapping, devices)?);
+        } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-'))
+            && !is_part(&mapping.name, &wanted)
+        {
+            state.siblings_active = true;
+        }
+    }
+    Ok(state)
+}
+
+/// Parts of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`.
+fn is_part(name: &str, of: &str) -> bool {
+    name.strip_prefix(of).is_some_and(|rest| rest.starts_with("_r"))
+}
+
+fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
+    let number = number(&mapping.block)?;
+    let is_ours = |found: &DeviceNumber| devices.iter().any(|device| device.number == *found);
+    let bottom = bottom(&mapping.block)?;
+    Ok(Mapped {
+        path: Path::new("/dev/mapper").join(&mapping.name),
+        number,
+        strangers: bottom
+            .into_iter()
+            .filter(|(_, it)| !is_ours(it))
+            .map(|(name, _)| name)
+            .collect(),
+    })
+}
+
+/// The number of the mapping with that name.
+pub(super) fn find(name: &str) -> io::Result<Option<DeviceNumber>> {
+    let found = all(Path::new(BLOCK))?.into_iter().find(|mapping| mapping.name == name);
+    found.map(|mapping| number(&mapping.block)).transpose()
+}
+
+/// All mappings, with what they lie on.
+pub(super) fn mappings() -> io::Result<Vec<Mapping>> {
+    mappings_in(Path::new(BLOCK))
+}
+
+fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
+    let mut mappings = Vec::new();
+    for Found { block, name } in all(sysfs)? {
+        let mut on = Vec::new();
+        let looked = descend(&block, &mut on).and_then(|layers| Ok((layers, number(&block)?)));
+        match looked {
+            Ok((layers, number)) => mappings.push(Mapping { name, number, layers, on }),
+            // It goes while it is looked at.
+            Err(error) if is_gone(&error) && !block.try_exists()? => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(mappings)
+}
+
+/// Collects the devices beneath a mapping that are none, and counts the mappings down to them. A device that was pulled stays
+/// in the list of whoever lies on it, as a link that leads nowhere: there is nothing to lie on any more.
+fn descend(block: &Path, on: &mut Vec<String>) -> io::Result<usize> {
+    let mut layers = 0;
+    for below in fs::read_dir(block.join("slaves"))? {
+        let below = below?;
+        let path = below.path();
+        if path.join("dm").try_exists()? {
+            layers = layers.max(descend(&path, on)?);
+        } else if path.try_exists()? {
+            on.push(below.file_name().to_string_lossy().into_owned());
+        }
+    }
+    on.sort();
+    on.dedup();
+    Ok(layers + 1)
+}
+
+/// The devices at the bottom of a mapping; none for a device that is no mapping.
+pub(super) fn bottom_of(device: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
+    let block = PathBuf::from(format!("/sys/dev/block/{device}"));
+    if !block.join("dm").exists() {
+        return Ok(Vec::new());
+    }
+    Ok(bottom(&block)?.into_iter().map(|(_, number)| number).collect())
+}
+
+/// A device that was unplugged or detached while a mapping has it open is gone from sysfs, and its link among the mapping's
+/// slaves leads nowhere: nothing lies there any more.
+fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
+    let mut found = Vec::new();
+    let slaves = match fs::read_dir(block.join("slaves")) {
+        Ok(slaves) => slaves,
+        // A partition has no such directory.
+        Err(error) if is_gone(&error) => return Ok(found),
+        Err(error) => return Err(error),
+    };
+    for below in slaves {
+        let below = below?;
+        let further = bottom(&below.path())?;
+        if further.is_empty() && !below.path().join("dm").exists() {
+            let name = below.file_name().to_string_lossy().into_owned();
+            match number(&below.path()) {
+                Ok(number) => found.push((name, number)),
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        } else {
+            found.extend(further);
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// All mappings; one that goes while it is looked at is left out.
+fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(sysfs)? {
+        let block = entry?.path();
+        if !block.file_name().is_some_and(|name| name.to_string_lossy().starts_with("dm-")) {
+            continue;
+        }
+        match fs::read_to_string(block.join("dm/name")) {
+            Ok(name) => found.push(Found { block, name: name.trim_end().to_owned() }),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// A removed device's attributes are gone, or answer ENODEV while it goes.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
+}
+
+fn number(block: &Path) -> io::Result<DeviceNumber> {
+    let text = fs::read_to_string(block.join("dev"))?;
+    mount_table::parse_number(text.trim())
+        .ok_or_else(|| io::Error::other(format!("{}/dev holds {text:?}", block.display())))
+}
+
+/// lvmlockd names a group's lock space `lvm_<group>` (lvm2, daemons/lvmlockd/lvmlockd-core.c); the kernel shows each that
+/// this node has joined (Linux fs/dlm/lockspace.c).
+fn in_lock_space(group: &str) -> io::Result<bool> {
+    Path::new("/sys/kernel/dlm").join(format!("lvm_{group}")).try_exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn parts_of_a_raid_are_no_siblings() {
+        assert!(is_part("vg-lv_rimage_0", "vg-lv"));
+        assert!(is_part("vg-lv_rmeta_2", "vg-lv"));
+        assert!(!is_part("vg-lv--1", "vg-lv"));
+    }
+
+    /// As sysfs shows a RAID of two drives of which the second was pulled.
+    #[test]
+    fn a_drive_that_was_pulled_lies_beneath_nothing() {
+        let sys = tempfile::tempdir().unwrap();
+        let block = |name: &str| sys.path().join(name);
+        for (mapping, slaves) in
+            [("dm-2", &["dm-0", "dm-1"]), ("dm-0", &["nvme0n1", ""]), ("dm-1", &["nvme1n1", ""])]
+        {
+            fs::create_dir_all(block(mapping).join("dm")).unwrap();
+            fs::create_dir_all(block(mapping).join("slaves")).unwrap();
+            for slave in slaves.iter().filter(|it| !it.is_empty()) {
+                symlink(block(slave), block(mapping).join("slaves").join(slave)).unwrap();
+            }
+        }
+        fs::create_dir_all(block("nvme0n1/slaves")).unwrap();
+        fs::write(block("nvme0n1/dev"), "259:4\n").unwrap();
+        let beneath = bottom(&block("dm-2")).unwrap();
+        assert_eq!(beneath, [("nvme0n1".to_owned(), DeviceNumber { major: 259, minor: 4 })]);
+        assert_eq!(bottom(&block("dm-1")).unwrap(), []);
+    }
+
+    #[test]
+    fn mappings_are_told_with_what_they_lie_on_and_what_was_pulled_is_nothing() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let device = |name: &str, dm: Option<&str>, number: &str| {
+            let block = sysfs.path().join(name);
+            fs::create_dir_all(block.join("slaves")).unwrap();
+            fs::write(block.join("dev"), format!("{number}\n")).unwrap();
+            if let Some(dm) = dm {
+                fs::create_dir(block.join("dm")).unwrap();
+                fs::write(block.join("dm/name"), format!("{dm}\n")).unwrap();
+            }
+        };
+        let lies_on = |above: &str, below: &str| {
+            let link = sysfs.path().join(above).join("slaves").join(below);
+            std::os::unix::fs::symlink(sysfs.path().join(below), link).unwrap();
+        };
+        device("nvme0n1", None, "259:0");
+        device("dm-0", Some("vg-lv_rimage_0"), "253:0");
+        device("dm-1", Some("vg-lv_rimage_1"), "253:1");
+        device("dm-2", Some("vg-lv"), "253:2");
+        lies_on("dm-0", "nvme0n1");
+        lies_on("dm-1", "nvme1n1");
+        lies_on("dm-2", "dm-0");
+        lies_on("dm-2", "dm-1");
+        let mut told = mappings_in(sysfs.path()).unwrap();
+        told.sort_by_key(|it| it.number);
+        let told: Vec<_> = told.iter().map(|it| (&*it.name, it.layers, it.on.len())).collect();
+        assert_eq!(told, [("vg-lv_rimage_0", 1, 1), ("vg-lv_rimage_1", 1, 0), ("vg-lv", 2, 1)]);
+    }
+
+    #[test]
+    fn a_node_without_lock_manager_is_in_no_lock_space() {
+        assert!(!in_lock_space("no-such-group").unwrap());
+    }
+}

@@ -1,0 +1,95 @@
+//! Volume groups on the rabbit's namespaces, and what remains on a node of groups that are gone.
+
+use std::path::PathBuf;
+
+use super::{DeviceNumber, VolumeGroup};
+use crate::desired::{AllocationId, NamespaceId, ObjectUid};
+
+/// A volume group that lies on namespaces of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnGroup {
+    /// What LVM says of it.
+    pub group: VolumeGroup,
+    /// Whose namespaces it lies on; `None` when they are not all of one allocation.
+    pub allocation: Option<AllocationId>,
+    /// The devices that it lies on.
+    pub devices: Vec<PathBuf>,
+    /// Namespaces of its allocation on drives that can be used, which have no device here: nobody attached them, or not yet.
+    pub unattached: Vec<NamespaceId>,
+    /// Those on drives that cannot be used, each with the reason.
+    pub lost: Vec<(NamespaceId, String)>,
+}
+
+/// A device of device-mapper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its name in `/dev/mapper`.
+    pub name: String,
+    /// Its number.
+    pub number: DeviceNumber,
+    /// How many mappings are above one another up to this one: whoever lies on another goes first.
+    pub layers: usize,
+    /// The devices at its bottom that are no mappings, by their names in `/sys/block`.
+    pub on: Vec<String>,
+}
+
+impl Mapping {
+    /// The volume group that its name tells: LVM doubles hyphens of either part (lvm2, libdm `dm_build_dm_name`).
+    #[must_use]
+    pub fn group(&self) -> Option<String> {
+        let marked = self.name.replace("--", "\0");
+        let (group, _) = marked.split_once('-')?;
+        Some(group.replace('\0', "-"))
+    }
+}
+
+/// Whose a volume group is by its name, `<owner uid>_<directive>[_<index>]`, as the sites' controllers form them.
+#[must_use]
+pub fn owner_of_group(name: &str) -> Option<ObjectUid> {
+    let mut parts = name.split('_');
+    let owner = parts.next().filter(|it| it.len() == 36)?.parse().ok()?;
+    let numbers: Vec<_> = parts.collect();
+    let is_number = |it: &&str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    (matches!(numbers.len(), 1 | 2) && numbers.iter().all(is_number)).then_some(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
+
+    #[test]
+    fn a_group_is_ours_by_the_whole_of_its_name() {
+        for (name, ours) in [
+            (format!("{UID}_0"), true),
+            (format!("{UID}_0_15"), true),
+            (UID.to_owned(), false),
+            (format!("{UID}_"), false),
+            (format!("{UID}_0_1_2"), false),
+            (format!("{UID}_x"), false),
+            (format!("{UID}0_0"), false),
+            (UID.replace('-', "") + "_0", false),
+            ("vg0".to_owned(), false),
+            ("global".to_owned(), false),
+        ] {
+            assert_eq!(owner_of_group(&name), ours.then(|| UID.parse().unwrap()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_tells_its_group() {
+        let mapping = |name: &str| Mapping {
+            name: name.to_owned(),
+            number: DeviceNumber { major: 253, minor: 0 },
+            layers: 1,
+            on: Vec::new(),
+        };
+        let doubled = UID.replace('-', "--");
+        for volume in ["lv", "lv--2", "lv--2_rimage_0"] {
+            let group = mapping(&format!("{doubled}_0-{volume}")).group();
+            assert_eq!(group, Some(format!("{UID}_0")), "{volume}");
+        }
+        assert_eq!(mapping("cryptroot").group(), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! PCIe links, as the switches between hosts and drives see them.
+
+use std::fmt;
+
+use crate::desired::Endpoint;
+
+/// A port of a PCIe switch, and the link there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortLink {
+    /// The switch, by its PAX id.
+    pub switch: u8,
+    /// Physical port number.
+    pub port: u8,
+    /// Who is at the other end.
+    pub end: LinkEnd,
+    /// Whether it is up.
+    pub state: LinkState,
+    /// Lanes in use, and lanes it is made for.
+    pub width: Pair,
+    /// PCIe generation in use (4 is 16 GT/s), and the one it is made for.
+    pub generation: Pair,
+}
+
+/// What is, and what should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pair {
+    /// As negotiated; 0 when nothing was.
+    pub now: u8,
+    /// As configured.
+    pub full: u8,
+}
+
+/// Who is at the other end of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkEnd {
+    /// The rabbit, or a compute.
+    Host(Endpoint),
+    /// The drive in a slot.
+    Drive {
+        /// Within the rabbit, from 0.
+        index: u8,
+        /// What is printed beside the slot.
+        label: u8,
+    },
+    /// The rabbit's other switch.
+    OtherSwitch,
+}
+
+/// State of a link (PCI Express Base Specification, 4.2.5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkState {
+    /// Data passes.
+    Up,
+    /// Nobody is there, or it has no power.
+    Down,
+    /// Both ends see each other (Polling).
+    Starting,
+    /// They negotiate, or do it again (Configuration, Recovery).
+    Training,
+    /// The port is switched off.
+    Disabled,
+    /// A state that is none of these.
+    Other(u8),
+    /// The switch could not be asked, and why: neither up nor down.
+    Unknown(String),
+}
+
+impl PortLink {
+    /// Whether data passes, but more slowly than it could.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        let less = |pair: Pair| pair.now < pair.full;
+        self.state == LinkState::Up && (less(self.width) || less(self.generation))
+    }
+}
+
+impl fmt::Display for LinkEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(Endpoint::Rabbit) => f.write_str("rabbit"),
+            Self::Host(Endpoint::Compute(index)) => write!(f, "compute {index}"),
+            Self::Drive { label, .. } => write!(f, "drive in slot {label}"),
+            Self::OtherSwitch => f.write_str("other switch"),
+        }
+    }
+}
+
+impl fmt::Display for LinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Up => f.write_str("up"),
+            Self::Down => f.write_str("down"),
+            Self::Starting => f.write_str("starting"),
+            Self::Training => f.write_str("training"),
+            Self::Disabled => f.write_str("disabled"),
+            Self::Other(state) => write!(f, "in state {state:02X}h"),
+            Self::Unknown(why) => write!(f, "unknown ({why})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_degraded_when_it_is_up_and_narrow_or_slow() {
+        let full = PortLink {
+            switch: 0,
+            port: 32,
+            end: LinkEnd::Host(Endpoint::Compute(0)),
+            state: LinkState::Up,
+            width: Pair { now: 4, full: 4 },
+            generation: Pair { now: 4, full: 4 },
+        };
+        assert!(!full.is_degraded());
+        assert!(PortLink { width: Pair { now: 2, full: 4 }, ..full.clone() }.is_degraded());
+        assert!(PortLink { generation: Pair { now: 3, full: 4 }, ..full.clone() }.is_degraded());
+        let down = PortLink { state: LinkState::Down, width: Pair { now: 0, full: 4 }, ..full };
+        assert!(!down.is_degraded(), "it is worse than that");
+    }
+}

@@ -1,0 +1,111 @@
+//! Pools of ZFS, and what is in them.
+
+use super::BlockDevice;
+use crate::desired::NamespaceId;
+
+/// A Lustre target's pool as this node sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Devices of those of its namespaces that this node reaches.
+    pub devices: Vec<BlockDevice>,
+    /// Namespaces that it does not reach.
+    pub missing: Vec<NamespaceId>,
+    /// The pool of that name, when this node has it imported.
+    pub imported: Option<Zpool>,
+    /// Pools that could be imported from those devices; looked for only while there is none of the name.
+    pub found: Vec<FoundPool>,
+}
+
+/// A pool that was written to the devices, and that no kernel uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundPool {
+    /// Its name.
+    pub name: String,
+    /// What it would be once imported.
+    pub health: PoolHealth,
+}
+
+/// How a pool is (zpoolconcepts(7)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PoolHealth {
+    /// All is well.
+    Online,
+    /// A device is lost, and nothing of what is written.
+    Degraded,
+    /// It cannot be used: `FAULTED`, `UNAVAIL`, `SUSPENDED`, …
+    Broken(String),
+}
+
+impl PoolHealth {
+    /// From the word that zpool(8) uses.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        match word {
+            "ONLINE" => Self::Online,
+            "DEGRADED" => Self::Degraded,
+            other => Self::Broken(other.to_owned()),
+        }
+    }
+}
+
+/// An imported pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zpool {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub health: PoolHealth,
+    /// The devices at its bottom.
+    pub vdevs: Vec<Vdev>,
+    /// The target's dataset.
+    pub dataset: DatasetState,
+}
+
+impl Zpool {
+    /// Whether it does without something: zpool(8) calls some pools `ONLINE` that have lost a device (openzfs/zfs 4653).
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.health != PoolHealth::Online || self.vdevs.iter().any(|vdev| !vdev.is_used())
+    }
+}
+
+/// The dataset of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatasetState {
+    /// There is none.
+    Absent,
+    /// mkfs.lustre(8) has begun: its last word, `lustre:svname`, is missing.
+    HalfMade,
+    /// It is a Lustre target.
+    Whole,
+}
+
+/// A device of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vdev {
+    /// As zpool(8) calls it: a path, or a number where the device is lost.
+    pub name: String,
+    /// Its state, as zpool(8) says it.
+    pub state: String,
+    /// What it is.
+    pub place: VdevPlace,
+}
+
+impl Vdev {
+    /// Whether the pool uses it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        matches!(self.state.as_str(), "ONLINE" | "AVAIL" | "INUSE")
+    }
+}
+
+/// What a device of a pool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VdevPlace {
+    /// One of the allocation's namespaces.
+    Ours(NamespaceId),
+    /// Another device of this node.
+    Strange,
+    /// Nothing that is there.
+    Gone,
+}

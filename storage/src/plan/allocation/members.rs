@@ -1,0 +1,224 @@
+//! What there is of an allocation, and what there should be: from the drives, the records beside them, and what others were
+//! told of it.
+
+use std::fmt;
+
+use crate::{
+    Rejection, Step,
+    desired::{Allocation, NamespaceId, Told},
+    observed::{Namespace, NamespaceOwner, Observed},
+};
+
+/// A namespace of an allocation that cannot be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Which.
+    pub id: NamespaceId,
+    /// Why.
+    pub why: Absence,
+}
+
+/// Why a namespace cannot be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absence {
+    /// Its drive cannot be used now, for this reason; what is on it is not known to be lost.
+    Drive(String),
+    /// Its drive is not there, and nothing is recorded of it.
+    NoDrive,
+    /// Another drive is in its drive's slot.
+    Replaced,
+    /// Its drive is there, and has no such namespace.
+    Deleted,
+    /// It was begun to be deleted.
+    Partial,
+    /// Nothing is recorded of it, and it has this many bytes: another one, with the same NSID.
+    Size(u64),
+    /// Nothing is recorded of it, and another allocation is told to have it too.
+    Contested,
+    /// Nothing is recorded of it, and not all that the allocation was told to have is there.
+    Unrecorded,
+    /// It is another's; the text says whose.
+    Other(String),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NamespaceId { subsystem, nsid } = &self.id;
+        write!(f, "namespace {nsid} of {subsystem} ")?;
+        match &self.why {
+            Absence::Drive(fault) => write!(f, "cannot be reached: {fault}"),
+            Absence::NoDrive => f.write_str("cannot be reached: its drive is not there"),
+            Absence::Replaced => {
+                f.write_str("is gone: another drive is in its drive's slot, and no drive has room for a successor")
+            }
+            Absence::Deleted => f.write_str("is not on its drive"),
+            Absence::Partial => f.write_str("was begun to be deleted"),
+            Absence::Size(size) => write!(f, "has {size} bytes, which is another size than was told"),
+            Absence::Contested => f.write_str("is told to be another allocation's too"),
+            Absence::Unrecorded => {
+                f.write_str("has no record, and is adopted only together with all others")
+            }
+            Absence::Other(whose) => write!(f, "is not its own: {whose}"),
+        }
+    }
+}
+
+/// What of an allocation cannot be reached: nothing, when all is well.
+#[must_use]
+pub fn missing(allocation: &Allocation, observed: &Observed) -> Vec<Missing> {
+    Members::of(allocation, observed).missing()
+}
+
+/// What must be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Nothing,
+    All,
+    /// What a crash kept from being made.
+    More(Wanted),
+}
+
+/// So many namespaces on drives that have none of the allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) count: usize,
+    /// Bytes of each.
+    pub(super) size: u64,
+    /// How many the allocation is made of.
+    pub(super) of: u16,
+}
+
+/// The namespaces of one allocation.
+#[derive(Debug)]
+pub(super) struct Members<'a> {
+    pub(super) allocation: &'a Allocation,
+    /// Its own, on drives that can be used.
+    pub(super) reachable: Vec<&'a Namespace>,
+    /// Its own, on drives that are gone for good.
+    pub(super) gone: Vec<&'a Namespace>,
+    /// Its own, on drives that cannot be used now, for that reason.
+    away: Vec<(&'a Namespace, &'a str)>,
+    /// Told to be its own, and nothing speaks against it but that no record does for it.
+    adoptable: Vec<&'a Namespace>,
+    /// Told to be its own, and not there or not its own.
+    lost: Vec<Missing>,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn of(allocation: &'a Allocation, observed: &'a Observed) -> Self {
+        let (reachable, gone, away) = (Vec::new(), Vec::new(), Vec::new());
+        let (adoptable, lost) = (Vec::new(), Vec::new());
+        let mut members = Self { allocation, reachable, gone, away, adoptable, lost };
+        let ours = NamespaceOwner::Ours(allocation.id);
+        for namespace in observed.namespaces.iter().filter(|it| it.owner == ours) {
+            let drive = &namespace.id.subsystem;
+            if observed.replaced.contains(drive) {
+                members.gone.push(namespace);
+            } else if let Some(fault) = fault(&namespace.id, observed) {
+                members.away.push((namespace, fault));
+            } else {
+                members.reachable.push(namespace);
+            }
+        }
+        for told in &allocation.told {
+            members.enter(told, observed);
+        }
+        members
+    }
+
+    fn enter(&mut self, told: &Told, observed: &'a Observed) {
+        let id = self.allocation.id;
+        let found = observed.namespaces.iter().find(|it| it.id == told.id);
+        let why = match found.map(|it| (it, &it.owner)) {
+            Some((_, NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of))) if *of == id => {
+                return;
+            }
+            Some((_, NamespaceOwner::Partial(of))) if *of == id => Absence::Partial,
+            Some((
+                _,
+                NamespaceOwner::Ours(of)
+                | NamespaceOwner::Partial(of)
+                | NamespaceOwner::Replaced(of),
+            )) => Absence::Other(format!("it is recorded for allocation {of}")),
+            Some((_, NamespaceOwner::Foreign(why))) => Absence::Other(why.clone()),
+            Some((it, NamespaceOwner::Unknown)) if it.size != told.size => Absence::Size(it.size),
+            Some((_, NamespaceOwner::Unknown)) if told.contested => Absence::Contested,
+            Some((it, NamespaceOwner::Unknown)) => {
+                self.adoptable.push(it);
+                return;
+            }
+            None => match fault(&told.id, observed) {
+                Some(fault) => Absence::Drive(fault.to_owned()),
+                None if observed.drives.iter().any(|it| it.nqn == told.id.subsystem) => {
+                    Absence::Deleted
+                }
+                None => Absence::NoDrive,
+            },
+        };
+        self.lost.push(Missing { id: told.id.clone(), why });
+    }
+
+    /// All that it was told to have, if only records are missing: a list with gaps proves nothing.
+    pub(super) fn adopt(&self) -> Vec<Step> {
+        let of = u16::try_from(self.allocation.told.len()).unwrap_or(u16::MAX);
+        let adopt = |it: &&Namespace| Step::AdoptNamespace {
+            id: it.id.clone(),
+            allocation: self.allocation.id,
+            size: it.size,
+            of,
+        };
+        let whole = self.lost.is_empty();
+        self.adoptable.iter().filter(|_| whole).map(adopt).collect()
+    }
+
+    /// That there is something to go on with, unless nobody was told of it.
+    pub(super) fn check(&self) -> Result<(), Rejection> {
+        let missing = self.missing();
+        if self.reachable.is_empty() && !missing.is_empty() {
+            return Err(Rejection::Lost { allocation: self.allocation.id, missing });
+        }
+        Ok(())
+    }
+
+    pub(super) fn need(&self) -> Need {
+        let there = self.reachable.len() + self.away.len() + self.gone.len();
+        let Some(any) = self.reachable.first() else { return Need::All };
+        let of = self.reachable.iter().map(|it| it.of).max().unwrap_or(0);
+        let count = usize::from(of).saturating_sub(there);
+        // What others were told of was whole once: what is not there any more is lost and was not kept from being made.
+        if count > 0 && self.allocation.told.is_empty() {
+            return Need::More(Wanted { count, size: any.size, of });
+        }
+        Need::Nothing
+    }
+
+    /// How many are still to be made in the place of what is gone for good; `None` when nothing is to be replaced. A namespace
+    /// that was alone is not: what is made in its place would be empty.
+    pub(super) fn successors(&self) -> Option<Wanted> {
+        let (gone, any) = (self.gone.first()?, self.reachable.first()?);
+        let told = &self.allocation.told;
+        if !self.allocation.replace || told.len() < 2 {
+            return None;
+        }
+        let is_new = |it: &&Namespace| told.iter().all(|told| told.id != it.id);
+        let there = self.reachable.iter().copied().chain(self.away.iter().map(|(it, _)| *it));
+        let made = there.filter(is_new).count();
+        Some(Wanted { count: self.gone.len().saturating_sub(made), size: gone.size, of: any.of })
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let away = self.away.iter().map(|(it, fault)| (*it, Absence::Drive((*fault).to_owned())));
+        let gone = self.gone.iter().map(|it| (*it, Absence::Replaced));
+        let unrecorded = self.adoptable.iter().map(|it| (*it, Absence::Unrecorded));
+        let named = |(it, why): (&Namespace, Absence)| Missing { id: it.id.clone(), why };
+        let mut missing = self.lost.clone();
+        missing.extend(away.chain(gone).chain(unrecorded).map(named));
+        missing
+    }
+}
+
+/// Why the namespace's drive cannot be used.
+fn fault<'a>(id: &NamespaceId, observed: &'a Observed) -> Option<&'a str> {
+    let drive = observed.drives.iter().find(|it| it.nqn == id.subsystem)?;
+    drive.fault.as_deref()
+}

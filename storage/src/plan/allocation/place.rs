@@ -1,0 +1,99 @@
+//! The policy: which drives an allocation goes to, and how much of each.
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use super::members::Wanted;
+use crate::{
+    Rejection,
+    desired::Allocation,
+    observed::{Drive, NamespaceOwner, Observed},
+};
+
+/// What namespaces are a multiple of, in bytes: a drive formatted with 4 KiB blocks has nothing smaller.
+const BLOCK: u64 = 4096;
+
+/// Drives to make namespaces on, one on each.
+#[derive(Debug)]
+pub(super) struct Placement<'a> {
+    pub(super) drives: Vec<&'a Drive>,
+    /// Bytes of each namespace.
+    pub(super) size: u64,
+    /// How many the allocation is made of.
+    pub(super) of: u16,
+}
+
+/// As many of the freest drives as the spread allows, the same share on each; ties go to the lowest slot.
+pub(super) fn fresh<'a>(
+    allocation: &Allocation,
+    observed: &'a Observed,
+) -> Result<Placement<'a>, Rejection> {
+    let (asked, spread) = (allocation.capacity, allocation.spread);
+    if observed.drives.is_empty() {
+        return Err(Rejection::NoDrives { allocation: allocation.id, asked });
+    }
+    let mut drives = candidates(allocation, observed);
+    let usable = drives.len();
+    if usable < spread.least() {
+        let (least, drives) = (spread.least(), observed.drives.len());
+        return Err(Rejection::TooFewDrives { asked, usable, least, drives });
+    }
+    drives.truncate(spread.most());
+    let share = asked.div_ceil(drives.len() as u64);
+    let size = share.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
+    let of = u16::try_from(drives.len()).unwrap_or(u16::MAX);
+    fitting(asked, Placement { drives, size, of }, observed)
+}
+
+/// The freest drives that have nothing of the allocation yet.
+pub(super) fn more<'a>(
+    allocation: &Allocation,
+    wanted: Wanted,
+    observed: &'a Observed,
+) -> Result<Placement<'a>, Rejection> {
+    let mut drives = candidates(allocation, observed);
+    let usable = drives.len();
+    let asked = wanted.size.saturating_mul(wanted.count as u64);
+    if usable < wanted.count {
+        let (least, drives) = (wanted.count, observed.drives.len());
+        return Err(Rejection::TooFewDrives { asked, usable, least, drives });
+    }
+    drives.truncate(wanted.count);
+    fitting(asked, Placement { drives, size: wanted.size, of: wanted.of }, observed)
+}
+
+fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
+    let id = allocation.id;
+    let mine =
+        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
+    let taken = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
+    let taken: BTreeSet<_> = taken.map(|it| &it.id.subsystem).collect();
+    let usable = observed.drives.iter().filter(|it| it.free() > 0 && !taken.contains(&it.nqn));
+    let mut drives: Vec<_> = usable.collect();
+    drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
+    drives
+}
+
+/// The placement, if every drive of it has the room; they are sorted by it, so the last has the least.
+fn fitting<'a>(
+    asked: u64,
+    placement: Placement<'a>,
+    observed: &Observed,
+) -> Result<Placement<'a>, Rejection> {
+    let (each, drives) = (placement.size, placement.drives.len());
+    if let Some(tightest) = placement.drives.last().filter(|it| it.free() < each) {
+        return Err(Rejection::InsufficientCapacity {
+            asked,
+            each,
+            drives,
+            lacking: tightest.nqn.clone(),
+            left: tightest.free(),
+            capacity: tightest.capacity,
+        });
+    }
+    match observed.pool {
+        Some(pool) if pool.room() < each.saturating_mul(drives as u64) => {
+            Err(Rejection::PoolFull { asked, available: pool.available, promised: pool.promised })
+        }
+        Some(_) | None => Ok(placement),
+    }
+}

@@ -1,0 +1,344 @@
+//! Logical volumes: made, activated, put down, repaired, removed.
+//!
+//! A group is ours when it has our name and lies on our namespaces; a look sees those devices and no others. Whether Warren
+//! made it, or the agent that was here before, its tag tells.
+
+use std::collections::BTreeMap;
+
+use super::{Rejection, volume};
+use crate::{
+    Step,
+    desired::{FileSystemId, LvmLines, Volume},
+    observed::{
+        BlockDevice, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, MountedThing,
+        VolumeDevice, VolumeGroup, VolumeState,
+    },
+    step::VolumeAction,
+    template::SiteCommand,
+};
+
+/// A volume, its lines, and what was seen of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lvm<'a> {
+    volume: &'a Volume,
+    lines: &'a LvmLines,
+    state: &'a VolumeState,
+    seen: &'a LvmState,
+}
+
+impl<'a> Lvm<'a> {
+    /// `None` for a volume without LVM.
+    pub(super) fn of(volume: &'a Volume, state: Option<&'a VolumeState>) -> Option<Self> {
+        let (lines, state) = (volume.layer.lines()?, state?);
+        Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
+    }
+
+    /// Its device, when it is active here; one that lies on anything but its namespaces is not its device.
+    pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
+        let Some(active) = &self.seen.active else { return Ok(None) };
+        if !active.strangers.is_empty() {
+            return Err(Rejection::Strangers {
+                volume: self.volume.to_string(),
+                devices: active.strangers.clone(),
+            });
+        }
+        Ok(Some(active.device(self.volume)))
+    }
+
+    /// The device that it will have: its name is known before.
+    pub(super) fn device_to_be(&self) -> VolumeDevice {
+        let number = DeviceNumber { major: 0, minor: 0 };
+        let path = mapper_path(self.volume);
+        Mapped { path, number, strangers: Vec::new() }.device(self.volume)
+    }
+
+    /// Whether another agent made the group: then its file systems have UUIDs that were not derived.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.group().is_some_and(|group| !group.is_warrens())
+    }
+
+    /// Whether it is noted that its file system is whole.
+    pub(super) fn has_made(&self, id: FileSystemId) -> bool {
+        self.logical().is_some_and(|logical| logical.has_made(id))
+    }
+
+    /// Whether it must have been active once before it is ready: a RAID is synchronised only then.
+    pub(super) fn is_raid(&self) -> bool {
+        self.logical().is_some_and(|logical| logical.is_raid)
+    }
+
+    /// Whether a site's lines make no volume, so that there is nothing to have ready.
+    pub(super) fn is_without_volume(&self) -> bool {
+        self.logical().is_none() && self.lines.lv_create.is_none()
+    }
+
+    fn report(&self) -> Option<&'a LvmReport> {
+        self.seen.report.as_ref()
+    }
+
+    fn group(&self) -> Option<&'a VolumeGroup> {
+        self.report()?.group(&self.volume.group)
+    }
+
+    fn logical(&self) -> Option<&'a LogicalVolume> {
+        self.group()?.volume(&self.volume.logical)
+    }
+
+    /// The steps until the volume exists, whole; empty when it does.
+    pub(super) fn build(&self) -> Result<Vec<Step>, Rejection> {
+        let Some(report) = self.report() else { return Ok(Vec::new()) };
+        self.no_stranger_has(report)?;
+        match self.group() {
+            None => {
+                self.all_devices()?;
+                Ok(self.make_group(report))
+            }
+            Some(group) if group.missing > 0 && self.state.missing.is_empty() => {
+                Ok(self.repair(report))
+            }
+            Some(group) => Ok(self.make_logical(group)),
+        }
+    }
+
+    fn make_group(&self, report: &LvmReport) -> Vec<Step> {
+        let blank = self.state.devices.iter().filter(|device| report.on(&device.path).is_none());
+        let mut steps: Vec<_> = blank.filter_map(|device| self.make_physical(device)).collect();
+        steps.extend(self.on_group(VolumeAction::CreateGroup, &self.lines.vg_create));
+        steps.extend(self.on_group(VolumeAction::StartLocks, &self.lines.lock_start));
+        steps.extend(self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create));
+        steps
+    }
+
+    fn make_physical(&self, device: &BlockDevice) -> Option<Step> {
+        self.on_device(VolumeAction::CreatePhysical, &self.lines.pv_create, device)
+    }
+
+    fn make_logical(&self, group: &VolumeGroup) -> Vec<Step> {
+        if group.volume(&self.volume.logical).is_some() {
+            return Vec::new();
+        }
+        let making = self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create);
+        let joining = making.is_some().then(|| self.join()).flatten();
+        joining.into_iter().chain(making).collect()
+    }
+
+    /// A device that is no member yet takes the place of one that is lost. Lines that a profile leaves empty are left out,
+    /// and without any of them a group that has lost a device stays as it is.
+    fn repair(&self, report: &LvmReport) -> Vec<Step> {
+        let lines = self.lines;
+        let spare: Vec<_> = self
+            .state
+            .devices
+            .iter()
+            .filter(|device| report.on(&device.path).is_none_or(|it| it.group.is_none()))
+            .collect();
+        if spare.is_empty() || lines.lv_repair.is_none() {
+            return Vec::new();
+        }
+        let mut steps: Vec<_> = self.join().into_iter().collect();
+        for device in &spare {
+            steps.extend(
+                report.on(&device.path).is_none().then(|| self.make_physical(device)).flatten(),
+            );
+            steps.extend(self.on_device(VolumeAction::ExtendGroup, &lines.vg_extend, device));
+        }
+        if self.seen.active.is_none() {
+            steps.extend(self.on_logical(VolumeAction::Activate, &lines.activate));
+        }
+        steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
+        steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
+        steps
+    }
+
+    /// Nothing but the synchronisation of a RAID is to be waited for.
+    pub(super) fn is_in_sync(&self) -> Result<(), Rejection> {
+        match self.logical() {
+            Some(logical) if logical.is_syncing() => Err(Rejection::Syncing {
+                volume: self.volume.to_string(),
+                percent: logical.synced.unwrap_or_default(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The steps that give it a device here; what proves that it is the right one was checked before.
+    pub(super) fn activate(&self) -> Result<Vec<Step>, Rejection> {
+        let volume = || self.volume.to_string();
+        self.all_devices()?;
+        if let Some(report) = self.report() {
+            self.no_stranger_has(report)?;
+        }
+        if self.logical().is_none() {
+            return Err(Rejection::NoVolume { volume: volume() });
+        }
+        let Some(step) = self.on_logical(VolumeAction::Activate, &self.lines.activate) else {
+            return Err(Rejection::NoActivation { volume: volume() });
+        };
+        Ok(self.join().into_iter().chain([step]).collect())
+    }
+
+    /// Whether a file system of this id may be looked for on it: its rabbit has made it, or another agent has.
+    pub(super) fn is_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
+        match self.report() {
+            Some(_) if self.logical().is_none() => {
+                Err(Rejection::NoVolume { volume: self.volume.to_string() })
+            }
+            Some(_) if !self.is_adopted() && !self.has_made(id) => {
+                Err(Rejection::NotMade { device: mapper_path(self.volume), wanted: id })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The step into the group's lock space, when there is one and this node is outside.
+    fn join(&self) -> Option<Step> {
+        let outside = !self.seen.in_lock_space;
+        outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
+    }
+
+    /// Notes that the file system is whole.
+    pub(super) fn note_made(&self, id: FileSystemId) -> Option<Step> {
+        let missing = self.logical().is_some_and(|logical| !logical.has_made(id));
+        let line = format!("--addtag {} {}", LogicalVolume::tag_of(id), self.volume);
+        missing.then(|| self.step(VolumeAction::Tag, self.volume.to_string(), line))
+    }
+
+    /// Takes its device away; what is mounted keeps it.
+    pub(super) fn put_down(&self) -> Option<Step> {
+        let is_open = self.logical().is_some_and(|logical| logical.is_open);
+        let idle = self.seen.active.is_some() && !is_open;
+        idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
+    }
+
+    /// Takes its device away, and leaves the lock space with the last one.
+    pub(super) fn leave(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let is_there = self.group().is_some();
+        if let Some(active) = &self.seen.active {
+            steps.extend(self.deactivate(active));
+        }
+        if is_there
+            && self.lines.leaves_lock_space
+            && self.seen.in_lock_space
+            && !self.seen.siblings_active
+        {
+            steps.extend(self.on_group(VolumeAction::StopLocks, &self.lines.lock_stop));
+        }
+        steps
+    }
+
+    /// LVM knows it by what is on its namespaces; when those are gone, device-mapper alone still has it. A mapping that lies
+    /// on anything is not of that kind: its namespaces could not be named, or are not visible under the names we know.
+    fn deactivate(&self, active: &Mapped) -> Option<Step> {
+        if self.group().is_some() {
+            return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);
+        }
+        let is_gone = active.strangers.is_empty() && self.state.devices.is_empty();
+        let name = mapper_name(self.volume);
+        (is_gone && self.report().is_some())
+            .then_some(Step::RemoveMapping { name, number: active.number })
+    }
+
+    /// Whoever has it mounted, other than a step of ours that comes before, is asked to unmount it first.
+    pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
+        let is_open = self.logical().is_some_and(|logical| logical.is_open);
+        let busy = self.seen.active.as_ref().is_some_and(|active| {
+            is_open && temporary.is_none_or(|there| there.device != active.number)
+        });
+        let volume = || self.volume.to_string();
+        if busy { Err(Rejection::StillMounted { volume: volume() }) } else { Ok(()) }
+    }
+
+    /// Everything of it goes; a group goes with its last volume. What a lost device leaves in a group's metadata is left
+    /// to the erasure of its namespaces, because LVM would have to be forced.
+    pub(super) fn remove(&self) -> Result<Vec<Step>, Rejection> {
+        let Some(report) = self.report() else { return Ok(Vec::new()) };
+        self.no_stranger_has(report)?;
+        let mut steps = Vec::new();
+        let group = self.group();
+        let is_whole = group.is_some_and(|group| group.missing == 0);
+        steps.extend(is_whole.then(|| self.join()).flatten());
+        if let Some(active) = &self.seen.active {
+            steps.extend(self.deactivate(active));
+        }
+        if let Some(group) = group.filter(|_| is_whole) {
+            steps.extend(self.remove_volume(group));
+            if group.volumes.iter().any(|it| it.name != self.volume.logical) {
+                return Ok(steps);
+            }
+            steps.extend(self.on_group(VolumeAction::RemoveGroup, &self.lines.vg_remove));
+        }
+        if group.is_none() || is_whole {
+            let physical =
+                self.state.devices.iter().filter(|device| report.on(&device.path).is_some());
+            let line = &self.lines.pv_remove;
+            steps.extend(
+                physical.filter_map(|it| self.on_device(VolumeAction::RemovePhysical, line, it)),
+            );
+        }
+        Ok(steps)
+    }
+
+    fn remove_volume(&self, group: &VolumeGroup) -> Option<Step> {
+        group.volume(&self.volume.logical)?;
+        self.on_logical(VolumeAction::RemoveLogical, &self.lines.lv_remove)
+    }
+
+    fn all_devices(&self) -> Result<(), Rejection> {
+        if self.state.missing.is_empty() && !self.state.devices.is_empty() {
+            return Ok(());
+        }
+        let missing = self.state.missing.clone();
+        Err(Rejection::NoDevice { volume: format!("volume {}", self.volume), missing })
+    }
+
+    fn no_stranger_has(&self, report: &LvmReport) -> Result<(), Rejection> {
+        let stranger = report.physical.iter().find_map(|physical| {
+            let group = physical.group.as_ref().filter(|group| **group != self.volume.group)?;
+            Some((physical.device.clone(), group.clone()))
+        });
+        stranger.map_or(Ok(()), |(device, group)| {
+            Err(Rejection::ForeignGroup { device, group, wanted: self.volume.group.clone() })
+        })
+    }
+
+    fn on_device(
+        &self,
+        action: VolumeAction,
+        line: &Option<SiteCommand>,
+        device: &BlockDevice,
+    ) -> Option<Step> {
+        let mut more = self.variables();
+        more.insert("$DEVICE".to_owned(), device.path.display().to_string());
+        let line = line.as_ref()?.expand(&more);
+        Some(self.step(action, device.path.display().to_string(), line))
+    }
+
+    fn on_group(&self, action: VolumeAction, line: &Option<SiteCommand>) -> Option<Step> {
+        let line = line.as_ref()?.expand(&self.variables());
+        Some(self.step(action, self.volume.group.clone(), line))
+    }
+
+    fn on_logical(&self, action: VolumeAction, line: &Option<SiteCommand>) -> Option<Step> {
+        let line = line.as_ref()?.expand(&self.variables());
+        Some(self.step(action, self.volume.to_string(), line))
+    }
+
+    fn step(&self, action: VolumeAction, on: String, line: String) -> Step {
+        Step::Volume { action, on, devices: self.state.devices.clone(), line }
+    }
+
+    fn variables(&self) -> BTreeMap<String, String> {
+        volume::variables(volume::of_devices(&self.state.devices))
+    }
+}
+
+/// The name of a logical volume's device in `/dev/mapper`: hyphens in either part are doubled (lvm2, libdm
+/// `dm_build_dm_name`).
+pub(crate) fn mapper_name(volume: &Volume) -> String {
+    format!("{}-{}", volume.group.replace('-', "--"), volume.logical.replace('-', "--"))
+}
+
+fn mapper_path(volume: &Volume) -> std::path::PathBuf {
+    std::path::Path::new("/dev/mapper").join(mapper_name(volume))
+}

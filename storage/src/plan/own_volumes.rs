@@ -1,0 +1,48 @@
+//! Start-up collection: what remains on this node of volume groups that are gone. A group that is there holds data, and is
+//! nobody's to remove.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    Step,
+    desired::ObjectUid,
+    observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
+};
+
+/// Mappings go that lie on nothing, whoever lies on another first; then lock spaces of which nothing else is left.
+pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
+    let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
+    let of_left = |it: &&Mapping| it.group().is_some_and(|group| is_left(&group));
+    let mut dangling: Vec<_> =
+        observed.mappings.iter().filter(of_left).filter(|it| it.on.is_empty()).collect();
+    dangling.sort_by_key(|it| std::cmp::Reverse(it.layers));
+    let mut steps: Vec<_> = dangling
+        .iter()
+        .map(|it| Step::RemoveMapping { name: it.name.clone(), number: it.number })
+        .collect();
+    if is_whole(observed) {
+        let stale = observed.lock_spaces.iter().filter(|it| is_left(it) && is_gone(it, observed));
+        steps.extend(stale.map(|group| Step::DropLockSpace { group: group.clone() }));
+    }
+    steps
+}
+
+/// Whether a group that is not seen is nowhere: every drive answers, and everything that is ours on them was looked into.
+fn is_whole(observed: &Observed) -> bool {
+    let drives = observed.drives.iter().all(|it| it.fault.is_none());
+    drives
+        && observed.namespaces.iter().all(|it| match it.owner {
+            NamespaceOwner::Foreign(_) => true,
+            NamespaceOwner::Unknown => false,
+            NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {
+                it.device.is_some()
+            }
+        })
+}
+
+/// Neither on a namespace nor active. What is active may be in use, and its lock is what keeps others out.
+fn is_gone(group: &str, observed: &Observed) -> bool {
+    let is_active = observed.mappings.iter().any(|it| it.group().as_deref() == Some(group));
+    let is_there = observed.groups.iter().any(|it| it.group.name == group);
+    !is_active && !is_there
+}

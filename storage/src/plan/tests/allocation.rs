@@ -1,0 +1,223 @@
+//! Allocations over many drives: where they go, what is completed, adopted, replaced, and what never is.
+
+use super::*;
+use crate::desired::Told;
+
+const MIB: u64 = 1 << 20;
+
+fn nqn(slot: u32) -> crate::desired::Nqn {
+    format!("nqn.2026-01.io.warren:p:drive-{slot}").parse().unwrap()
+}
+
+fn on(slot: u32, owner: NamespaceOwner) -> Namespace {
+    let id = NamespaceId { subsystem: nqn(slot), nsid: 1 };
+    let access = ["rabbit-1", "compute-3"].map(node).into();
+    Namespace { id, owner, size: 8192, access, device: Some("/dev/loop0".into()), of: 4 }
+}
+
+fn ours(slot: u32) -> Namespace {
+    on(slot, NamespaceOwner::Ours(allocation(1).id))
+}
+
+fn rabbit(drives: u32, namespaces: Vec<Namespace>) -> Observed {
+    let drives = (0..drives).map(|slot| drive(slot, 100 * MIB, 0)).collect();
+    Observed { drives, namespaces, ..Observed::default() }
+}
+
+fn over(most: u8, least: u8, told: &[u32]) -> Allocation {
+    let told = told.iter().map(|slot| Told {
+        id: NamespaceId { subsystem: nqn(*slot), nsid: 1 },
+        size: 8192,
+        contested: false,
+    });
+    let spread = Spread::new(most, least).unwrap();
+    Allocation { spread, told: told.collect(), ..allocation(30_000) }
+}
+
+fn steps(wanted: &Allocation, observed: &Observed) -> Vec<Step> {
+    plan(&Desired::Allocated(wanted.clone()), observed).unwrap()
+}
+
+fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
+    plan(&Desired::Allocated(wanted.clone()), observed).unwrap_err()
+}
+
+/// Slots of the drives on which namespaces are made, with size and number.
+fn made(steps: &[Step]) -> Vec<(u32, u64, u16)> {
+    let made = steps.iter().map(|step| {
+        let Step::CreateNamespace { drive, size, of, .. } = step else { panic!("{step}") };
+        let slot = (0..99).find(|slot| nqn(*slot) == *drive).unwrap();
+        (slot, *size, *of)
+    });
+    made.collect()
+}
+
+#[test]
+fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
+    let mut seen = rabbit(18, vec![]);
+    seen.drives[3].allocated = 10 * MIB;
+    seen.drives[7].fault = Some("gone".into());
+    seen.drives[9].warnings = vec![DriveWarning::ReadOnly];
+    let made = made(&steps(&over(16, 14, &[]), &seen));
+    let slots: Vec<_> = made.iter().map(|it| it.0).collect();
+    assert_eq!(slots, [0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 3]);
+    assert!(made.iter().all(|it| (it.1, it.2) == (4096, 16)), "30000 / 16, rounded up");
+    let fourteen = Observed { drives: seen.drives[..16].to_vec(), ..seen };
+    let made = super::allocation::made(&steps(&over(16, 14, &[]), &fourteen));
+    assert_eq!(made.len(), 14, "two of sixteen cannot be used, and that is enough");
+}
+
+#[test]
+fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
+    let refusal = refused(&over(16, 14, &[]), &rabbit(13, vec![]));
+    assert_eq!(refusal.class(), RejectionClass::Capacity);
+    assert_eq!(
+        refusal.to_string(),
+        "insufficient capacity: 30000 bytes asked for, over at least 14 drives, and 13 of 13 have room and can be used: \
+         check the drives of this node, or free allocations"
+    );
+    let mut seen = rabbit(4, vec![]);
+    seen.drives[1].allocated = 100 * MIB - 4096;
+    let refusal = refused(&over(4, 2, &[]), &seen);
+    assert_eq!(
+        refusal.to_string(),
+        "insufficient capacity: 30000 bytes asked for, 8192 on each of 4 drives, and nqn.2026-01.io.warren:p:drive-1 has \
+         4096 of 104857600 bytes left: ask for less or free allocations"
+    );
+    let pool = Some(Pool { available: 4 * 8192 - 1, promised: 0 });
+    let refusal = refused(&over(4, 2, &[]), &Observed { pool, ..rabbit(4, vec![]) });
+    assert!(matches!(refusal, Rejection::PoolFull { asked: 30_000, .. }), "{refusal}");
+    assert!(matches!(
+        refused(&Allocation { capacity: u64::MAX, ..over(4, 2, &[]) }, &seen),
+        Rejection::InsufficientCapacity { drives: 4, .. }
+    ));
+}
+
+#[test]
+fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
+    let seen = rabbit(6, vec![ours(0), ours(2)]);
+    assert_eq!(made(&steps(&over(4, 2, &[]), &seen)), [(1, 8192, 4), (3, 8192, 4)]);
+    let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
+    let seen = rabbit(6, vec![ours(0), partial.clone(), ours(2)]);
+    let first = Step::DeleteNamespace { id: partial.id.clone(), allocation: allocation(1).id };
+    assert_eq!(steps(&over(4, 2, &[]), &seen), [first], "its room is counted only when it is gone");
+    let told = rabbit(6, vec![ours(0), ours(2)]);
+    assert_eq!(steps(&over(4, 2, &[0, 1, 2, 3]), &told), [], "what was told of is not made again");
+    assert_eq!(missing(&over(4, 2, &[0, 1, 2, 3]), &told).len(), 2);
+    let mut away = rabbit(6, vec![ours(0), partial, ours(2), ours(3)]);
+    away.drives[1].fault = Some("gone".into());
+    assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
+}
+
+#[test]
+fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
+    let unknown = |slot| on(slot, NamespaceOwner::Unknown);
+    let told = over(4, 2, &[0, 1, 2]);
+    let adopted = steps(&told, &rabbit(6, vec![unknown(0), ours(1), unknown(2), unknown(5)]));
+    let adopt = |slot| Step::AdoptNamespace {
+        id: unknown(slot).id,
+        allocation: told.id,
+        size: 8192,
+        of: 3,
+    };
+    assert_eq!(adopted, [adopt(0), adopt(2)]);
+
+    let refusal = |namespaces: Vec<Namespace>| match refused(&told, &rabbit(6, namespaces)) {
+        Rejection::Lost { missing, .. } => missing.into_iter().map(|it| it.why).collect::<Vec<_>>(),
+        other => panic!("{other}"),
+    };
+    let rest = [Absence::Unrecorded, Absence::Unrecorded];
+    let larger = Namespace { size: 12_288, ..unknown(0) };
+    assert_eq!(refusal(vec![larger, unknown(1), unknown(2)])[0], Absence::Size(12_288));
+    assert_eq!(refusal(vec![unknown(1), unknown(2)]), [&[Absence::Deleted][..], &rest].concat());
+    let another = AllocationId { index: 9, ..told.id };
+    let taken = on(0, NamespaceOwner::Ours(another));
+    assert!(matches!(refusal(vec![taken, unknown(1), unknown(2)])[0], Absence::Other(_)));
+
+    let mut contested = told.clone();
+    contested.told[0].contested = true;
+    let all = rabbit(6, vec![unknown(0), unknown(1), unknown(2)]);
+    assert_eq!(refused(&contested, &all).class(), RejectionClass::Lost);
+    let mut hidden = all;
+    hidden.drives.remove(0);
+    hidden.namespaces.remove(0);
+    let Rejection::Lost { missing, .. } = refused(&told, &hidden) else { panic!("adopted") };
+    assert_eq!(missing[0].why, Absence::NoDrive);
+}
+
+#[test]
+fn a_drive_that_is_away_or_faulty_is_waited_for_and_the_others_go_on() {
+    let mut seen = rabbit(6, vec![ours(0), ours(1), ours(2)]);
+    seen.drives[1].fault = Some("it is not plugged in".into());
+    (seen.namespaces[1].access, seen.namespaces[1].device) = (BTreeSet::new(), None);
+    seen.namespaces[2].access.clear();
+    let wanted = over(4, 2, &[0, 1, 2]);
+    let attached = steps(&wanted, &seen);
+    assert!(
+        attached.iter().all(|it| matches!(it, Step::Attach { id, .. } if id.subsystem == nqn(2)))
+    );
+    assert_eq!(attached.len(), 2);
+    let told: Vec<_> = missing(&wanted, &seen).iter().map(ToString::to_string).collect();
+    let expected = format!("namespace 1 of {} cannot be reached: it is not plugged in", nqn(1));
+    assert_eq!(told, [expected]);
+
+    seen.namespaces.truncate(2);
+    seen.drives[0].fault = Some("it does not answer".into());
+    assert_eq!(
+        refused(&wanted, &seen).class(),
+        RejectionClass::Lost,
+        "nothing is left to go on with"
+    );
+    let id = wanted.id;
+    let release = plan(&Desired::Released(id), &seen).unwrap();
+    assert!(
+        release.contains(&Step::DeleteNamespace { id: ours(1).id, allocation: id }),
+        "it fails, and is told"
+    );
+}
+
+#[test]
+fn only_a_drive_that_is_gone_for_good_gets_a_successor() {
+    let mut seen = rabbit(6, vec![ours(0), ours(1), ours(2)]);
+    seen.drives[1].fault = Some("another is in its slot".into());
+    seen.replaced.insert(nqn(1));
+    let wanted = over(4, 2, &[0, 1, 2]);
+    assert_eq!(made(&steps(&wanted, &seen)), [(3, 8192, 4)]);
+    assert_eq!(steps(&Allocation { replace: false, ..wanted.clone() }, &seen), []);
+
+    // With a successor made, and nobody told of it yet.
+    seen.namespaces.push(ours(3));
+    let note = Step::ReplaceNamespace { id: ours(1).id, allocation: wanted.id };
+    assert_eq!(steps(&wanted, &seen), [note]);
+    seen.namespaces[1].owner = NamespaceOwner::Replaced(wanted.id);
+    assert_eq!(steps(&wanted, &seen), []);
+    assert_eq!(missing(&wanted, &seen), []);
+    let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
+    let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
+    assert_eq!(deleted.iter().filter(of_it).count(), 0, "there is nothing to delete");
+    seen.replaced.clear();
+    seen.drives[1].fault = None;
+    let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
+    assert_eq!(deleted.iter().filter(of_it).count(), 3, "it came back: it goes with the others");
+}
+
+#[test]
+fn what_was_alone_gets_no_successor_and_without_room_it_goes_on_as_it_is() {
+    let mut seen = rabbit(3, vec![ours(1)]);
+    seen.drives[1].fault = Some("another is in its slot".into());
+    seen.replaced.insert(nqn(1));
+    assert_eq!(refused(&over(1, 1, &[1]), &seen).class(), RejectionClass::Lost);
+
+    seen.namespaces = vec![ours(0), ours(1)];
+    seen.drives[2].allocated = 100 * MIB;
+    let wanted = over(4, 2, &[0, 1]);
+    assert_eq!(steps(&wanted, &seen), []);
+    assert_eq!(missing(&wanted, &seen)[0].why, Absence::Replaced);
+}
+
+#[test]
+fn nothing_is_deleted_before_everything_was_withdrawn() {
+    let release = plan(&Desired::Released(allocation(1).id), &rabbit(4, vec![ours(0), ours(1)]));
+    let kinds: Vec<_> = release.unwrap().iter().map(Step::kind).collect();
+    assert_eq!(kinds, [&["detach"; 4][..], &["delete-namespace"; 2]].concat());
+}

@@ -1,0 +1,327 @@
+use super::*;
+use crate::{
+    desired::{Dataset, LustreClient, LustreTarget, TargetLines},
+    observed::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool},
+};
+
+const POOL: &str = "pool-a-ost-0";
+const TARGET: &str = "/mnt/nnf/a-ost-0";
+
+fn named(pool: &str) -> Dataset {
+    Dataset::new(pool, "ost").unwrap()
+}
+
+fn device(nsid: u32) -> BlockDevice {
+    BlockDevice {
+        namespace: id(nsid),
+        path: format!("/dev/nvme0n{nsid}").into(),
+        number: DeviceNumber { major: 259, minor: nsid },
+    }
+}
+
+fn hook(phase: &'static str, line: &str) -> Vec<Hook> {
+    let scope = HookScope::file_system(&fs_id(0));
+    vec![Hook { id: HookId { scope, phase, place: 0 }, command: command(line).unwrap() }]
+}
+
+/// The default profile's lines on two namespaces.
+fn target() -> LustreTarget {
+    LustreTarget {
+        id: fs_id(0),
+        dataset: named(POOL),
+        namespaces: vec![id(1), id(2)],
+        target: point(TARGET),
+        lines: TargetLines {
+            create: command(&format!("-O canmount=off -o cachefile=none {POOL} $DEVICE_LIST")),
+            destroy: command(POOL),
+            replace: command(&format!("{POOL} $OLD_DEVICE $NEW_DEVICE")),
+            mkfs: command(&format!("--ost --index=0 {POOL}/ost")),
+            mount: command(&format!("{POOL}/ost {TARGET}")),
+            unmount: command(TARGET),
+        },
+        post_activate: hook("postActivate", &format!("mountpoint {TARGET}")),
+        pre_deactivate: hook("preDeactivate", "sync"),
+        client: None,
+    }
+}
+
+fn with_client() -> LustreTarget {
+    let client = LustreClient {
+        source: "10.0.0.1@tcp:/aaaaaaaa".into(),
+        temporary: point("/mnt/temp/ost-0"),
+        mount: command("10.0.0.1@tcp:/aaaaaaaa /mnt/temp/ost-0"),
+        post_setup: hook("postSetup", "lfs setstripe /mnt/temp/ost-0"),
+        pre_teardown: hook("preTeardown", "ls /mnt/temp/ost-0"),
+        post_teardown: hook("postTeardown", "true"),
+    };
+    LustreTarget { client: Some(client), ..target() }
+}
+
+fn vdev(name: &str, state: &str, place: VdevPlace) -> Vdev {
+    Vdev { name: name.into(), state: state.into(), place }
+}
+
+fn ours(nsid: u32) -> Vdev {
+    vdev(&format!("/dev/nvme0n{nsid}p1"), "ONLINE", VdevPlace::Ours(id(nsid)))
+}
+
+fn pool(vdevs: Vec<Vdev>, dataset: DatasetState) -> Zpool {
+    Zpool { name: POOL.into(), health: PoolHealth::Online, vdevs, dataset }
+}
+
+fn seen(imported: Option<Zpool>) -> Observed {
+    let zpool = PoolState { devices: vec![device(1), device(2)], imported, ..PoolState::default() };
+    let empty = Some(TargetState::default());
+    Observed { zpool: Some(zpool), target: empty.clone(), temporary: empty, ..Observed::default() }
+}
+
+fn found(health: PoolHealth, name: &str) -> Observed {
+    let mut observed = seen(None);
+    let found = vec![FoundPool { name: name.into(), health }];
+    observed.zpool.as_mut().unwrap().found = found;
+    observed
+}
+
+fn whole() -> Zpool {
+    pool(vec![ours(1), ours(2)], DatasetState::Whole)
+}
+
+fn lustre(source: &str) -> TargetState {
+    let thing = MountedThing {
+        device: DeviceNumber { major: 0, minor: 50 },
+        source: source.into(),
+        kind: "lustre".into(),
+        root: "/".into(),
+        superblock: Superblock::Unknown,
+        namespace: None,
+    };
+    let path = PathState::Directory { empty: false };
+    TargetState { path, mounted: Some(thing), ..TargetState::default() }
+}
+
+fn all_ran(target: &LustreTarget, phases: &[&'static str]) -> BTreeSet<HookId> {
+    phases.iter().map(|phase| HookId { scope: target.scope(), phase, place: 0 }).collect()
+}
+
+/// All of it is there and its set-up hooks have run.
+fn serving(target: &LustreTarget) -> Observed {
+    Observed {
+        target: Some(lustre(&format!("{POOL}/ost"))),
+        hooks: all_ran(target, &["postActivate", "postSetup"]),
+        hooks_open: true,
+        ..seen(Some(whole()))
+    }
+}
+
+fn made(target: &LustreTarget, observed: &Observed) -> Vec<String> {
+    lines(plan(&Desired::TargetReady(target.clone()), observed))
+}
+
+fn removed(target: &LustreTarget, observed: &Observed) -> Vec<String> {
+    lines(plan(&Desired::TargetGone(target.clone()), observed))
+}
+
+fn refused(target: &LustreTarget, observed: &Observed) -> String {
+    let rejection = plan(&Desired::TargetReady(target.clone()), observed).unwrap_err();
+    rejection.to_string()
+}
+
+#[test]
+fn a_target_is_made_in_the_order_of_the_sites() {
+    let target = with_client();
+    assert_eq!(
+        made(&target, &seen(None)),
+        [format!(
+            "make zpool {POOL}: -O canmount=off -o cachefile=none {POOL} /dev/nvme0n1 /dev/nvme0n2"
+        )]
+    );
+    let empty = seen(Some(pool(vec![ours(1), ours(2)], DatasetState::Absent)));
+    assert_eq!(
+        made(&target, &empty),
+        [
+            format!("open hook records {}", target.scope().as_str()),
+            format!("make Lustre target {POOL}/ost: --ost --index=0 {POOL}/ost"),
+            format!("create mount point {TARGET}"),
+            format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}"),
+            format!("run hook postActivate[0]: mountpoint {TARGET}"),
+            "create mount point /mnt/temp/ost-0".into(),
+            "mount lustre 10.0.0.1@tcp:/aaaaaaaa on /mnt/temp/ost-0: 10.0.0.1@tcp:/aaaaaaaa /mnt/temp/ost-0"
+                .into(),
+        ]
+    );
+    let mut shown = serving(&target);
+    shown.hooks = all_ran(&target, &["postActivate"]);
+    shown.temporary = Some(lustre("10.0.0.1@tcp:/aaaaaaaa"));
+    assert_eq!(
+        made(&target, &shown),
+        [
+            "run hook postSetup[0]: lfs setstripe /mnt/temp/ost-0",
+            "unmount /mnt/temp/ost-0: /mnt/temp/ost-0",
+            "remove mount point /mnt/temp/ost-0",
+        ]
+    );
+    assert!(made(&target, &serving(&target)).is_empty());
+}
+
+#[test]
+fn what_a_mkfs_left_that_was_cut_off_goes_and_what_is_whole_stays() {
+    let half = seen(Some(pool(vec![ours(1), ours(2)], DatasetState::HalfMade)));
+    let steps = made(&target(), &half);
+    assert_eq!(steps[1], format!("destroy unfinished Lustre target {POOL}/ost: {POOL}/ost"));
+    assert!(steps[2].starts_with("make Lustre target"), "{steps:?}");
+    let steps = made(&target(), &seen(Some(whole())));
+    assert!(!steps.iter().any(|step| step.contains("Lustre target")), "{steps:?}");
+    let mut unformatted = target();
+    unformatted.lines.mkfs = None;
+    assert!(made(&unformatted, &half).iter().all(|step| !step.contains("Lustre target")));
+}
+
+#[test]
+fn after_a_restart_the_pool_is_taken_up_and_mounted_and_no_hook_runs_again() {
+    let target = with_client();
+    let online = found(PoolHealth::Online, POOL);
+    assert_eq!(made(&target, &online), [format!("import zpool {POOL}: {POOL}")]);
+    let after = Observed { target: Some(TargetState::default()), ..serving(&target) };
+    assert_eq!(
+        made(&target, &after),
+        [
+            format!("create mount point {TARGET}"),
+            format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}")
+        ]
+    );
+}
+
+#[test]
+fn a_target_is_torn_down_in_the_order_of_the_sites() {
+    let target = with_client();
+    let mount = "mount lustre 10.0.0.1@tcp:/aaaaaaaa on /mnt/temp/ost-0: 10.0.0.1@tcp:/aaaaaaaa /mnt/temp/ost-0";
+    assert_eq!(removed(&target, &serving(&target)), ["create mount point /mnt/temp/ost-0", mount]);
+    let mut shown = serving(&target);
+    shown.temporary = Some(lustre("10.0.0.1@tcp:/aaaaaaaa"));
+    assert_eq!(
+        removed(&target, &shown),
+        [
+            "run hook preTeardown[0]: ls /mnt/temp/ost-0".into(),
+            "unmount /mnt/temp/ost-0: /mnt/temp/ost-0".into(),
+            "remove mount point /mnt/temp/ost-0".into(),
+            "run hook preDeactivate[0]: sync".into(),
+            format!("unmount {TARGET}: {TARGET}"),
+            format!("remove mount point {TARGET}"),
+            format!("destroy zpool {POOL}: {POOL}"),
+            "run hook postTeardown[0]: true".into(),
+            format!("forget hook records {}", target.scope().as_str()),
+        ]
+    );
+    assert!(removed(&target, &seen(None)).is_empty());
+}
+
+/// A restart came between: hooks that are still to see the target get it back, and no others.
+#[test]
+fn tear_down_hooks_see_the_target_once_more() {
+    let target = target();
+    let open = Observed { hooks_open: true, ..seen(Some(whole())) };
+    let again = format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}");
+    assert_eq!(removed(&target, &open)[1], again);
+    let none = Observed { hooks_open: true, ..seen(None) };
+    assert_eq!(
+        removed(&target, &none),
+        [format!("forget hook records {}", target.scope().as_str())]
+    );
+    assert_eq!(
+        removed(&target, &found(PoolHealth::Online, POOL)),
+        [format!("import zpool {POOL}: {POOL}")]
+    );
+    assert!(removed(&target, &found(PoolHealth::Broken("UNAVAIL".into()), POOL)).is_empty());
+}
+
+/// E19: some sites unmount in a hook.
+#[test]
+fn without_a_line_nothing_is_unmounted_and_nothing_destroyed() {
+    let mut target = target();
+    (target.lines.unmount, target.lines.destroy) = (None, None);
+    let mut serving = serving(&target);
+    serving.hooks_open = false;
+    assert!(removed(&target, &serving).is_empty());
+}
+
+#[test]
+fn a_pool_that_is_not_exactly_ours_is_left_alone() {
+    let strange = vdev("/dev/sda1", "ONLINE", VdevPlace::Strange);
+    let gone = || vdev("12728", "UNAVAIL", VdevPlace::Gone);
+    let text = |vdevs| {
+        let observed = seen(Some(pool(vdevs, DatasetState::Whole)));
+        let rejection = plan(&Desired::TargetGone(target()), &observed).unwrap_err();
+        assert_eq!(rejection.class(), RejectionClass::Foreign);
+        assert_eq!(refused(&target(), &observed), rejection.to_string());
+        rejection.to_string()
+    };
+    let told = text(vec![ours(1), ours(2), strange]);
+    assert!(told.contains(POOL) && told.contains("it lies on /dev/sda1"), "{told}");
+    assert!(text(vec![ours(1)]).contains("it lacks /dev/nvme0n2"));
+    assert!(text(vec![gone(), gone()]).contains("not made of exactly"));
+    assert!(text(vec![]).contains("/dev/nvme0n1, /dev/nvme0n2"));
+
+    let told = refused(&target(), &found(PoolHealth::Online, "tank"));
+    assert!(told.contains("carry zpool tank") && told.contains(POOL), "{told}");
+    let mut twice = found(PoolHealth::Online, POOL);
+    let pools = &mut twice.zpool.as_mut().unwrap().found;
+    pools.push(pools[0].clone());
+    assert!(refused(&target(), &twice).contains("2 pools called"));
+}
+
+#[test]
+fn a_pool_is_made_on_all_its_devices_or_not_at_all_and_a_broken_one_is_told() {
+    let mut lacking = seen(None);
+    let state = lacking.zpool.as_mut().unwrap();
+    (state.devices, state.missing) = (vec![device(1)], vec![id(2)]);
+    let rejection = plan(&Desired::TargetReady(target()), &lacking).unwrap_err();
+    assert!(matches!(rejection, Rejection::NoDevice { .. }), "{rejection}");
+    let broken = PoolHealth::Broken("SUSPENDED".into());
+    assert!(
+        refused(&target(), &found(broken.clone(), POOL))
+            .contains("is SUSPENDED: bring its drives back")
+    );
+    let broken = Zpool { health: broken, ..whole() };
+    assert!(refused(&target(), &seen(Some(broken))).contains("SUSPENDED"));
+}
+
+/// Defect W10 of the agent before: as many replacements as there are pairs, whatever is more on either side.
+#[test]
+fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
+    let lost = |name: &str| vdev(name, "UNAVAIL", VdevPlace::Gone);
+    let steps = |vdevs: Vec<Vdev>, devices: &[u32]| {
+        let mut observed = serving(&target());
+        let state = observed.zpool.as_mut().unwrap();
+        state.devices = devices.iter().map(|nsid| device(*nsid)).collect();
+        state.imported =
+            Some(Zpool { health: PoolHealth::Degraded, ..pool(vdevs, DatasetState::Whole) });
+        made(&target(), &observed)
+    };
+    let replaced = |old: &str, new: u32| {
+        format!("replace a lost device of zpool {POOL}: {POOL} {old} /dev/nvme0n{new}")
+    };
+    assert_eq!(steps(vec![ours(1), lost("77")], &[1, 3]), [replaced("77", 3)]);
+    assert_eq!(steps(vec![ours(1), lost("77"), lost("78")], &[1, 3]), [replaced("77", 3)]);
+    assert_eq!(
+        steps(vec![ours(1), lost("77"), lost("78")], &[1, 3, 4]),
+        [replaced("77", 3), replaced("78", 4)]
+    );
+    assert!(steps(vec![ours(1), lost("77")], &[1]).is_empty(), "it waits for a drive");
+}
+
+#[test]
+fn a_mount_of_somebody_else_is_in_the_way_and_stays() {
+    let mut occupied = serving(&target());
+    occupied.target = Some(lustre("pool-b/ost"));
+    assert!(refused(&target(), &occupied).contains("occupied by lustre pool-b/ost"));
+    let steps = removed(&target(), &Observed { hooks_open: false, ..occupied });
+    assert_eq!(steps, [format!("destroy zpool {POOL}: {POOL}")]);
+    // A dataset that ZFS itself mounted is no target.
+    let mut state = lustre(&format!("{POOL}/ost"));
+    state.mounted.as_mut().unwrap().kind = "zfs".into();
+    let by_zfs = Observed { target: Some(state), ..serving(&target()) };
+    assert!(refused(&target(), &by_zfs).contains("occupied by zfs"));
+    let mut newer = lustre(&format!("{POOL}/ost"));
+    newer.mounted.as_mut().unwrap().kind = "lustre_tgt".into();
+    assert!(made(&target(), &Observed { target: Some(newer), ..serving(&target()) }).is_empty());
+}

@@ -1,0 +1,76 @@
+//! What is collected of volume groups that are gone.
+
+use crate::observed::{Mapping, OwnGroup, VolumeGroup};
+
+use super::*;
+
+const GROUP: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11_0";
+
+fn mapping(volume: &str, layers: usize, on: &[&str]) -> Mapping {
+    Mapping {
+        name: format!("{}-{volume}", GROUP.replace('-', "--")),
+        number: DeviceNumber { major: 253, minor: 0 },
+        layers,
+        on: on.iter().map(|&it| it.to_owned()).collect(),
+    }
+}
+
+fn collected(keep: &[&str], observed: &Observed) -> Vec<String> {
+    let keep = keep.iter().map(|it| it.parse().unwrap()).collect();
+    lines(plan(&Desired::OnlyVolumes(keep), observed))
+}
+
+fn left() -> Observed {
+    Observed { lock_spaces: vec![GROUP.into()], ..Observed::default() }
+}
+
+#[test]
+fn mappings_on_nothing_go_from_the_top_down() {
+    let mappings = vec![mapping("lv_rimage_0", 1, &[]), mapping("lv", 2, &[])];
+    let observed = Observed { mappings, ..Observed::default() };
+    let names: Vec<_> = collected(&[], &observed);
+    assert!(names[0].contains("_0-lv,") && names[1].contains("_0-lv_rimage_0,"), "{names:?}");
+}
+
+#[test]
+fn a_mapping_on_anything_stays_and_so_does_its_lock_space() {
+    let mappings = vec![mapping("lv", 1, &["nvme0n1"])];
+    assert_eq!(collected(&[], &Observed { mappings, ..left() }), [""; 0]);
+}
+
+#[test]
+fn what_an_object_sees_to_and_what_is_named_otherwise_stays() {
+    let observed = Observed { mappings: vec![mapping("lv", 1, &[])], ..left() };
+    assert_eq!(collected(&[&GROUP[..36]], &observed), [""; 0]);
+    let foreign = Mapping { name: "vg0-root".into(), ..mapping("lv", 1, &[]) };
+    let observed = Observed { mappings: vec![foreign], lock_spaces: vec!["vg0".into()], ..left() };
+    assert_eq!(collected(&[], &observed), [""; 0]);
+}
+
+#[test]
+fn a_lock_space_is_left_when_its_group_is_nowhere() {
+    let expected = [format!("leave the lock space of volume group {GROUP}, which is gone")];
+    assert_eq!(collected(&[], &left()), expected);
+    let group = VolumeGroup { name: GROUP.into(), ..VolumeGroup::default() };
+    let (devices, unattached, lost) = (Vec::new(), Vec::new(), Vec::new());
+    let there = OwnGroup { group, allocation: None, devices, unattached, lost };
+    assert_eq!(collected(&[], &Observed { groups: vec![there], ..left() }), [""; 0]);
+}
+
+/// What is not seen may be on a drive that does not answer, or on a namespace that nobody attached.
+#[test]
+fn a_lock_space_stays_while_not_all_was_seen() {
+    let faulty = Drive { fault: Some("it does not answer".into()), ..drive(0, 100, 0) };
+    assert_eq!(collected(&[], &Observed { drives: vec![faulty], ..left() }), [""; 0]);
+    let id = AllocationId { owner: uid(), index: 0 };
+    for (owner, device, stays) in [
+        (NamespaceOwner::Ours(id), false, true),
+        (NamespaceOwner::Ours(id), true, false),
+        (NamespaceOwner::Unknown, true, true),
+        (NamespaceOwner::Foreign("other".into()), false, false),
+    ] {
+        let namespaces = vec![namespace(1, owner.clone(), &[], device)];
+        let steps = collected(&[], &Observed { namespaces, ..left() });
+        assert_eq!(steps.is_empty(), stays, "{owner:?}");
+    }
+}
