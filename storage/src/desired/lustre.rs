@@ -1,0 +1,142 @@
+//! Lustre targets: a pool of ZFS on an allocation, and in it one dataset that a Lustre service is mounted from.
+
+use std::fmt;
+
+use super::{FileSystemId, Hook, HookScope, MountPoint, NameError, NamespaceId};
+use crate::template::SiteCommand;
+
+/// Bytes of a dataset's name with its pool's (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
+const LONGEST: usize = 255;
+
+/// What a pool cannot be called, nor begin with (zpool-create(8)).
+const RESERVED: [&str; 5] = ["mirror", "raidz", "draid", "spare", "log"];
+
+/// A pool and the one dataset in it that is the target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dataset {
+    pool: String,
+    name: String,
+}
+
+impl Dataset {
+    /// From the two names, each of letters, digits, `_`, `-`, `.` and `:` (zpool-create(8), zfs(8)).
+    ///
+    /// # Errors
+    /// When either is no such name, or both are too long.
+    pub fn new(pool: &str, name: &str) -> Result<Self, NameError> {
+        let is_plain = |text: &str| {
+            !text.is_empty()
+                && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.:".contains(&it))
+        };
+        let begins = pool.starts_with(|first: char| first.is_ascii_alphabetic());
+        let reserved = RESERVED.iter().any(|word| pool.starts_with(word));
+        let fits = pool.len() + 1 + name.len() <= LONGEST;
+        if is_plain(pool) && is_plain(name) && begins && !reserved && fits {
+            return Ok(Self { pool: pool.to_owned(), name: name.to_owned() });
+        }
+        Err(NameError::NotDataset(format!("{pool}/{name}")))
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+}
+
+impl fmt::Display for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.pool, self.name)
+    }
+}
+
+/// A site's arguments for the commands of a target; `None` where its line is empty: that command and its checks are skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TargetLines {
+    /// `zpool create`.
+    pub create: Option<SiteCommand>,
+    /// `zpool destroy`.
+    pub destroy: Option<SiteCommand>,
+    /// `zpool replace`, for each device that is lost.
+    pub replace: Option<SiteCommand>,
+    /// `mkfs -t lustre`.
+    pub mkfs: Option<SiteCommand>,
+    /// `mount -t lustre`, of the target.
+    pub mount: Option<SiteCommand>,
+    /// `umount`, of the target.
+    pub unmount: Option<SiteCommand>,
+}
+
+/// What is done with the whole file system, on the rabbit that has its first object target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LustreClient {
+    /// `<mgs nids>:/<fsname>`.
+    pub source: String,
+    /// Where hooks see it.
+    pub temporary: MountPoint,
+    /// Arguments of `mount -t lustre` for that; without them no hook that needs it is run.
+    pub mount: Option<SiteCommand>,
+    /// Run once with it mounted, when all targets are up.
+    pub post_setup: Vec<Hook>,
+    /// Run once with it mounted, before the first target goes.
+    pub pre_teardown: Vec<Hook>,
+    /// Run once after this target is gone.
+    pub post_teardown: Vec<Hook>,
+}
+
+/// A Lustre target that should serve on a rabbit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LustreTarget {
+    /// The key of its hook records.
+    pub id: FileSystemId,
+    /// Where it lives.
+    pub dataset: Dataset,
+    /// The namespaces beneath it.
+    pub namespaces: Vec<NamespaceId>,
+    /// Where it is mounted, for as long as it serves.
+    pub target: MountPoint,
+    /// What drives it.
+    pub lines: TargetLines,
+    /// Run once after it is mounted for the first time.
+    pub post_activate: Vec<Hook>,
+    /// Run once before it is unmounted for good.
+    pub pre_deactivate: Vec<Hook>,
+    /// With the file system's first object target only.
+    pub client: Option<LustreClient>,
+}
+
+impl LustreTarget {
+    /// Under which its hook runs are recorded.
+    #[must_use]
+    pub fn scope(&self) -> HookScope {
+        HookScope::file_system(&self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_zfs_or_a_shell_would_misread_are_refused() {
+        let good = Dataset::new("pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0", "ost").unwrap();
+        assert_eq!(good.to_string(), "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0/ost");
+        let long = "p".repeat(252);
+        for (pool, name) in [
+            ("", "ost"),
+            ("pool", ""),
+            ("0pool", "ost"),
+            ("mirrored", "ost"),
+            ("pool a", "ost"),
+            ("pool;reboot", "ost"),
+            ("pool/a", "ost"),
+            ("pool", "a/b"),
+            ("pool", "ost@now"),
+            (&*long, "ost"),
+        ] {
+            let error = Dataset::new(pool, name).unwrap_err();
+            assert!(error.to_string().contains(&format!("{pool}/{name}")), "{error}");
+        }
+        assert!(Dataset::new(&long[..251], "ost").is_ok());
+    }
+}

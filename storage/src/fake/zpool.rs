@@ -1,0 +1,203 @@
+//! ZFS and Lustre's targets in memory: what is on the devices, which all nodes share.
+//!
+//! Refusals are those that zpool(8), zfs(8) and mkfs.lustre(8) document; no kernel with Lustre was at hand to check them on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    desired::NamespaceId,
+    host::{CommandError, StepError},
+    observed::{BlockDevice, DatasetState, FoundPool, PoolHealth, Vdev, VdevPlace, Zpool},
+    step::ZfsAction,
+};
+
+/// What is written on the devices.
+#[derive(Debug, Default)]
+pub(super) struct Pools(BTreeMap<String, Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    members: BTreeSet<NamespaceId>,
+    datasets: BTreeMap<String, DatasetState>,
+    foreign: bool,
+}
+
+fn refused(action: ZfsAction, on: &str, stderr: &str) -> StepError {
+    StepError::Command(CommandError::Failed {
+        command: format!("{} {on}", action.command()),
+        status: "exit status: 1".to_owned(),
+        stderr: stderr.to_owned(),
+    })
+}
+
+fn pool_of(on: &str) -> &str {
+    on.split_once('/').map_or(on, |(pool, _)| pool)
+}
+
+impl Pools {
+    pub(super) fn plant(&mut self, name: &str, namespaces: &[NamespaceId]) {
+        let members = namespaces.iter().cloned().collect();
+        let pool = Pool { members, datasets: BTreeMap::new(), foreign: true };
+        self.0.insert(name.to_owned(), pool);
+    }
+
+    pub(super) fn forget(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        self.0.values().all(|pool| pool.foreign)
+    }
+
+    /// Erased namespaces take what was on them along; a pool that has lost all is gone.
+    pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
+        self.0.retain(|_, pool| pool.members.iter().any(&exists));
+    }
+
+    pub(super) fn has(&self, name: &str, id: &NamespaceId) -> bool {
+        self.0.get(name).is_some_and(|pool| pool.members.contains(id))
+    }
+
+    pub(super) fn is_target(&self, dataset: &str) -> bool {
+        self.state(dataset) == DatasetState::Whole
+    }
+
+    pub(super) fn describe(
+        &self,
+        dataset: &str,
+        devices: &[BlockDevice],
+        is_there: impl Fn(&NamespaceId) -> bool,
+    ) -> Option<Zpool> {
+        let name = pool_of(dataset);
+        let pool = self.0.get(name)?;
+        let vdev = |id: &NamespaceId| {
+            let ours = devices.iter().find(|device| device.namespace == *id);
+            let place = match ours {
+                Some(_) => VdevPlace::Ours(id.clone()),
+                None if is_there(id) => VdevPlace::Strange,
+                None => VdevPlace::Gone,
+            };
+            let state = if place == VdevPlace::Gone { "UNAVAIL" } else { "ONLINE" };
+            Vdev { name: id.to_string(), state: state.to_owned(), place }
+        };
+        let vdevs: Vec<_> = pool.members.iter().map(vdev).collect();
+        let health = health(vdevs.iter().filter(|it| it.place == VdevPlace::Gone).count());
+        Some(Zpool { name: name.to_owned(), health, vdevs, dataset: self.state(dataset) })
+    }
+
+    fn state(&self, dataset: &str) -> DatasetState {
+        let pool = self.0.get(pool_of(dataset));
+        let found = pool.and_then(|pool| pool.datasets.get(dataset));
+        found.copied().unwrap_or(DatasetState::Absent)
+    }
+
+    /// Pools on these devices that are not among the `imported`.
+    pub(super) fn on(
+        &self,
+        devices: &[BlockDevice],
+        imported: &BTreeSet<String>,
+    ) -> Vec<FoundPool> {
+        let seen = |id: &&NamespaceId| devices.iter().any(|device| device.namespace == **id);
+        let found = self.0.iter().filter(|(name, _)| !imported.contains(*name));
+        let counted = found.map(|(name, pool)| {
+            (name, pool.members.len(), pool.members.iter().filter(seen).count())
+        });
+        let any = counted.filter(|(_, _, seen)| *seen > 0);
+        any.map(|(name, all, seen)| FoundPool { name: name.clone(), health: health(all - seen) })
+            .collect()
+    }
+
+    pub(super) fn take(
+        &mut self,
+        action: ZfsAction,
+        on: &str,
+        (devices, line): (&[BlockDevice], &str),
+        (imported, mounted): (&mut BTreeSet<String>, &[String]),
+    ) -> Result<(), StepError> {
+        let no = |stderr: &str| Err(refused(action, on, stderr));
+        let name = pool_of(on);
+        let is_busy = mounted.iter().any(|source| pool_of(source) == name);
+        match action {
+            ZfsAction::Create | ZfsAction::Import if imported.contains(name) => {
+                return no("a pool with that name already exists");
+            }
+            ZfsAction::Create if devices.iter().any(|it| self.claims(&it.namespace)) => {
+                return no("is part of active pool");
+            }
+            ZfsAction::Create => {
+                let members = devices.iter().map(|device| device.namespace.clone()).collect();
+                let pool = Pool { members, datasets: BTreeMap::new(), foreign: false };
+                self.0.insert(name.to_owned(), pool);
+                imported.insert(name.to_owned());
+            }
+            ZfsAction::Import if !self.0.contains_key(name) => return no("no such pool available"),
+            ZfsAction::Import => {
+                imported.insert(name.to_owned());
+            }
+            _ if !imported.contains(name) => return no("no such pool"),
+            ZfsAction::Destroy if is_busy => return no("pool is busy"),
+            ZfsAction::Destroy => {
+                self.0.remove(name);
+                imported.remove(name);
+            }
+            ZfsAction::Discard if self.state(on) == DatasetState::Absent => {
+                return no("dataset does not exist");
+            }
+            ZfsAction::Discard if mounted.iter().any(|source| source == on) => {
+                return no("dataset is busy");
+            }
+            ZfsAction::Discard => self.set(on, DatasetState::Absent),
+            ZfsAction::Format if self.state(on) != DatasetState::Absent => {
+                return no("dataset already exists");
+            }
+            ZfsAction::Format => self.set(on, DatasetState::Whole),
+            ZfsAction::Replace => return self.replace(on, devices, line),
+        }
+        Ok(())
+    }
+
+    /// `<pool> <old> <new>`.
+    fn replace(&mut self, on: &str, devices: &[BlockDevice], line: &str) -> Result<(), StepError> {
+        let no = |stderr: &str| Err(refused(ZfsAction::Replace, on, stderr));
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [name, old, new] = words[..] else { return no("missing new device") };
+        let new = devices.iter().find(|device| device.path.as_os_str() == new);
+        let Some(new) = new else { return no("no such device") };
+        if self.claims(&new.namespace) {
+            return no("is in use and contains a pool");
+        }
+        let Some(pool) = self.0.get_mut(name) else { return no("no such pool") };
+        let Some(lost) = pool.members.iter().find(|id| id.to_string() == old).cloned() else {
+            return no("no such device in pool");
+        };
+        pool.members.remove(&lost);
+        pool.members.insert(new.namespace.clone());
+        Ok(())
+    }
+
+    /// Half of a mkfs: the dataset without the properties that are written last.
+    pub(super) fn half_make(&mut self, dataset: &str) {
+        if self.state(dataset) == DatasetState::Absent {
+            self.set(dataset, DatasetState::HalfMade);
+        }
+    }
+
+    fn set(&mut self, dataset: &str, state: DatasetState) {
+        if let Some(pool) = self.0.get_mut(pool_of(dataset)) {
+            pool.datasets.insert(dataset.to_owned(), state);
+        }
+    }
+
+    fn claims(&self, id: &NamespaceId) -> bool {
+        self.0.values().any(|pool| pool.members.contains(id))
+    }
+}
+
+/// A pool of the default profile has no redundancy, those of careful sites may lose one device.
+fn health(lost: usize) -> PoolHealth {
+    match lost {
+        0 => PoolHealth::Online,
+        1 => PoolHealth::Degraded,
+        _ => PoolHealth::Broken("UNAVAIL".to_owned()),
+    }
+}

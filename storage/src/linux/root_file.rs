@@ -1,0 +1,196 @@
+//! A file of ours in the root of a mount, whose inside belongs to a user: nothing there is followed or trusted.
+
+use std::{
+    fs::{File, Permissions},
+    io::{self, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::{MetadataExt, PermissionsExt, fchown},
+    },
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2, renameat},
+    sys::stat::Mode,
+    unistd::{UnlinkatFlags, unlinkat},
+};
+
+use super::{
+    child,
+    place::{Leaf, Walk, walk},
+};
+use crate::{
+    desired::{MountPoint, Owner, RootFile},
+    host::StepError,
+};
+
+/// Bytes; one that is longer is not one of ours.
+const LONGEST: u64 = 1 << 20;
+
+/// The file in the root of what is mounted at `target`; `None` when there is no plain file, or nothing is mounted.
+pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFile>> {
+    match mounted(target)? {
+        Some(leaf) => read_in(&open_root(&leaf.fd)?, name),
+        None => Ok(None),
+    }
+}
+
+/// Puts the file there whole, or not at all; never beneath a mount that went away.
+pub(super) fn write(
+    target: &MountPoint,
+    file: &RootFile,
+    deadline: Duration,
+) -> Result<(), StepError> {
+    let at = format!("{target}/{}", file.name);
+    let failed = |source| StepError::System { call: "open(2)", target: target.to_string(), source };
+    let Some(leaf) = mounted(target).map_err(failed)? else {
+        return Err(StepError::Changed(format!("{target} is not mounted any more")));
+    };
+    child::run("write", &at, deadline, &[leaf.fd.as_raw_fd()], || {
+        write_in(&open_root(&leaf.fd)?, file)
+    })
+}
+
+fn mounted(target: &MountPoint) -> io::Result<Option<Leaf>> {
+    match walk(target)? {
+        Walk::Place(place) => Ok(place.leaf()?.filter(|leaf| leaf.mount.is_some())),
+        Walk::Stopped(_) => Ok(None),
+    }
+}
+
+fn open_root(leaf: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(openat(leaf, ".", flags, Mode::empty())?)
+}
+
+fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
+    // Without O_NONBLOCK a FIFO would be waited at.
+    let how = OpenHow::new()
+        .flags(OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
+        .resolve(
+            ResolveFlag::RESOLVE_BENEATH
+                | ResolveFlag::RESOLVE_NO_SYMLINKS
+                | ResolveFlag::RESOLVE_NO_XDEV,
+        );
+    let file = match openat2(root, name, how) {
+        Ok(fd) => File::from(fd),
+        // ENXIO: a socket.
+        Err(Errno::ENOENT | Errno::ELOOP | Errno::EXDEV | Errno::ENXIO) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let seen = file.metadata()?;
+    if !seen.is_file() || seen.len() > LONGEST {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text)?;
+    Ok(Some(RootFile {
+        name: name.to_owned(),
+        text: String::from_utf8_lossy(&text).into_owned(),
+        owner: Owner { uid: seen.uid(), gid: seen.gid() },
+    }))
+}
+
+/// Written under another name and renamed: a reader sees all of it or what was there before.
+fn write_in(root: &OwnedFd, file: &RootFile) -> io::Result<()> {
+    let new = format!("{}.new", file.name);
+    // A crash left it, or its user put it there.
+    remove(root, &new)?;
+    let written = fill(root, &new, file)
+        .and_then(|()| Ok(renameat(root, new.as_str(), root, file.name.as_str())?));
+    if written.is_err() {
+        // That it could not be written is what is told.
+        let _ = remove(root, &new);
+    }
+    written
+}
+
+fn fill(root: &OwnedFd, name: &str, file: &RootFile) -> io::Result<()> {
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut new = File::from(openat(root, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
+    new.write_all(file.text.as_bytes())?;
+    fchown(&new, Some(file.owner.uid), Some(file.owner.gid))?;
+    new.set_permissions(Permissions::from_mode(0o644))?;
+    new.sync_all()
+}
+
+fn remove(root: &OwnedFd, name: &str) -> io::Result<()> {
+    match unlinkat(root, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink, path::Path};
+
+    use nix::unistd::{getegid, geteuid, mkfifo};
+
+    use super::*;
+
+    const NAME: &str = ".nnf-servers.json";
+
+    fn file(text: &str) -> RootFile {
+        let owner = Owner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        RootFile { name: NAME.into(), text: text.into(), owner }
+    }
+
+    fn root(path: &Path) -> OwnedFd {
+        File::open(path).unwrap().into()
+    }
+
+    fn names(path: &Path) -> Vec<String> {
+        let names = fs::read_dir(path).unwrap();
+        let mut names: Vec<_> =
+            names.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_with_its_owner_and_everybody_may_read_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = root(directory.path());
+        assert_eq!(read_in(&at, NAME).unwrap(), None);
+        for text in ["{\"ost\":[\"rabbit-1\"]}\n", "{}\n"] {
+            write_in(&at, &file(text)).unwrap();
+            assert_eq!(read_in(&at, NAME).unwrap(), Some(file(text)));
+        }
+        let mode = fs::metadata(directory.path().join(NAME)).unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o644);
+        assert_eq!(names(directory.path()), [NAME]);
+    }
+
+    #[test]
+    fn no_link_is_followed_and_what_a_crash_left_is_taken_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let (at, outside) = (root(directory.path()), tempfile::NamedTempFile::new().unwrap());
+        fs::write(&outside, "keep").unwrap();
+        let new = format!("{NAME}.new");
+        for name in [NAME, &new] {
+            symlink(outside.path(), directory.path().join(name)).unwrap();
+        }
+        assert_eq!(read_in(&at, NAME).unwrap(), None);
+        write_in(&at, &file("ours")).unwrap();
+        assert_eq!(read_in(&at, NAME).unwrap(), Some(file("ours")));
+        assert_eq!(fs::read_to_string(outside).unwrap(), "keep");
+        assert_eq!(names(directory.path()), [NAME]);
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_none_of_ours_and_a_directory_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = root(directory.path());
+        mkfifo(&directory.path().join("fifo"), Mode::S_IRWXU).unwrap();
+        assert_eq!(read_in(&at, "fifo").unwrap(), None);
+        fs::create_dir(directory.path().join(NAME)).unwrap();
+        assert_eq!(read_in(&at, NAME).unwrap(), None);
+        let error = write_in(&at, &file("ours")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EISDIR));
+        assert_eq!(names(directory.path()), [NAME, "fifo"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! ZFS, by its commands: three short looks, and one command a step.
+//!
+//! `zpool status -P -L` names devices by their whole paths with links resolved. ZFS puts a partition table on a whole device
+//! and itself on the first partition, so that a device of a pool is ours when it is one of ours or a partition of one.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nix::sys::stat::stat;
+
+use super::{cmd::Cmd, mount_table};
+use crate::{
+    desired::{Dataset, NameError},
+    host::{CommandError, ObserveError, StepError},
+    observed::{
+        BlockDevice, DatasetState, DeviceNumber, FoundPool, PoolHealth, Vdev, VdevPlace, Zpool,
+    },
+    step::ZfsAction,
+};
+
+/// Headings within a pool's configuration: what follows them are devices, and they are none.
+const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
+
+/// The target's pool, when this node has it imported.
+pub(super) fn imported(
+    dataset: &Dataset,
+    devices: &[BlockDevice],
+    deadline: Duration,
+) -> Result<Option<Zpool>, ObserveError> {
+    let pool = dataset.pool();
+    let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).run(deadline) {
+        Ok(output) => output,
+        Err(error) if is_without_zfs(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if !String::from_utf8_lossy(&names).lines().any(|name| name == pool) {
+        return Ok(None);
+    }
+    let (health, vdevs) = made_of(pool, devices, deadline)?;
+    let dataset = state(dataset, deadline)?;
+    Ok(Some(Zpool { name: pool.to_owned(), health, vdevs, dataset }))
+}
+
+/// How a pool is, and the devices at its bottom.
+fn made_of(
+    pool: &str,
+    devices: &[BlockDevice],
+    deadline: Duration,
+) -> Result<(PoolHealth, Vec<Vdev>), ObserveError> {
+    let status = Cmd::new(["zpool", "status", "-P", "-L", pool]).run(deadline)?;
+    let (health, leaves) = read_status(&String::from_utf8_lossy(&status), pool).map_err(|why| {
+        ObserveError::Malformed { what: format!("output of zpool status -P -L {pool}"), why }
+    })?;
+    let vdevs = leaves.into_iter().map(|leaf| leaf.placed(devices)).collect::<Result<_, _>>()?;
+    Ok((health, vdevs))
+}
+
+/// Without the kernel's part there are no pools; the tools alone may be missing for any reason.
+fn is_without_zfs(error: &CommandError) -> bool {
+    let is_missing = matches!(error, CommandError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
+    is_missing && !Path::new("/sys/module/zfs").exists()
+}
+
+/// What there is of the target. `lustre:svname` is what mkfs.lustre(8) writes last.
+fn state(dataset: &Dataset, deadline: Duration) -> Result<DatasetState, ObserveError> {
+    let (pool, property) = (dataset.pool(), "lustre:svname");
+    let asked = ["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool];
+    let output = Cmd::new(asked).run(deadline)?;
+    read_state(&String::from_utf8_lossy(&output), dataset).map_err(|why| ObserveError::Malformed {
+        what: format!("output of zfs get {property} {pool}"),
+        why,
+    })
+}
+
+fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
+    let wanted = dataset.to_string();
+    for line in text.lines() {
+        let (name, value) = line.split_once('\t').ok_or_else(|| format!("line {line:?}"))?;
+        if name == wanted {
+            let is_set = !matches!(value, "" | "-");
+            return Ok(if is_set { DatasetState::Whole } else { DatasetState::HalfMade });
+        }
+    }
+    Ok(DatasetState::Absent)
+}
+
+/// Pools that are written on these devices and imported nowhere.
+pub(super) fn pools_on(
+    devices: &[BlockDevice],
+    deadline: Duration,
+) -> Result<Vec<FoundPool>, ObserveError> {
+    let line = format!("zpool import {}", only(devices)?);
+    let output = match Cmd::shell(&line).run(deadline) {
+        Ok(output) => output,
+        // Some versions call it a failure that there are none.
+        Err(CommandError::Failed { stderr, .. }) if stderr.contains("no pools available") => {
+            Vec::new()
+        }
+        Err(error) if is_no_command(&error) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    read_found(&String::from_utf8_lossy(&output))
+        .map_err(|why| ObserveError::Malformed { what: format!("output of {line}"), why })
+}
+
+/// As bash says it (bash(1), EXIT STATUS): a node without ZFS has imported no pool, and cannot.
+fn is_no_command(error: &CommandError) -> bool {
+    matches!(error, CommandError::Failed { status, .. } if status.ends_with(": 127"))
+        && !Path::new("/sys/module/zfs").exists()
+}
+
+/// `-d` for each device and its first partition: no other is searched.
+fn only(devices: &[BlockDevice]) -> Result<String, ObserveError> {
+    let mut words = Vec::new();
+    for device in devices {
+        let partitions = partitions(device.number)
+            .map_err(|source| ObserveError::Read { path: sysfs(device.number), source })?;
+        for path in [device.path.clone()].into_iter().chain(partitions) {
+            words.push(format!("-d {}", shell_words::quote(&path.display().to_string())));
+        }
+    }
+    Ok(words.join(" "))
+}
+
+fn sysfs(number: DeviceNumber) -> String {
+    format!("/sys/dev/block/{number}")
+}
+
+/// Device nodes of a device's partitions (Documentation/ABI/stable/sysfs-block, `partition`).
+fn partitions(number: DeviceNumber) -> io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(sysfs(number))? {
+        let entry = entry?;
+        if entry.path().join("partition").exists() {
+            found.insert(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    Ok(found)
+}
+
+/// A device at the bottom of a pool, as zpool(8) tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Leaf {
+    name: String,
+    state: String,
+}
+
+impl Leaf {
+    fn placed(self, devices: &[BlockDevice]) -> Result<Vdev, ObserveError> {
+        let number = match whole(&self.name) {
+            Ok(number) => number,
+            Err(source) => return Err(ObserveError::Read { path: self.name, source }),
+        };
+        let ours = |it: &&BlockDevice| Some(it.number) == number;
+        let namespace = devices.iter().find(ours).map(|device| device.namespace.clone());
+        let is_used = matches!(self.state.as_str(), "ONLINE" | "DEGRADED" | "AVAIL" | "INUSE");
+        let place = match namespace {
+            Some(namespace) => VdevPlace::Ours(namespace),
+            // The name of a device that is lost may be another's by now.
+            None if is_used => VdevPlace::Strange,
+            None => VdevPlace::Gone,
+        };
+        Ok(Vdev { name: self.name, state: self.state, place })
+    }
+}
+
+/// The number of a device, or of that which it is a partition of; `None` for a number in a lost device's place, and for a
+/// device that is not there.
+fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
+    if !name.starts_with('/') {
+        return Ok(None);
+    }
+    let number = match stat(name) {
+        Ok(stat) => mount_table::number(stat.st_rdev),
+        Err(nix::errno::Errno::ENOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let block = PathBuf::from(sysfs(number));
+    if !block.join("partition").exists() {
+        return Ok(Some(number));
+    }
+    let disk = block.canonicalize()?.parent().map(|disk| disk.join("dev"));
+    let text = fs::read_to_string(disk.unwrap_or_default())?;
+    Ok(mount_table::parse_number(text.trim()))
+}
+
+/// The pool's state and its devices, from `zpool status -P -L`.
+fn read_status(text: &str, pool: &str) -> Result<(PoolHealth, Vec<Leaf>), String> {
+    let state = text.lines().find_map(|line| line.trim_start().strip_prefix("state: "));
+    let state = state.ok_or("it tells no state")?;
+    let rows = text
+        .lines()
+        .skip_while(|line| line.trim() != "config:")
+        .skip_while(|line| !line.trim_start().starts_with("NAME "))
+        .skip(1)
+        .take_while(|line| !line.trim().is_empty())
+        .collect::<Vec<_>>();
+    let Some((first, below)) = rows.split_first() else { return Err("it has no config".into()) };
+    if first.split_whitespace().next() != Some(pool) {
+        return Err(format!("its config begins with {:?}", first.trim()));
+    }
+    let depth = |row: &str| row.len() - row.trim_start().len();
+    let mut leaves = Vec::new();
+    for (place, row) in below.iter().enumerate() {
+        let has_below = below.get(place + 1).is_some_and(|next| depth(next) > depth(row));
+        let mut words = row.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some(name), None) if HEADINGS.contains(&name) => {}
+            (Some(_), Some(_)) if has_below => {}
+            (Some(name), Some(state)) => {
+                leaves.push(Leaf { name: name.to_owned(), state: state.to_owned() });
+            }
+            _ => return Err(format!("its config has the line {:?}", row.trim())),
+        }
+    }
+    Ok((PoolHealth::of(state.trim()), leaves))
+}
+
+/// Names and states, from `zpool import`.
+fn read_found(text: &str) -> Result<Vec<FoundPool>, String> {
+    let mut found: Vec<FoundPool> = Vec::new();
+    let mut named = None;
+    for line in text.lines() {
+        match line.trim_start().split_once(": ") {
+            Some(("pool", name)) => named = Some(name.trim().to_owned()),
+            Some(("state", state)) => {
+                let name = named.take().ok_or("a state comes before any pool")?;
+                found.push(FoundPool { name, health: PoolHealth::of(state.trim()) });
+            }
+            _ => {}
+        }
+    }
+    named.map_or(Ok(found), |name| Err(format!("pool {name} has no state")))
+}
+
+/// Runs one command; what destroys looks once more at what it destroys, and what makes a target looks whether it is there.
+pub(super) fn run(
+    action: ZfsAction,
+    on: &str,
+    devices: &[BlockDevice],
+    line: &str,
+    deadline: Duration,
+) -> Result<(), StepError> {
+    let seen = |error: ObserveError| StepError::Changed(format!("look at {on}: {error}"));
+    let searched = match action {
+        ZfsAction::Import => only(devices).map_err(seen)?,
+        ZfsAction::Destroy => {
+            let (_, vdevs) = made_of(on, devices, deadline).map_err(seen)?;
+            let strange = vdevs.iter().find(|vdev| vdev.place == VdevPlace::Strange);
+            if let Some(vdev) = strange {
+                return Err(StepError::Changed(format!("zpool {on} has {} by now", vdev.name)));
+            }
+            String::new()
+        }
+        ZfsAction::Discard if at(on, deadline).map_err(seen)? != DatasetState::HalfMade => {
+            return Err(StepError::Changed(format!("{on} is no unfinished target any more")));
+        }
+        ZfsAction::Create | ZfsAction::Replace | ZfsAction::Discard | ZfsAction::Format => {
+            String::new()
+        }
+    };
+    Cmd::shell(&command(action, &searched, line)).run(deadline)?;
+    let made = action != ZfsAction::Format
+        || at(on, deadline).is_ok_and(|state| state == DatasetState::Whole);
+    let nothing = || io::Error::other("the command succeeded, and no Lustre target is there");
+    if made { Ok(()) } else { Err(super::failed("mkfs.lustre", &on, nothing())) }
+}
+
+fn at(dataset: &str, deadline: Duration) -> Result<DatasetState, ObserveError> {
+    let (pool, name) = dataset.split_once('/').unwrap_or((dataset, ""));
+    let malformed = |error: NameError| ObserveError::Malformed {
+        what: dataset.to_owned(),
+        why: error.to_string(),
+    };
+    state(&Dataset::new(pool, name).map_err(malformed)?, deadline)
+}
+
+fn command(action: ZfsAction, searched: &str, line: &str) -> String {
+    let words = [action.command(), searched, line];
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+
+/// `zpool status -Pp` of a pool of RAID-Z2 that lost a disk, as an owner posted it with a question (OpenZFS 2.0, shortened to
+/// three disks); `-L` would resolve the links.
+const DEGRADED: &str = "\
+  pool: tank01
+ state: DEGRADED
+status: One or more devices are faulted in response to persistent errors.
+        Sufficient replicas exist for the pool to continue functioning in a
+        degraded state.
+action: Replace the faulted device, or use 'zpool clear' to mark the device
+        repaired.
+  scan: resilvered 10.9T in 1 days 11:05:07 with 0 errors on Mon Jan 10 11:34:02 2022
+config:
+
+        NAME                                              STATE     READ WRITE CKSUM
+        tank01                                            DEGRADED     0     0     0
+          raidz2-0                                        DEGRADED     0     0     0
+            /dev/disk/by-id/wwn-0x50000398b8c8d14b-part1  ONLINE       0     0     0
+            /dev/disk/by-id/wwn-0x50000399e8d313d9-part1  ONLINE       0     0     0
+            /dev/disk/by-id/wwn-0x50000399f8c8c075-part1  FAULTED     12    47     0  too many errors
+
+errors: No known data errors
+";
+
+/// A disk is being put in the place of one that is away: from the tracker of OpenZFS, tabs as `zpool status` writes them.
+const REPLACING: &str = "\
+  pool: ZFS01
+ state: DEGRADED
+  scan: resilvered 136K in 0h0m with 0 errors on Mon Dec  7 06:23:52 2015
+config:
+
+\tNAME                              STATE     READ WRITE CKSUM
+\tZFS01                             DEGRADED     0     0     0
+\t  raidz2-0                        DEGRADED     0     0     0
+\t    /dev/sda1                     ONLINE       0     0     0
+\t    replacing-6                   DEGRADED     0     0     0
+\t      /dev/sdb1                   ONLINE       0     0     0
+\t      127286639182292558          UNAVAIL      0     0     0  was /dev/disk/by-id/ata-WDC_WD30EZRX-00DC0B0_WD-WMC1T0419233-part1
+\tlogs
+\t  /dev/sdc1                       ONLINE       0     0     0
+\tspares
+\t  /dev/sdd                        AVAIL
+
+errors: No known data errors
+";
+
+/// From the tracker of OpenZFS: one pool, and one whose disks are not what they were.
+const IMPORTABLE: &str = "\
+   pool: testpsko
+     id: 11983299557685846606
+  state: ONLINE
+ action: The pool can be imported using its name or numeric identifier.
+ config:
+
+        testpsko                                      ONLINE
+          /mnt/filling/store/nabijaczleweli/testpsko  ONLINE
+
+   pool: tank
+     id: 3589532515861118860
+  state: UNAVAIL
+ status: One or more devices contains corrupted data.
+ action: The pool cannot be imported due to damaged devices or data.
+   see: http://zfsonlinux.org/msg/ZFS-8000-5E
+ config:
+
+\ttank                                            UNAVAIL  insufficient replicas
+\t  mirror-1                                      UNAVAIL  insufficient replicas
+\t    ata-INTEL_SSDSC2BB800G4_BTWL413204Z7800RGN  UNAVAIL
+";
+
+fn named(leaves: &[Leaf]) -> Vec<(&str, &str)> {
+    leaves.iter().map(|leaf| (leaf.name.as_str(), leaf.state.as_str())).collect()
+}
+
+#[test]
+fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
+    let (health, leaves) = read_status(DEGRADED, "tank01").unwrap();
+    assert_eq!(health, PoolHealth::Degraded);
+    let wwn = |name| format!("/dev/disk/by-id/wwn-{name}-part1");
+    assert_eq!(
+        named(&leaves),
+        [
+            (&*wwn("0x50000398b8c8d14b"), "ONLINE"),
+            (&*wwn("0x50000399e8d313d9"), "ONLINE"),
+            (&*wwn("0x50000399f8c8c075"), "FAULTED")
+        ]
+    );
+    let (_, leaves) = read_status(REPLACING, "ZFS01").unwrap();
+    assert_eq!(
+        named(&leaves),
+        [
+            ("/dev/sda1", "ONLINE"),
+            ("/dev/sdb1", "ONLINE"),
+            ("127286639182292558", "UNAVAIL"),
+            ("/dev/sdc1", "ONLINE"),
+            ("/dev/sdd", "AVAIL")
+        ]
+    );
+}
+
+#[test]
+fn a_status_that_is_cut_off_or_of_another_pool_is_an_error() {
+    assert!(read_status("", "tank01").unwrap_err().contains("no state"));
+    let (head, _) = DEGRADED.split_once("        NAME").unwrap();
+    assert!(read_status(head, "tank01").unwrap_err().contains("no config"));
+    assert!(read_status(DEGRADED, "tank02").unwrap_err().contains("tank01"));
+    let strange = DEGRADED.replace("  ONLINE       0     0     0", "");
+    assert!(read_status(&strange, "tank01").unwrap_err().contains("wwn-"));
+}
+
+#[test]
+fn pools_that_could_be_imported_are_told_with_their_states() {
+    let found = read_found(IMPORTABLE).unwrap();
+    let told: Vec<_> = found.iter().map(|it| (it.name.as_str(), &it.health)).collect();
+    let broken = PoolHealth::Broken("UNAVAIL".to_owned());
+    assert_eq!(told, [("testpsko", &PoolHealth::Online), ("tank", &broken)]);
+    assert_eq!(read_found("").unwrap(), []);
+    let (cut, _) = IMPORTABLE.split_once("  state:").unwrap();
+    assert!(read_found(cut).unwrap_err().contains("testpsko"));
+}
+
+/// A management target's properties are told in a guide to repairing pools: `lustre:svname` is `MGS`, and unlike the file
+/// system's name it is there on every kind of target. mkfs.lustre lists it last of what it writes.
+#[test]
+fn a_target_is_whole_once_its_last_property_is_written() {
+    let state = |text: &str| read_state(text, &Dataset::new("mgspool", "mgt").unwrap());
+    assert_eq!(state("mgspool\t-\nmgspool/mgt\tMGS\n"), Ok(DatasetState::Whole));
+    assert_eq!(state("mgspool\t-\nmgspool/mgt\t-\n"), Ok(DatasetState::HalfMade));
+    assert_eq!(state("mgspool\t-\nmgspool/mgt2\tMGS\n"), Ok(DatasetState::Absent));
+    assert!(state("mgspool\n").unwrap_err().contains("mgspool"));
+}
+
+#[test]
+fn a_device_that_is_lost_is_nobodys_and_one_that_is_used_is_somebodys() {
+    let placed = |name: &str, state: &str| {
+        let leaf = Leaf { name: name.to_owned(), state: state.to_owned() };
+        leaf.placed(&[]).unwrap().place
+    };
+    assert_eq!(placed("127286639182292558", "UNAVAIL"), VdevPlace::Gone);
+    assert_eq!(placed("/dev/null", "UNAVAIL"), VdevPlace::Gone);
+    assert_eq!(placed("/dev/null", "ONLINE"), VdevPlace::Strange);
+    assert_eq!(placed("/dev/no-such-device", "ONLINE"), VdevPlace::Strange);
+}
+
+#[test]
+fn an_import_searches_the_devices_that_it_is_given() {
+    let line = command(ZfsAction::Import, "-d /dev/nvme0n1 -d /dev/nvme0n1p1", "pool-a-ost-0");
+    assert_eq!(
+        line,
+        "zpool import -N -o cachefile=none -d /dev/nvme0n1 -d /dev/nvme0n1p1 pool-a-ost-0"
+    );
+    assert_eq!(command(ZfsAction::Destroy, "", "pool-a-ost-0"), "zpool destroy pool-a-ost-0");
+    assert_eq!(command(ZfsAction::Format, "", "--ost p/ost"), "mkfs -t lustre --ost p/ost");
+}

@@ -1,0 +1,170 @@
+//! Pools of ZFS: made, taken up, repaired, destroyed.
+//!
+//! A pool is ours when it has our name and lies on exactly our namespaces. What it has lost proves nothing either way.
+
+use std::collections::BTreeMap;
+
+use super::{Rejection, volume};
+use crate::{
+    Step,
+    desired::LustreTarget,
+    observed::{
+        BlockDevice, DatasetState, FoundPool, Observed, PoolHealth, PoolState, Vdev, VdevPlace,
+        Zpool,
+    },
+    step::ZfsAction,
+    template::SiteCommand,
+};
+
+/// A target's pool and what was seen of it.
+#[derive(Debug)]
+pub(super) struct Pool<'a> {
+    target: &'a LustreTarget,
+    seen: PoolState,
+}
+
+impl<'a> Pool<'a> {
+    pub(super) fn of(target: &'a LustreTarget, observed: &Observed) -> Self {
+        Self { target, seen: observed.zpool.clone().unwrap_or_default() }
+    }
+
+    fn name(&self) -> &str {
+        self.target.dataset.pool()
+    }
+
+    /// What there is of the target; `None` without a pool.
+    pub(super) fn dataset(&self) -> Option<DatasetState> {
+        self.seen.imported.as_ref().map(|pool| pool.dataset)
+    }
+
+    /// The steps until the pool is there and can be used.
+    pub(super) fn build(&self) -> Result<Vec<Step>, Rejection> {
+        if let Some(pool) = &self.seen.imported {
+            self.is_ours(pool)?;
+            self.works(&pool.health)?;
+            return Ok(Vec::new());
+        }
+        if let Some(found) = self.found()? {
+            self.works(&found.health)?;
+            return Ok(vec![self.import()]);
+        }
+        let Some(line) = &self.target.lines.create else { return Ok(Vec::new()) };
+        if !self.seen.missing.is_empty() || self.seen.devices.is_empty() {
+            let volume = format!("zpool {}", self.name());
+            return Err(Rejection::NoDevice { volume, missing: self.seen.missing.clone() });
+        }
+        let line = line.expand(&self.variables());
+        Ok(vec![self.step(ZfsAction::Create, self.name(), line)])
+    }
+
+    /// The step that imports a pool which is to be destroyed. One that cannot be used is left to the erasure of its
+    /// namespaces.
+    pub(super) fn take_up(&self) -> Result<Vec<Step>, Rejection> {
+        if let Some(pool) = &self.seen.imported {
+            self.is_ours(pool)?;
+            return Ok(Vec::new());
+        }
+        let found = self.found()?.filter(|found| !matches!(found.health, PoolHealth::Broken(_)));
+        let goes = self.target.lines.destroy.is_some();
+        Ok(found.filter(|_| goes).map(|_| self.import()).into_iter().collect())
+    }
+
+    /// The steps that make the Lustre target; what a mkfs left that was cut off goes before.
+    pub(super) fn format(&self) -> Vec<Step> {
+        let (Some(mkfs), Some(state)) = (&self.target.lines.mkfs, self.dataset()) else {
+            return Vec::new();
+        };
+        let name = self.target.dataset.to_string();
+        let discard = self.step(ZfsAction::Discard, &name, name.clone());
+        let make = self.step(ZfsAction::Format, &name, mkfs.expand(&self.variables()));
+        match state {
+            DatasetState::Whole => Vec::new(),
+            DatasetState::Absent => vec![make],
+            DatasetState::HalfMade => vec![discard, make],
+        }
+    }
+
+    /// A device that the pool does not have yet takes the place of one that it has lost, each of one.
+    pub(super) fn replace(&self) -> Vec<Step> {
+        let (Some(pool), Some(line)) = (&self.seen.imported, &self.target.lines.replace) else {
+            return Vec::new();
+        };
+        let lost = pool.vdevs.iter().filter(|vdev| is_lost(vdev));
+        let pairs = lost.zip(self.spare(pool));
+        pairs.map(|(lost, spare)| self.put_in_place(line, lost, spare)).collect()
+    }
+
+    fn put_in_place(&self, line: &SiteCommand, lost: &Vdev, spare: &BlockDevice) -> Step {
+        let mut more = self.variables();
+        more.insert("$OLD_DEVICE".to_owned(), lost.name.clone());
+        more.insert("$NEW_DEVICE".to_owned(), spare.path.display().to_string());
+        self.step(ZfsAction::Replace, self.name(), line.expand(&more))
+    }
+
+    /// The step that destroys it; who it belongs to was checked before.
+    pub(super) fn destroy(&self) -> Option<Step> {
+        let line = self.target.lines.destroy.as_ref().filter(|_| self.seen.imported.is_some())?;
+        Some(self.step(ZfsAction::Destroy, self.name(), line.expand(&self.variables())))
+    }
+
+    fn import(&self) -> Step {
+        self.step(ZfsAction::Import, self.name(), self.name().to_owned())
+    }
+
+    /// The one pool that is written on the devices.
+    fn found(&self) -> Result<Option<&FoundPool>, Rejection> {
+        let stranger = self.seen.found.iter().find(|found| found.name != self.name());
+        let wanted = || self.name().to_owned();
+        match (stranger, &self.seen.found[..]) {
+            (Some(found), _) => {
+                Err(Rejection::OtherPool { found: found.name.clone(), wanted: wanted() })
+            }
+            (None, [] | [_]) => Ok(self.seen.found.first()),
+            (None, many) => Err(Rejection::ManyPools { pool: wanted(), count: many.len() }),
+        }
+    }
+
+    fn is_ours(&self, pool: &Zpool) -> Result<(), Rejection> {
+        let strange = pool.vdevs.iter().filter(|vdev| vdev.place == VdevPlace::Strange);
+        let strange: Vec<_> = strange.map(|vdev| vdev.name.clone()).collect();
+        let lost = pool.vdevs.iter().filter(|vdev| is_lost(vdev)).count();
+        let spare = self.spare(pool);
+        let has_ours = pool.vdevs.iter().any(|vdev| matches!(vdev.place, VdevPlace::Ours(_)));
+        if strange.is_empty() && has_ours && spare.len() <= lost {
+            return Ok(());
+        }
+        let unused = spare.iter().map(|device| device.path.clone()).collect();
+        Err(Rejection::ForeignPool { pool: pool.name.clone(), strange, unused })
+    }
+
+    fn works(&self, health: &PoolHealth) -> Result<(), Rejection> {
+        match health {
+            PoolHealth::Online | PoolHealth::Degraded => Ok(()),
+            PoolHealth::Broken(state) => {
+                Err(Rejection::PoolBroken { pool: self.name().to_owned(), state: state.clone() })
+            }
+        }
+    }
+
+    /// Devices of the allocation that the pool does not have.
+    fn spare(&self, pool: &Zpool) -> Vec<&BlockDevice> {
+        let has = |device: &&BlockDevice| {
+            let place = VdevPlace::Ours(device.namespace.clone());
+            pool.vdevs.iter().any(|vdev| vdev.place == place)
+        };
+        self.seen.devices.iter().filter(|device| !has(device)).collect()
+    }
+
+    fn step(&self, action: ZfsAction, on: &str, line: String) -> Step {
+        Step::Zfs { action, on: on.to_owned(), devices: self.seen.devices.clone(), line }
+    }
+
+    pub(super) fn variables(&self) -> BTreeMap<String, String> {
+        volume::variables(volume::of_devices(&self.seen.devices))
+    }
+}
+
+/// Whether a device is none that is there.
+fn is_lost(vdev: &Vdev) -> bool {
+    vdev.place == VdevPlace::Gone
+}

@@ -1,0 +1,27 @@
+//! Several programs in one, by the name that it is called by.
+
+use std::{env, path::Path, process::ExitCode};
+
+use tests::lustre_tools;
+
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it stands in for programs that print"
+)]
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let Some((program, rest)) = words.split_first() else { return ExitCode::FAILURE };
+    let name = Path::new(program).file_name().and_then(|it| it.to_str()).unwrap_or(program);
+    match lustre_tools::run(name, rest) {
+        Ok(said) => {
+            print!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

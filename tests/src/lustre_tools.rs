@@ -1,0 +1,135 @@
+//! `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre` with nothing beneath: what they would have written is in
+//! one file.
+//!
+//! Options, output and refusals are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8),
+//! mount.lustre(8), lctl(8)); no kernel with Lustre was at hand to compare with. A target's mount is a tmpfs whose source is
+//! the dataset, a client's one whose source is `<mgs>:/<fsname>`: it is in the mount table and can be busy, and nothing can be
+//! stored through it that anybody else would see.
+//!
+//! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line.
+
+mod mkfs;
+mod mounts;
+mod pools;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+
+/// The names that it is called by.
+pub const NAMES: [&str; 6] = ["zpool", "zfs", "lctl", "lfs", "mkfs.lustre", "mount"];
+
+/// Beside those names.
+const STATE: &str = "lustre.state";
+
+/// The LNet address of the one server.
+pub const NID: &str = "10.0.0.1@tcp";
+
+/// What is written on devices, and what of it the kernel uses.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    pools: BTreeMap<String, Pool>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Pool {
+    devices: BTreeSet<String>,
+    imported: bool,
+    /// Properties of each dataset by its whole name.
+    datasets: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl State {
+    fn dataset(&self, name: &str) -> Option<&BTreeMap<String, String>> {
+        let pool = self.pools.get(pool_of(name)).filter(|pool| pool.imported)?;
+        pool.datasets.get(name)
+    }
+}
+
+fn pool_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(pool, _)| pool)
+}
+
+/// Puts the names into `directory`, each a link to `program`, with nothing written anywhere.
+///
+/// # Errors
+/// When it cannot be written to.
+pub fn install(directory: &Path, program: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(directory.join(STATE)).context("make the state's directory")?;
+    for name in NAMES {
+        std::os::unix::fs::symlink(program, directory.join(name)).context("link a name")?;
+    }
+    Ok(())
+}
+
+/// Every command line so far that changed something, in order.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn log(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let log = fs::read_to_string(directory.join(STATE).join("log")).context("read the log")?;
+    Ok(log.lines().map(str::to_owned).collect())
+}
+
+/// Does what the program with this name does, and says what it prints.
+///
+/// # Errors
+/// With what it says when it refuses.
+pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
+    if name == "mount" && !mounts::is_lustre(words) {
+        return mounts::plain(words);
+    }
+    let directory = state_directory(name)?;
+    let lock = File::create(directory.join("lock")).context("open the lock")?;
+    let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+    let path = directory.join("state.json");
+    let mut state = match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).context("read the state")?,
+        Err(_) => State::default(),
+    };
+    let before = serde_json::to_string(&state)?;
+    let said = act(&mut state, name, words)?;
+    let after = serde_json::to_string(&state)?;
+    if after != before || matches!(name, "mount" | "lfs") {
+        let mut log = File::options().create(true).append(true).open(directory.join("log"))?;
+        writeln!(log, "{name} {}", words.join(" "))?;
+    }
+    fs::write(directory.join("draft"), after)?;
+    fs::rename(directory.join("draft"), path)?;
+    Ok(said)
+}
+
+fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> {
+    match (name, words) {
+        ("zpool", ["create", rest @ ..]) => pools::create(state, rest),
+        ("zpool", ["destroy", rest @ ..]) => pools::destroy(state, rest),
+        ("zpool", ["export", name]) => pools::export(state, name),
+        ("zpool", ["import", rest @ ..]) => pools::import(state, rest),
+        ("zpool", ["replace", name, old, new]) => pools::replace(state, name, old, new),
+        ("zpool", ["list", "-H", "-o", "name"]) => Ok(pools::list(state)),
+        ("zpool", ["status", "-P", "-L", name]) => pools::status(state, name),
+        ("zfs", ["get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool]) => {
+            pools::get(state, property, pool)
+        }
+        ("zfs", ["destroy", dataset]) => pools::discard(state, dataset),
+        ("mkfs.lustre", words) => mkfs::make(state, words),
+        ("mount", words) => mounts::mount(state, words),
+        ("lctl", ["list_nids"]) => Ok(format!("{NID}\n")),
+        ("lfs", ["setstripe", rest @ ..]) => mounts::set_stripe(rest),
+        _ => bail!("{name}: unrecognized command '{}'", words.join(" ")),
+    }
+}
+
+fn state_directory(name: &str) -> anyhow::Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let beside = env::split_paths(&path).map(|it| it.join(STATE)).find(|it| it.is_dir());
+    beside.with_context(|| format!("{name}: no {STATE} on PATH"))
+}

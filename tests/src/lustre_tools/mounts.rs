@@ -1,0 +1,96 @@
+//! mount.lustre(8), and what is asked of a client's mount.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context, bail, ensure};
+
+use super::State;
+use crate::program::command;
+
+/// Where the real one is, whatever `PATH` says.
+const MOUNT: &str = "/bin/mount";
+
+/// `-t lustre …`; everything else is for the real mount(8).
+pub(super) fn is_lustre(words: &[&str]) -> bool {
+    matches!(words, ["-t", "lustre", ..])
+}
+
+pub(super) fn plain(words: &[&str]) -> anyhow::Result<String> {
+    let mut real = command(MOUNT);
+    real.args(words);
+    done(&mut real)
+}
+
+fn done(program: &mut Command) -> anyhow::Result<String> {
+    let output = program.output().context("start mount")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Sources of all mounts that this process sees.
+pub(super) fn sources() -> anyhow::Result<Vec<String>> {
+    Ok(table()?.into_iter().map(|(source, _)| source).collect())
+}
+
+/// Source and target of each mount.
+fn table() -> anyhow::Result<Vec<(String, String)>> {
+    let table = fs::read_to_string("/proc/self/mounts").context("read the mounts")?;
+    let words = table.lines().map(|line| line.split(' '));
+    Ok(words.filter_map(|mut it| Some((it.next()?.to_owned(), it.next()?.to_owned()))).collect())
+}
+
+pub(super) fn mount(state: &State, words: &[&str]) -> anyhow::Result<String> {
+    let words = match words {
+        ["-t", "lustre", "-o", _, rest @ ..] | ["-t", "lustre", rest @ ..] => rest,
+        _ => words,
+    };
+    let [source, target] = words else { bail!("mount.lustre: missing device or directory") };
+    ensure!(Path::new(target).is_dir(), "mount.lustre: {target} is not a directory");
+    let failed = |why: &str| format!("mount.lustre: mount {source} at {target} failed: {why}");
+    let mounted = table()?;
+    match source.split_once(":/") {
+        Some((_, name)) => {
+            let serves = |kind: &str| mounted.iter().any(|(it, _)| is_of(state, it, name, kind));
+            ensure!(
+                ["MDT", "OST"].iter().all(|kind| serves(kind)),
+                failed(
+                    "No such file or directory\nIs the MGS specification correct?\nIs the filesystem name correct?"
+                )
+            );
+        }
+        None => {
+            let properties = state.dataset(source);
+            let is_target = properties.is_some_and(|it| it.contains_key("lustre:svname"));
+            ensure!(
+                is_target,
+                "mount.lustre: {source} has not been formatted with mkfs.lustre or the backend filesystem type is not supported by this tool"
+            );
+            let twice = mounted.iter().any(|(it, _)| it == source);
+            ensure!(
+                !twice,
+                failed(
+                    "Operation already in progress\nThe target service is already running. ({source})"
+                )
+            );
+        }
+    }
+    let mut real = command(MOUNT);
+    real.args(["-t", "tmpfs", "-o", "size=1m,mode=0755", source, target]);
+    done(&mut real)
+}
+
+/// Whether a mounted dataset is a target of this kind of the file system.
+fn is_of(state: &State, dataset: &str, name: &str, kind: &str) -> bool {
+    let service = state.dataset(dataset).and_then(|it| it.get("lustre:svname"));
+    service.is_some_and(|it| it.starts_with(&format!("{name}:{kind}")))
+}
+
+pub(super) fn set_stripe(words: &[&str]) -> anyhow::Result<String> {
+    let target = words.last().context("lfs setstripe: missing filename|dirname")?;
+    let is_client = table()?.iter().any(|(source, at)| at == target && source.contains(":/"));
+    ensure!(
+        is_client,
+        "lfs setstripe: cannot set stripe on {target}: Inappropriate ioctl for device"
+    );
+    Ok(String::new())
+}

@@ -1,0 +1,226 @@
+//! Lustre targets by the real agent on file drives, with programs in the place of ZFS's and Lustre's: see
+//! `tests::lustre_tools` for what those know. What is proved is which commands are run, in which order and with which words,
+//! and that the agent reads what they print; not that a kernel with Lustre takes them.
+
+use std::{env, fs, path::PathBuf};
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tests::{
+    cluster::PATIENCE,
+    direct::Direct,
+    gate, lustre_tools,
+    program::{binary, command, signal, until},
+};
+
+const NAME: &str = "aaaaaaab";
+
+/// The sites' default profile, as far as it is about Lustre.
+fn profile(fixture: &Direct) -> Value {
+    let target = |mkfs: &str| {
+        json!({"colocateComputes": false, "commandlines": {
+            "zpoolCreate": "-O canmount=off -o cachefile=none $POOL_NAME $DEVICE_LIST",
+            "zpoolDestroy": "$POOL_NAME",
+            "mkfs": format!("{mkfs} --mkfsoptions=\"nnf:jobid=$JOBID\" $ZVOL_NAME"),
+            "mountTarget": "$ZVOL_NAME $MOUNT_PATH", "unmountTarget": "$MOUNT_PATH",
+            "postActivate": ["mountpoint $MOUNT_PATH"]}})
+    };
+    let mut profile = fixture.job.profile();
+    profile["data"] = json!({"pinned": true, "lustreStorage": {
+        "combinedMgtMdt": true,
+        "mgtOptions": target("--mgs --backfstype=$BACKFS"),
+        "mdtOptions": target("--mdt --backfstype=$BACKFS --fsname=$FS_NAME --mgsnode=$MGS_NID --index=$INDEX"),
+        "mgtMdtOptions": target("--mgs --mdt --backfstype=$BACKFS --fsname=$FS_NAME --index=$INDEX"),
+        "ostOptions": target("--ost --backfstype=$BACKFS --fsname=$FS_NAME --mgsnode=$MGS_NID --index=$INDEX"),
+        "clientOptions": {"commandlines": {
+            "mountRabbit": "$MGS_NID:/$FS_NAME $MOUNT_PATH", "unmountRabbit": "$MOUNT_PATH",
+            "rabbitPostSetup": ["lfs setstripe -E 64K -L mdt $MOUNT_PATH"],
+            "rabbitPreTeardown": ["mountpoint $MOUNT_PATH"]}},
+    }});
+    profile
+}
+
+/// Block storage and targets of one kind, as central controllers make them.
+fn objects(fixture: &Direct, kind: &str, count: u32) -> [Value; 2] {
+    let mut block = fixture.job.block_storage(&fixture.chassis, false);
+    let mut targets = fixture.job.file_systems(&fixture.chassis);
+    let name = format!("default-{}-{kind}-0", fixture.job.directive());
+    block["metadata"]["name"] = json!(name);
+    targets["metadata"]["name"] = json!(name);
+    let one = json!({"capacity": fixture.job.capacity, "access": [fixture.chassis.rabbit]});
+    block["spec"]["allocations"] = (0..count).map(|_| one.clone()).collect();
+    let spec = &mut targets["spec"];
+    spec["count"] = json!(count);
+    spec["fileSystemType"] = json!("lustre");
+    spec["blockReference"]["name"] = json!(name);
+    spec["lustreStorage"] = json!({
+        "fileSystemName": NAME, "targetType": kind, "mgsAddress": lustre_tools::NID, "backFs": "zfs",
+        "lustreComponents": {"mgtmdts": [fixture.chassis.rabbit], "osts": [fixture.chassis.rabbit, fixture.chassis.rabbit]},
+    });
+    [block, targets]
+}
+
+fn is_ready(object: &Value) -> bool {
+    object["status"]["ready"] == true
+}
+
+/// Source, target and type of what the rabbit has mounted beneath its mount root.
+fn mounts(fixture: &Direct) -> anyhow::Result<Vec<[String; 3]>> {
+    let table = format!("/proc/{}/mounts", fixture.rabbit()?.node_pid());
+    let table = fs::read_to_string(table).context("read the rabbit's mounts")?;
+    let beneath = fixture.at("mnt/").display().to_string();
+    let words = table.lines().map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    let ours = words.filter(|words| words[1].starts_with(&beneath));
+    Ok(ours.map(|words| [words[0].clone(), words[1].clone(), words[2].clone()]).collect())
+}
+
+struct Tools {
+    directory: PathBuf,
+    path: String,
+}
+
+impl Tools {
+    fn new(fixture: &Direct) -> anyhow::Result<Self> {
+        let directory = fixture.at("lustre");
+        lustre_tools::install(&directory, &binary("lustre-tools")?)?;
+        let path = env::var("PATH").context("PATH")?;
+        let path = format!("{}:{path}:/usr/sbin:/sbin", directory.display());
+        Ok(Self { directory, path })
+    }
+
+    /// The log, each pool by its end (`ost-0`), devices and paths left out.
+    fn log(&self, fixture: &Direct) -> anyhow::Result<Vec<String>> {
+        let owner = format!("pool-{}-", fixture.job.storage_uid);
+        let lines = lustre_tools::log(&self.directory)?;
+        let short = |line: &String| {
+            let words = line.split(' ').filter(|it| !it.starts_with('/'));
+            words.collect::<Vec<_>>().join(" ").replace(&owner, "")
+        };
+        Ok(lines.iter().map(short).collect())
+    }
+
+    /// One of the programs, on the rabbit.
+    fn run(&self, fixture: &Direct, words: &[&str]) -> anyhow::Result<()> {
+        let mut argv = command("nsenter");
+        let node = fixture.rabbit()?.node_pid().to_string();
+        argv.args(["--mount", "--target", &node, "--"]).args(words).env("PATH", &self.path);
+        let output = argv.output().context("start nsenter")?;
+        ensure!(output.status.success(), "{words:?}: {output:?}");
+        Ok(())
+    }
+}
+
+fn made_of(kind: &str, index: u32) -> [String; 3] {
+    let pool = format!("{kind}-{index}");
+    let of_kind = match kind {
+        "ost" => format!("--ost --backfstype=zfs --fsname={NAME} --mgsnode={}", lustre_tools::NID),
+        _ => format!("--mgs --mdt --backfstype=zfs --fsname={NAME}"),
+    };
+    [
+        format!("zpool create -O canmount=off -o cachefile=none {pool}"),
+        format!(
+            "mkfs.lustre {of_kind} --index={index} --mkfsoptions=nnf:jobid=287341 {pool}/{kind}"
+        ),
+        format!("mount -t lustre {pool}/{kind}"),
+    ]
+}
+
+#[test]
+fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut fixture = Direct::new(|_| {})?;
+    let tools = Tools::new(&fixture)?;
+    fixture.start_rabbit_with(&[("PATH", &tools.path)])?;
+    let node = json!({"apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNode",
+        "metadata": {"name": "nnf-nlc", "namespace": fixture.chassis.rabbit}});
+    fixture.until_object(&node, "the LNet address", |it| {
+        it["status"]["lnetNid"] == lustre_tools::NID
+    })?;
+    fixture.server.create(&profile(&fixture))?;
+    let [mdt_block, mdt] = objects(&fixture, "mgtmdt", 1);
+    let [ost_block, ost] = objects(&fixture, "ost", 2);
+    for object in [&mdt_block, &mdt] {
+        fixture.server.create(object)?;
+    }
+    fixture.until_object(&mdt, "serving", is_ready)?;
+    for object in [&ost_block, &ost] {
+        fixture.server.create(object)?;
+    }
+    let healthy = json!({"health": "Healthy", "ready": true});
+    let told = fixture.until_object(&ost, "serving", is_ready)?;
+    ensure!(told["status"]["allocations"] == json!([healthy, healthy]), "{told}");
+    let log = tools.log(&fixture)?;
+    for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
+        let at = made_of(kind, index).map(|wanted| log.iter().position(|it| *it == wanted));
+        ensure!(
+            at.iter().all(Option::is_some) && at.is_sorted(),
+            "{kind}-{index}: {at:?} in {log:#?}"
+        );
+    }
+    // The file system's own hooks see it when all of it serves.
+    let client = format!("mount -t lustre {}:/{NAME}", lustre_tools::NID);
+    ensure!(log.ends_with(&[client.clone(), "lfs setstripe -E 64K -L mdt".to_owned()]), "{log:#?}");
+    let serving = mounts(&fixture)?;
+    let roots = fixture.at("mnt/nnf");
+    for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
+        let name = format!("{}-{kind}-{index}", fixture.job.storage_uid);
+        let target = roots.join(&name).display().to_string();
+        // A kernel with Lustre would say `lustre`; the source is what the agent knows it by.
+        let wanted = [format!("pool-{name}/{kind}"), target, "tmpfs".to_owned()];
+        ensure!(serving.contains(&wanted), "{wanted:?} is not in {serving:#?}");
+    }
+    ensure!(serving.len() == 3, "{serving:#?}");
+
+    restarted(&fixture, &tools, &serving)?;
+
+    for object in [&ost, &ost_block, &mdt, &mdt_block] {
+        fixture.server.delete(object)?;
+        fixture.until_gone(object)?;
+    }
+    let log = tools.log(&fixture)?;
+    let at = |wanted: &str| log.iter().rposition(|it| it == wanted);
+    let order = [
+        at(&client),
+        at("zpool destroy ost-0"),
+        at("zpool destroy ost-1"),
+        at("zpool destroy mgtmdt-0"),
+    ];
+    ensure!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?} in {log:#?}");
+    ensure!(mounts(&fixture)?.is_empty(), "{:#?}", mounts(&fixture)?);
+    let root = format!("/proc/{}/root", fixture.rabbit()?.node_pid());
+    for beneath in [roots, fixture.at("mnt/temp")] {
+        let path = format!("{root}{}", beneath.display());
+        let left = fs::read_dir(&path).with_context(|| path.clone())?.count();
+        ensure!(left == 0, "{left} mount points are left in {path}");
+    }
+    fixture.end()
+}
+
+/// What a restart of the node leaves: nothing mounted, nothing imported, and an agent that knows nothing. No hook that ran runs
+/// again, and nothing is formatted.
+fn restarted(fixture: &Direct, tools: &Tools, serving: &[[String; 3]]) -> anyhow::Result<()> {
+    let before = tools.log(fixture)?.len();
+    // It sees nothing of what happens before its end.
+    signal(fixture.rabbit()?.pid()?, Signal::SIGSTOP)?;
+    for [source, target, _] in serving {
+        let (pool, _) = source.split_once('/').context("a dataset")?;
+        tools.run(fixture, &["umount", target])?;
+        tools.run(fixture, &["zpool", "export", pool])?;
+    }
+    fixture.rabbit()?.kill()?;
+    until("the targets to serve again", PATIENCE, || {
+        let now = mounts(fixture)?;
+        let said = || fs::read_to_string(fixture.at("logs/rabbit-1.log")).unwrap_or_default();
+        ensure!(serving.iter().all(|it| now.contains(it)), "{now:#?}\n{}", said());
+        Ok(())
+    })?;
+    let log = tools.log(fixture)?;
+    let since = &log[before..];
+    let count = |start: &str| since.iter().filter(|it| it.starts_with(start)).count();
+    ensure!(count("zpool import -N -o cachefile=none -d") == 3, "{since:#?}");
+    ensure!(count("mkfs.lustre") + count("zpool create") + count("lfs") == 0, "{since:#?}");
+    Ok(())
+}
