@@ -2,16 +2,21 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    error::Error as _,
+    mem::take,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
+use log::warn;
 use thiserror::Error;
 
 use crate::{
     Desired, Host, Observed, Rejection, Step,
+    desired::{Allocation, AllocationId},
     execute::{ExecuteError, execute, execute_each},
     host::{ObserveError, StepError},
+    observed::{Namespace, NamespaceOwner},
     plan,
 };
 
@@ -60,6 +65,38 @@ pub enum ConvergeError {
 pub struct Converger {
     host: Arc<dyn Host>,
     groups: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+/// One call's work on a unit.
+#[derive(Debug, Default)]
+struct Work {
+    done: Vec<Step>,
+    /// Whether nothing was there of it at the first look, and nobody was told of any.
+    is_new: Option<bool>,
+}
+
+impl Work {
+    /// Whether this call made a part of what cannot be made whole. What was there before may hold data, and stays.
+    fn is_begun_in_vain(&self, error: &ConvergeError) -> bool {
+        let creates = |step: &Step| matches!(step, Step::CreateNamespace { .. });
+        let in_vain = match error {
+            ConvergeError::Rejected(_) | ConvergeError::NotConverging { .. } => {
+                self.done.iter().any(creates)
+            }
+            ConvergeError::Step(failed) => creates(&failed.step),
+            ConvergeError::Observe(_) => false,
+        };
+        in_vain && self.is_new == Some(true)
+    }
+}
+
+fn is_new(desired: &Desired, observed: &Observed) -> bool {
+    let Desired::Allocated(Allocation { id, told, .. }) = desired else { return false };
+    let of_it = |it: &Namespace| match &it.owner {
+        NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of) => of == id,
+        NamespaceOwner::Partial(_) | NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
+    };
+    told.is_empty() && !observed.namespaces.iter().any(of_it)
 }
 
 impl Converger {
@@ -128,21 +165,39 @@ impl Converger {
     }
 
     fn rounds(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
-        let mut done = Vec::new();
+        let mut work = Work::default();
+        let outcome = self.work(desired, &mut work);
+        if let (Err(error), Desired::Allocated(allocation)) = (&outcome, desired)
+            && work.is_begun_in_vain(error)
+        {
+            self.give_back(allocation.id);
+        }
+        outcome
+    }
+
+    fn work(&self, desired: &Desired, work: &mut Work) -> Result<Converged, ConvergeError> {
         let (mut round, mut outrun) = (0, 0);
         loop {
             round += 1;
             let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
+            work.is_new.get_or_insert_with(|| is_new(desired, &observed));
             let steps = plan(desired, &observed)?;
-            let Some(next) = steps.first() else { return Ok(Converged { steps: done, observed }) };
+            let Some(next) = steps.first() else {
+                return Ok(Converged { steps: take(&mut work.done), observed });
+            };
             if round > ROUNDS {
                 return Err(ConvergeError::NotConverging {
                     rounds: ROUNDS,
                     next: next.to_string(),
                 });
             }
-            let apply = if let Desired::OnlyMounts(_) = desired { execute_each } else { execute };
-            match apply(&*self.host, steps, &mut done) {
+            // One drive that refuses must not keep what is on the others.
+            let each = matches!(
+                desired,
+                Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. }
+            );
+            let apply = if each { execute_each } else { execute };
+            match apply(&*self.host, steps, &mut work.done) {
                 // Another unit was faster (it took the drive's room): that is no round of ours, and the next look knows.
                 Err(ExecuteError { source: StepError::Changed(_), .. }) if outrun < OUTRUN => {
                     outrun += 1;
@@ -150,6 +205,16 @@ impl Converger {
                 }
                 other => other?,
             }
+        }
+    }
+
+    /// Gives back what was made of an allocation that cannot be had whole. What stays all the same is known to be its own, and
+    /// is used or given back by the next call.
+    fn give_back(&self, id: AllocationId) {
+        let given = self.work(&Desired::Released(id), &mut Work::default());
+        if let Err(error) = given {
+            let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+            warn!("what was made of allocation {id} cannot be given back: {error}{cause}");
         }
     }
 

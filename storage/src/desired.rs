@@ -7,19 +7,25 @@ mod allocation;
 mod file_system;
 mod hook;
 mod index_tree;
+mod lustre;
 mod mount;
 mod mount_point;
 mod names;
 #[cfg(test)]
 mod tests;
+mod volume;
 
-pub use allocation::{Access, Allocation, AllocationId, Endpoint};
+use std::collections::BTreeSet;
+
+pub use allocation::{Access, Allocation, AllocationId, Endpoint, Spread, SpreadError, Told};
 pub use file_system::{FileSystem, FileSystemId, FileSystemKind};
 pub use hook::{Hook, HookId, HookScope};
 pub use index_tree::{IndexLink, IndexLinkError, IndexTree};
-pub use mount::{Mount, MountHooks, MountSource, Owner};
+pub use lustre::{Dataset, LustreClient, LustreTarget, TargetLines};
+pub use mount::{Mount, MountHooks, MountSource, Owner, RootFile};
 pub use mount_point::{AllowedRoots, MountPoint, MountPointError};
-pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid, Volume};
+pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid};
+pub use volume::{LvmLines, Volume, VolumeLayer};
 
 /// One unit of what a node should have, or should have no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +34,22 @@ pub enum Desired {
     Allocated(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
+    /// This host reaches no namespace of the allocation. Nothing is made, attached or deleted for it, whatever else is missing:
+    /// a fence must not wait for drives to have room.
+    Withdrawn {
+        /// Whose namespaces.
+        allocation: AllocationId,
+        /// Who is to reach them no more.
+        node: NodeName,
+    },
     /// The file system is made and its set-up hooks have run.
     FileSystemReady(FileSystem),
     /// The file system's tear-down hooks have run and nothing of it is active.
     FileSystemGone(FileSystem),
+    /// The Lustre target is made, set up and mounted: it serves.
+    TargetReady(LustreTarget),
+    /// Its tear-down hooks have run, and neither its mount nor its pool is left.
+    TargetGone(LustreTarget),
     /// The file system is mounted, owned as asked, and the mount hooks have run.
     Mounted(Mount),
     /// It is not, and the mount point is gone.
@@ -42,6 +60,9 @@ pub enum Desired {
     NoIndexTree(IndexTree),
     /// Of the mounts beneath the allowed roots that are provably ours, only these remain.
     OnlyMounts(Vec<MountPoint>),
+    /// Of volume groups that are provably gone nothing remains here, neither device nor lock space, but for groups that are
+    /// named after these owners: their objects see to them. Groups that are there stay, and are shown.
+    OnlyVolumes(BTreeSet<ObjectUid>),
     /// Nothing is asked of the node but a look at its drives and namespaces.
     Inventory,
 }
@@ -52,11 +73,15 @@ impl Desired {
     pub fn group(&self) -> String {
         match self {
             Self::Allocated(allocation) => allocation.id.to_string(),
-            Self::Released(id) => id.to_string(),
+            Self::Released(id) | Self::Withdrawn { allocation: id, .. } => id.to_string(),
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
+            Self::TargetReady(target) | Self::TargetGone(target) => {
+                target.dataset.pool().to_owned()
+            }
             Self::Mounted(mount) | Self::Unmounted(mount) => mount.group(),
             Self::IndexTree(tree) | Self::NoIndexTree(tree) => tree.root.to_string(),
             Self::OnlyMounts(_) => "mounts".to_owned(),
+            Self::OnlyVolumes(_) => "volumes".to_owned(),
             Self::Inventory => "inventory".to_owned(),
         }
     }

@@ -1,11 +1,16 @@
 //! Applies steps in order and names the first that fails.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::BTreeSet,
+    panic::resume_unwind,
+    thread::{self, ScopedJoinHandle},
+    time::Instant,
+};
 
 use log::info;
 use thiserror::Error;
 
-use crate::{Host, Step, host::StepError};
+use crate::{Host, Step, desired::Nqn, host::StepError};
 
 #[cfg(test)]
 mod tests;
@@ -28,15 +33,67 @@ fn told(step: &Step, source: &StepError) -> String {
     }
 }
 
-/// Applies `steps` in order and adds those that were applied to `done`.
+/// Applies `steps` in order and adds those that were applied to `done`. Neighbours of one kind that each change only a drive
+/// ([`Step::drive`]) are applied side by side, those of one drive in order.
 ///
 /// # Errors
-/// At the first step that fails; `done` then holds those before it.
+/// At the first step that fails, with what failed beside it; `done` then holds all that were applied.
 pub fn execute(
     host: &dyn Host,
     steps: Vec<Step>,
     done: &mut Vec<Step>,
 ) -> Result<(), ExecuteError> {
+    let mut steps = steps.into_iter().peekable();
+    while let Some(first) = steps.next() {
+        let mut run = vec![first];
+        while let Some(next) = steps.next_if(|next| are_alike(&run[0], next)) {
+            run.push(next);
+        }
+        let failures = on_each_drive(host, run, done);
+        several(failures)?;
+    }
+    Ok(())
+}
+
+fn are_alike(one: &Step, other: &Step) -> bool {
+    one.drive().is_some() && other.drive().is_some() && one.kind() == other.kind()
+}
+
+/// Applies alike steps, each drive's on a thread of its own, which ends at its first failure.
+fn on_each_drive(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Vec<ExecuteError> {
+    let mut drives: Vec<(Option<Nqn>, Vec<Step>)> = Vec::new();
+    for step in steps {
+        let drive = step.drive().cloned();
+        match drives.iter_mut().find(|(known, _)| *known == drive) {
+            Some((_, of_drive)) => of_drive.push(step),
+            None => drives.push((drive, vec![step])),
+        }
+    }
+    if let [(_, only)] = &mut drives[..] {
+        let failed = in_order(host, std::mem::take(only), done).err();
+        return failed.into_iter().collect();
+    }
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let work = |(_, steps)| {
+            scope.spawn(move || {
+                let mut done = Vec::new();
+                let outcome = in_order(host, steps, &mut done);
+                (done, outcome)
+            })
+        };
+        let working: Vec<_> = drives.into_iter().map(work).collect();
+        let end = |it: ScopedJoinHandle<'_, _>| it.join().unwrap_or_else(|it| resume_unwind(it));
+        working.into_iter().map(end).collect()
+    });
+    let mut failures = Vec::new();
+    for (applied, outcome) in outcomes {
+        done.extend(applied);
+        failures.extend(outcome.err());
+    }
+    failures
+}
+
+fn in_order(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Result<(), ExecuteError> {
     steps.into_iter().try_for_each(|step| apply(host, step, done))
 }
 
@@ -61,10 +118,17 @@ pub fn execute_each(
             failures.push(failure);
         }
     }
+    several(failures)
+}
+
+/// Many failures as one. That others were faster ([`StepError::Changed`]) is the whole of it only when nothing else failed: it
+/// is answered by looking again.
+fn several(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
+    failures.sort_by_key(|it| matches!(it.source, StepError::Changed(_)));
     let mut failures = failures.into_iter();
     let Some(first) = failures.next() else { return Ok(()) };
     let others: Vec<_> = failures.collect();
-    if others.is_empty() {
+    if others.is_empty() || matches!(first.source, StepError::Changed(_)) {
         return Err(first);
     }
     let source = StepError::Several { first: Box::new(first.source), others };

@@ -7,6 +7,8 @@ mod apply;
 mod drives;
 mod eyes;
 mod files;
+mod lvm;
+mod zpool;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,10 +17,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use self::{drives::FakeDrives, files::Files};
+use self::{
+    drives::FakeDrives,
+    files::Files,
+    lvm::{Name, OnDevices, OnNode},
+    zpool::Pools,
+};
 use crate::{
     Desired, Host, Observed, Step,
-    desired::{AllowedRoots, HookId, HookScope, MountPoint, NamespaceId, NodeName, Owner},
+    desired::{
+        AllowedRoots, HookId, HookScope, MountPoint, NamespaceId, NodeName, Owner, RootFile,
+    },
     host::{ObserveError, StepError},
     look::look,
     observed::{DeviceNumber, MountedThing, Signature, Superblock},
@@ -41,6 +50,8 @@ pub struct FakeHost {
     node: NodeName,
     roots: AllowedRoots,
     drives: Arc<Mutex<FakeDrives>>,
+    lvm: Arc<Mutex<OnDevices>>,
+    pools: Arc<Mutex<Pools>>,
     local: Mutex<Local>,
 }
 
@@ -48,6 +59,8 @@ pub struct FakeHost {
 struct Local {
     files: Files,
     mounts: Vec<FakeMount>,
+    volumes: OnNode,
+    imported: BTreeSet<String>,
     busy: BTreeSet<PathBuf>,
     hooks: BTreeMap<HookScope, BTreeSet<HookId>>,
     fault: Option<(usize, Fault)>,
@@ -59,6 +72,8 @@ struct FakeMount {
     target: PathBuf,
     thing: MountedThing,
     owner: Owner,
+    /// In its root; every mount is taken for a file system of its own.
+    file: Option<RootFile>,
     /// Not made by a step.
     foreign: bool,
 }
@@ -69,21 +84,27 @@ impl FakeHost {
     /// A node without drives, whose allowed roots are `roots`.
     #[must_use]
     pub fn new(node: NodeName, roots: AllowedRoots) -> Self {
-        Self { node, roots, drives: Arc::default(), local: Mutex::default() }
+        Self::on(node, roots, Arc::default())
     }
 
     /// A rabbit with `count` drives of `capacity` bytes.
     #[must_use]
     pub fn with_drives(node: NodeName, roots: AllowedRoots, count: u16, capacity: u64) -> Self {
         let drives = Arc::new(Mutex::new(FakeDrives::new(count, capacity)));
-        Self { node, roots, drives, local: Mutex::default() }
+        Self::on(node, roots, drives)
+    }
+
+    fn on(node: NodeName, roots: AllowedRoots, drives: Arc<Mutex<FakeDrives>>) -> Self {
+        let (lvm, pools) = (Arc::default(), Arc::default());
+        Self { node, roots, drives, lvm, pools, local: Mutex::default() }
     }
 
     /// Another node on the same drives.
     #[must_use]
     pub fn peer(&self, node: NodeName) -> Self {
-        let drives = Arc::clone(&self.drives);
-        Self { node, roots: self.roots.clone(), drives, local: Mutex::default() }
+        let (drives, roots) = (Arc::clone(&self.drives), self.roots.clone());
+        let (lvm, pools) = (Arc::clone(&self.lvm), Arc::clone(&self.pools));
+        Self { node, roots, drives, lvm, pools, local: Mutex::default() }
     }
 
     /// The next step but `after` fails, once.
@@ -124,7 +145,13 @@ impl FakeHost {
             superblock: Superblock::Unknown,
             namespace: None,
         };
-        local.mounts.push(FakeMount { target: target.path(), thing, owner: ROOT, foreign: true });
+        local.mounts.push(FakeMount {
+            target: target.path(),
+            thing,
+            owner: ROOT,
+            file: None,
+            foreign: true,
+        });
     }
 
     /// Somebody takes their mounts at `target` away.
@@ -153,12 +180,74 @@ impl FakeHost {
         self.drives().plant_namespace(size);
     }
 
+    /// From now on the drive in this slot refuses whatever changes its namespaces, or does so no more.
+    pub fn set_refusing(&self, slot: u32, refuses: bool) {
+        self.drives().set_refusing(slot, refuses);
+    }
+
+    /// Somebody pulls the drive out of this slot.
+    pub fn pull_drive(&self, slot: u32) {
+        self.drives().pull(slot);
+    }
+
+    /// And puts it back.
+    pub fn put_drive_back(&self, slot: u32) {
+        self.drives().put_back(slot);
+    }
+
+    /// Somebody puts another drive into this slot, of the same size.
+    pub fn swap_drive(&self, slot: u32) {
+        self.drives().swap(slot);
+    }
+
+    /// The records beside the drives are lost: what is on them stays.
+    pub fn lose_records(&self) {
+        self.drives().lose_records();
+    }
+
     /// The node restarts: mounts and devices are gone, everything on disk stays, and so do mounts of others (fstab(5)).
     pub fn reboot(&self) {
         let mut local = self.local();
         self.drives().reboot(&local.mounts);
         local.mounts.retain(|mount| mount.foreign);
         local.busy.clear();
+        local.volumes = OnNode::default();
+        local.imported.clear();
+    }
+
+    /// Somebody makes a pool of ZFS on these namespaces; this node has it imported.
+    pub fn plant_pool(&self, name: &str, namespaces: &[NamespaceId]) {
+        self.pools().plant(name, namespaces);
+        self.local().imported.insert(name.to_owned());
+    }
+
+    /// And takes it away.
+    pub fn lift_pool(&self, name: &str) {
+        self.pools().forget(name);
+        self.local().imported.remove(name);
+    }
+
+    /// The agent that was here before made this volume group: it carries no tag of Warren's.
+    pub fn disown_group(&self, group: &str) {
+        self.lvm().disown(group);
+    }
+
+    /// What a logical volume begins with, from now on.
+    pub fn plant_on_volume(&self, group: &str, name: &str, signature: Signature) {
+        self.lvm().set_signature(&(group.to_owned(), name.to_owned()), signature);
+    }
+
+    /// Somebody deletes every namespace, records and all: what this node has active lies on nothing.
+    pub fn erase_drives(&self) {
+        let mut lvm = self.lvm();
+        let mut drives = self.drives();
+        drives.erase();
+        lvm.keep(|id| drives.exists(id));
+    }
+
+    /// This node joins the lock space of a group, whether there is one or not.
+    pub fn plant_lock_space(&self, group: &str) {
+        self.local().volumes.lock_spaces.insert(group.to_owned());
     }
 
     /// All that is not Warren's, as text: equal before and after whatever was converged.
@@ -177,6 +266,9 @@ impl FakeHost {
             && local.hooks.is_empty()
             && local.files.only_planted()
             && self.drives().is_clean()
+            && self.lvm().is_clean()
+            && local.volumes.active.is_empty()
+            && self.pools().is_clean()
     }
 
     fn local(&self) -> MutexGuard<'_, Local> {
@@ -185,6 +277,20 @@ impl FakeHost {
 
     fn drives(&self) -> MutexGuard<'_, FakeDrives> {
         self.drives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lvm(&self) -> MutexGuard<'_, OnDevices> {
+        self.lvm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Pools> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a logical volume is mounted on this node.
+    fn is_volume_mounted(&self, name: &Name) -> bool {
+        let number = self.lvm().number(name);
+        self.local().mounts.iter().any(|mount| mount.thing.device == number)
     }
 
     /// Counts down to an injected failure.

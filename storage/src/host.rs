@@ -64,7 +64,7 @@ pub enum StepError {
     #[error(transparent)]
     Command(#[from] CommandError),
     /// The kernel did not answer in time; the child that asked is left to it.
-    #[error("{call} {target} did not return within {}", humantime(*.deadline))]
+    #[error("{call} {target} did not return within {}: {waits}", humantime(*.deadline))]
     Hung {
         /// The call.
         call: &'static str,
@@ -72,6 +72,8 @@ pub enum StepError {
         target: String,
         /// How long it was waited for.
         deadline: Duration,
+        /// Its process, where in the kernel it stands, and the locks that this node was not granted.
+        waits: String,
     },
     /// More than this one failed, none of them for want of another.
     #[error("{} more failed, {}", .others.len(), list(.others))]
@@ -110,7 +112,7 @@ pub enum CommandError {
         stderr: String,
     },
     /// It outlived its deadline; its process group was killed.
-    #[error("{command}: killed after {}{}", humantime(*.deadline), stderr_text(.stderr))]
+    #[error("{command}: killed after {}{}; then waited: {waits}", humantime(*.deadline), stderr_text(.stderr))]
     TimedOut {
         /// The command line as it ran.
         command: String,
@@ -118,6 +120,8 @@ pub enum CommandError {
         deadline: Duration,
         /// Its stderr, likewise.
         stderr: String,
+        /// Its processes, where in the kernel each stood, and the locks that this node was not granted.
+        waits: String,
     },
 }
 

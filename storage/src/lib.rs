@@ -36,6 +36,7 @@ pub mod desired;
 pub mod execute;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod health;
 pub mod host;
 pub mod linux;
 mod look;

@@ -3,19 +3,28 @@
 mod busy;
 mod child;
 mod cmd;
+pub mod dlm;
 mod drives;
 mod durable;
 mod exclusive;
+pub mod health;
 mod holders;
+mod hung;
 mod look;
 mod looks;
+mod lvm;
+mod mapped;
+pub mod mgs;
 mod mount;
 mod mount_line;
 mod mount_table;
 mod place;
 mod records;
+mod root_file;
 mod signature;
 mod tree;
+pub mod uevents;
+mod zpool;
 
 use std::{
     io,
@@ -38,8 +47,9 @@ use crate::{
     desired::{AllowedRoots, FileSystemId, FileSystemKind, HookId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
     look::look,
-    observed::Signature,
+    observed::{BlockDevice, DeviceName, DeviceNumber, PortLink, Signature, VolumeDevice},
     plan,
+    step::{VolumeAction, ZfsAction},
 };
 
 /// How a real node is set up.
@@ -66,6 +76,8 @@ pub enum DriveConfig {
         node: NodeName,
         /// Parts of the model numbers that may be used; any when empty.
         models: Vec<String>,
+        /// File to which everything is appended that is said to PCIe switches, if it is to be kept.
+        record: Option<PathBuf>,
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
@@ -139,9 +151,10 @@ impl LinuxHost {
             .map_err(|source| LinuxHostError::Records { path: config.state.clone(), source })?;
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
-            DriveConfig::Nvme { node, models } => {
+            DriveConfig::Nvme { node, models, record } => {
                 let (look, change) = (config.mount_deadline, config.command_deadline);
-                let opened = NvmeDrives::open(&config.state, node, models, look, change);
+                let record = record.as_deref();
+                let opened = NvmeDrives::open(&config.state, node, models, record, look, change);
                 let broken = |source| LinuxHostError::Ledgers { path: config.state, source };
                 Box::new(opened.map_err(broken)?)
             }
@@ -155,19 +168,36 @@ impl LinuxHost {
         let looks = Looks::new(deadlines.call.saturating_mul(2));
         Ok(Self { node: Arc::new(Node { drives, records, roots: config.roots, deadlines }), looks })
     }
+
+    /// The PCIe links between hosts and drives: every port of both switches of a rabbit, and nothing on a node without switches.
+    /// A switch that does not answer has ports in a state that is unknown. It waits for a command that a switch carries out.
+    ///
+    /// # Errors
+    /// When it cannot be told whether there are switches, or a look at them has not ended within twice
+    /// [`LinuxConfig::mount_deadline`].
+    pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
+        let node = Arc::clone(&self.node);
+        let taken = self.looks.take("links", move || node.drives.links());
+        taken.map_err(|source| ObserveError::Read { path: "/dev/switchtec*".to_owned(), source })?
+    }
 }
 
 impl Node {
     /// A device may have got another name, or gone, since it was looked at.
-    fn still_at(&self, namespace: &NamespaceId, device: &Path) -> Result<(), StepError> {
+    fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
+        let is_there = match &device.name {
+            DeviceName::Namespace(id) => self.is_at(id, &device.path),
+            DeviceName::Logical { .. } => {
+                let name = device.path.file_name().unwrap_or_default().to_string_lossy();
+                mapped::find(&name).is_ok_and(|found| found == Some(device.number))
+            }
+        };
+        if is_there { Ok(()) } else { Err(not_there(&device.name, &device.path)) }
+    }
+
+    fn is_at(&self, namespace: &NamespaceId, device: &Path) -> bool {
         let found = self.drives.device(namespace).ok().flatten();
-        if found.is_some_and(|found| found.path == device) {
-            return Ok(());
-        }
-        Err(StepError::Changed(format!(
-            "namespace {namespace} is not {} any more",
-            device.display()
-        )))
+        found.is_some_and(|found| found.path == device)
     }
 
     fn make_file_system(
@@ -177,7 +207,7 @@ impl Node {
         id: FileSystemId,
         line: &str,
     ) -> Result<(), StepError> {
-        signature::make(device, kind.as_str(), id, line, self.deadlines.command)?;
+        signature::make(device, kind, id, line, self.deadlines.command)?;
         match signature::read(device, self.deadlines.command) {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
             _ => Err(StepError::System {
@@ -190,6 +220,53 @@ impl Node {
         }
     }
 
+    fn volume(
+        &self,
+        action: VolumeAction,
+        devices: &[BlockDevice],
+        line: &str,
+    ) -> Result<(), StepError> {
+        self.all_at(devices)?;
+        Ok(lvm::run(action, devices, line, self.deadlines.command)?)
+    }
+
+    fn zfs(
+        &self,
+        action: ZfsAction,
+        on: &str,
+        devices: &[BlockDevice],
+        line: &str,
+    ) -> Result<(), StepError> {
+        self.all_at(devices)?;
+        zpool::run(action, on, devices, line, self.deadlines.command)
+    }
+
+    fn all_at(&self, devices: &[BlockDevice]) -> Result<(), StepError> {
+        let moved = devices.iter().find(|device| !self.is_at(&device.namespace, &device.path));
+        moved.map_or(Ok(()), |device| Err(not_there(&device.namespace, &device.path)))
+    }
+
+    /// What is left of a volume whose namespaces are gone holds no data: there is nowhere to write it to.
+    fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
+        match mapped::find(name) {
+            Ok(Some(found)) if found == number => {}
+            Ok(_) => return Err(StepError::Changed(format!("mapping {name} is another by now"))),
+            Err(source) => return Err(failed("find mapping", &name, source)),
+        }
+        Cmd::new(["dmsetup", "remove", "--retry", name]).run(self.deadlines.command)?;
+        Ok(())
+    }
+
+    /// Whatever is active of the group by now may be in use, and its locks are what keeps other nodes from it.
+    fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
+        let mappings = mapped::mappings();
+        let mappings = mappings.map_err(|source| failed("find mappings", &group, source))?;
+        if mappings.iter().any(|it| it.group().as_deref() == Some(group)) {
+            return Err(StepError::Changed(format!("volumes of {group} are active by now")));
+        }
+        dlm::drop_group(group, self.deadlines.command)
+    }
+
     fn run_hook(&self, id: &HookId, line: &str) -> Result<(), StepError> {
         Cmd::shell(line).run(self.deadlines.command)?;
         self.records.put(id).map_err(|source| failed("record hook", id, source))
@@ -197,19 +274,27 @@ impl Node {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { allocation, drive, size } => {
-                self.drives.create(*allocation, drive, *size)
+            Step::CreateNamespace { allocation, drive, size, of } => {
+                self.drives.create(*allocation, drive, *size, *of)
             }
+            Step::AdoptNamespace { id, allocation, size, of } => {
+                self.drives.adopt(id, *allocation, *size, *of)
+            }
+            Step::ReplaceNamespace { id, allocation } => self.drives.replaced(id, *allocation),
             Step::DeleteNamespace { id, allocation } => self.drives.delete(id, *allocation),
             Step::Attach { id, endpoint, node } => self.drives.attach(id, *endpoint, node),
             Step::Detach { id, node } => self.drives.detach(id, node),
-            Step::WipeSignature { namespace, device, id } => {
-                self.still_at(namespace, device)?;
-                signature::wipe_half_made(device, *id, self.deadlines.call)
+            Step::Volume { action, devices, line, .. } => self.volume(*action, devices, line),
+            Step::Zfs { action, on, devices, line } => self.zfs(*action, on, devices, line),
+            Step::RemoveMapping { name, number } => self.remove_mapping(name, *number),
+            Step::DropLockSpace { group } => self.drop_lock_space(group),
+            Step::WipeSignature { device, id } => {
+                self.still_at(device)?;
+                signature::wipe_half_made(&device.path, *id, self.deadlines.call)
             }
-            Step::MakeFileSystem { namespace, device, kind, id, line } => {
-                self.still_at(namespace, device)?;
-                self.make_file_system(device, *kind, *id, line)
+            Step::MakeFileSystem { device, kind, id, line } => {
+                self.still_at(device)?;
+                self.make_file_system(&device.path, *kind, *id, line)
             }
             Step::CreateMountPoint { target, file } => mount::create_point(target, *file),
             Step::Mount { source, target, kind, line } => {
@@ -226,6 +311,7 @@ impl Node {
             Step::SetOwner { target, owner } => {
                 mount::set_owner(target, *owner, self.deadlines.call)
             }
+            Step::WriteFile { target, file } => root_file::write(target, file, self.deadlines.call),
             Step::Link { root, link } => tree::link(root, link)
                 .map_err(|source| failed("link", &format!("{root}/{link}"), source)),
             Step::Unlink { root, name } => tree::unlink(root, name)
@@ -254,6 +340,10 @@ impl Host for LinuxHost {
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         self.node.apply(step)
     }
+}
+
+fn not_there(name: &impl std::fmt::Display, device: &Path) -> StepError {
+    StepError::Changed(format!("{name} is not {} any more", device.display()))
 }
 
 fn failed(call: &'static str, target: &impl std::fmt::Display, source: io::Error) -> StepError {

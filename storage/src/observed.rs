@@ -1,29 +1,56 @@
 //! What is: facts about one node, as far as one desire needs them.
 
+mod group;
+mod link;
 mod target;
 mod volume;
+mod zpool;
 
+pub use group::{Mapping, OwnGroup, owner_of_group};
+pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
-pub use volume::{BlockDevice, DeviceNumber, Signature, VolumeState};
+pub use volume::{
+    BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Percent,
+    PhysicalVolume, Signature, VolumeDevice, VolumeGroup, VolumeState, WARRENS,
+};
 
-use std::collections::BTreeSet;
+pub use zpool::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool};
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, path::PathBuf};
 
-use crate::desired::{AllocationId, HookId, MountPoint, NamespaceId, NodeName, Nqn};
+use crate::{
+    desired::{AllocationId, HookId, MountPoint, NamespaceId, NodeName, Nqn, RootFile},
+    health::Smart,
+};
 
 /// A look at a node. What the desire does not concern is left empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The rabbit's drives.
     pub drives: Vec<Drive>,
+    /// SMART logs of those that have one and could be asked.
+    pub smart: BTreeMap<Nqn, Smart>,
     /// The namespaces on them, foreign ones included.
     pub namespaces: Vec<Namespace>,
+    /// Drives whose slot holds another one by now: they are gone for good, unlike one that is merely absent.
+    pub replaced: BTreeSet<Nqn>,
     /// The file system that carries file-backed drives; `None` for real ones.
     pub pool: Option<Pool>,
+    /// Volume groups on namespaces of ours, as far as this node reaches those.
+    pub groups: Vec<OwnGroup>,
+    /// All of device-mapper's devices on this node.
+    pub mappings: Vec<Mapping>,
+    /// Volume groups in whose lock space this node is, whether they exist or not.
+    pub lock_spaces: Vec<String>,
     /// The volume, as this node sees it.
     pub volume: Option<VolumeState>,
+    /// A Lustre target's pool, as this node sees it.
+    pub zpool: Option<PoolState>,
     /// The mount point.
     pub target: Option<TargetState>,
+    /// The file that is to be in the root of what is mounted there, as it is.
+    pub file: Option<RootFile>,
     /// Where hooks of a file system see it.
     pub temporary: Option<TargetState>,
     /// The mount that a bind mount shows once more.
@@ -74,7 +101,7 @@ impl Drive {
 }
 
 /// What a drive warns of (NVM Express Base Specification 2.0, 5.16.1.3, Critical Warning).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DriveWarning {
     /// Spare blocks run out.
     SpareLow,
@@ -141,6 +168,8 @@ pub struct Namespace {
     pub access: BTreeSet<NodeName>,
     /// Its block device on this node, when it has one.
     pub device: Option<PathBuf>,
+    /// How many namespaces its allocation was made of, as it is written down with each; 0 when that is not known.
+    pub of: u16,
 }
 
 /// Whose a namespace is. Only what an allocation of ours owns is ever deleted.
@@ -150,6 +179,11 @@ pub enum NamespaceOwner {
     Ours(AllocationId),
     /// Begun for an allocation and never finished: a crash left it.
     Partial(AllocationId),
+    /// An allocation's until its drive was gone for good and another namespace took its place. It may hold the last copy of
+    /// what somebody needs, so it goes with its allocation and not before.
+    Replaced(AllocationId),
+    /// Nothing is recorded of it: somebody else's, or ours with its record lost.
+    Unknown,
     /// Somebody else's; the text says what gave it away.
     Foreign(String),
 }

@@ -4,15 +4,21 @@ mod allocation;
 mod file_system;
 mod hooks;
 mod index_tree;
+mod lustre;
+mod lvm;
 mod mount;
 mod own_mounts;
+mod own_volumes;
 mod reject;
 mod unmount;
 mod volume;
+mod zpool;
 
 #[cfg(test)]
 mod tests;
 
+pub use allocation::{Absence, Missing, missing};
+pub(crate) use lvm::mapper_name;
 pub use reject::{Rejection, RejectionClass};
 pub(crate) use unmount::is_index;
 
@@ -26,13 +32,19 @@ pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejecti
     match desired {
         Desired::Allocated(allocation) => allocation::allocate(allocation, observed),
         Desired::Released(id) => Ok(allocation::release(*id, observed)),
+        Desired::Withdrawn { allocation, node } => {
+            Ok(allocation::cut_off(*allocation, node, observed))
+        }
         Desired::FileSystemReady(file_system) => file_system::ready(file_system, observed),
         Desired::FileSystemGone(file_system) => file_system::gone(file_system, observed),
+        Desired::TargetReady(target) => lustre::ready(target, observed),
+        Desired::TargetGone(target) => lustre::gone(target, observed),
         Desired::Mounted(mount) => mount::mount(mount, observed),
         Desired::Unmounted(mount) => unmount::unmount(mount, observed),
         Desired::IndexTree(tree) => index_tree::show(tree, observed),
         Desired::NoIndexTree(tree) => Ok(index_tree::hide(tree, observed)),
         Desired::OnlyMounts(keep) => own_mounts::only(keep, observed),
+        Desired::OnlyVolumes(keep) => Ok(own_volumes::only(keep, observed)),
         Desired::Inventory => Ok(Vec::new()),
     }
 }

@@ -14,8 +14,8 @@ use storage::{
     ConvergeError, Converger, Desired, Host, Observed, Step,
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystem, FileSystemId,
-        FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, Mount, MountHooks,
-        MountPoint, MountSource, NamespaceId, Owner, Volume,
+        FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, LvmLines, Mount, MountHooks,
+        MountPoint, MountSource, NamespaceId, Owner, Spread, Volume, VolumeLayer,
     },
     fake::{FakeHost, Fault},
     host::{ObserveError, StepError},
@@ -55,11 +55,31 @@ fn allocation(index: u32, computes: u8) -> Allocation {
         node: format!("compute-{k}").parse().unwrap(),
     });
     let rabbit = Access { endpoint: Endpoint::Rabbit, node: "rabbit-1".parse().unwrap() };
-    Allocation {
-        id: AllocationId { owner, index },
-        capacity: 100 << 20,
-        access: computes.chain([rabbit]).collect(),
+    let id = AllocationId { owner, index };
+    let spread = Spread::new(1 + u8::try_from(index % 2).unwrap(), 1).unwrap();
+    Allocation::new(id, 100 << 20, spread, computes.chain([rabbit]).collect())
+}
+
+/// Every other place has a logical volume.
+fn layer(index: u32) -> VolumeLayer {
+    if index.is_multiple_of(2) {
+        return VolumeLayer::Plain;
     }
+    let line = || command("$DEVICE_LIST");
+    VolumeLayer::Lvm(Box::new(LvmLines {
+        pv_create: line(),
+        pv_remove: line(),
+        vg_create: line(),
+        vg_remove: line(),
+        lv_create: line(),
+        lv_remove: line(),
+        activate: line(),
+        deactivate: line(),
+        lock_start: line(),
+        lock_stop: line(),
+        leaves_lock_space: true,
+        ..LvmLines::default()
+    }))
 }
 
 /// What a controller would ask for, given what exists.
@@ -80,6 +100,7 @@ fn file_system(host: &FakeHost, index: u32) -> FileSystem {
             group: format!("vg-{index}"),
             logical: "lv".into(),
             namespaces: vec![namespace],
+            layer: layer(index),
         },
         mkfs: command("$DEVICE"),
         post_activate: hooks(&scope, "postActivate"),
@@ -111,6 +132,7 @@ fn mount(host: &FakeHost, index: u32) -> Mount {
         mount: command("$DEVICE $MOUNT_PATH"),
         unmount: command("$MOUNT_PATH"),
         owner: Some(Owner { uid: 1, gid: 2 }),
+        file: None,
         hooks,
     }
 }

@@ -3,14 +3,16 @@
 
 mod scenarios;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use scenarios::{World, node};
+use scenarios::{World, node, settle};
 use storage::{
-    Host,
-    desired::{AllowedRoots, FileSystemId, MountPoint},
+    Desired, Host, Step,
+    desired::{AllowedRoots, FileSystemId, MountPoint, NamespaceId, VolumeLayer},
     fake::FakeHost,
+    health::GroupFacts,
     observed::{Namespace, Signature},
+    step::VolumeAction,
 };
 
 struct Memory {
@@ -66,6 +68,10 @@ impl World for Memory {
 
     fn label(&self) -> String {
         "rabbit-1".into()
+    }
+
+    fn lose_records(&self) {
+        self.rabbit.lose_records();
     }
 
     fn reboot(&self) {
@@ -225,4 +231,98 @@ fn file_systems_occupied_temporary_place() {
 #[test]
 fn trees_seventeen_computes() {
     scenarios::trees::seventeen_computes(&Memory::new());
+}
+
+#[test]
+fn volumes_life() {
+    scenarios::volumes::life(&Memory::new());
+}
+
+#[test]
+fn volumes_shared_group() {
+    scenarios::volumes::shared_group(&Memory::new());
+}
+
+#[test]
+fn volumes_raw() {
+    scenarios::volumes::raw(&Memory::new());
+}
+
+#[test]
+fn volumes_refused() {
+    scenarios::volumes::refused(&Memory::new());
+}
+
+#[test]
+fn volumes_goes_on() {
+    scenarios::volumes::goes_on(&Memory::new());
+}
+
+#[test]
+fn allocations_spread() {
+    scenarios::allocations::spread(&Memory::new());
+}
+
+#[test]
+fn allocations_too_few_drives() {
+    scenarios::allocations::too_few_drives(&Memory::new());
+}
+
+#[test]
+fn allocations_completed() {
+    scenarios::allocations::completed(&Memory::new());
+}
+
+#[test]
+fn allocations_records_lost() {
+    scenarios::allocations::records_lost(&Memory::new());
+}
+
+/// On a real node nothing erases namespaces behind the back of who has them active; there this takes a crash.
+#[test]
+fn what_is_left_of_erased_volumes_is_collected() {
+    let memory = Memory::new();
+    let rabbit = memory.rabbit();
+    let owner = scenarios::uid(7);
+    let mut fs = scenarios::volumes::striped(&memory);
+    fs.volume.group = format!("{owner}_0");
+    fs.volume.layer = VolumeLayer::Lvm(Box::new(scenarios::volumes::lines(&fs.volume)));
+    settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
+    let (on, line) = (fs.volume.to_string(), String::new());
+    let action = VolumeAction::Activate;
+    rabbit.apply(&Step::Volume { action, on, devices: Vec::new(), line }).unwrap();
+    memory.rabbit.plant_lock_space(&fs.volume.group);
+    memory.rabbit.plant_lock_space("global");
+
+    let nobody = Desired::OnlyVolumes(BTreeSet::new());
+    assert_eq!(settle(&rabbit, &nobody), [""; 0], "a group that is there stays, whoever's it is");
+    let seen = rabbit.observe(&nobody).unwrap();
+    assert_eq!(seen.groups.len(), 1);
+    assert_eq!((seen.groups[0].devices.len(), seen.mappings[0].on.len()), (2, 2));
+
+    memory.rabbit.erase_drives();
+    assert_eq!(settle(&rabbit, &Desired::OnlyVolumes(BTreeSet::from([owner]))), [""; 0]);
+    let steps = settle(&rabbit, &nobody);
+    assert!(
+        steps[0].starts_with("remove mapping ") && steps[1].starts_with("leave the lock space")
+    );
+    assert!(settle(&rabbit, &nobody).is_empty());
+    assert_eq!(rabbit.observe(&nobody).unwrap().lock_spaces, ["global"]);
+}
+
+/// A drive that is pulled is what a group misses.
+#[test]
+fn a_group_that_lost_a_drive_is_missing_it() {
+    let memory = Memory::new();
+    let rabbit = memory.rabbit();
+    let fs = scenarios::volumes::striped(&memory);
+    settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
+    let look = || rabbit.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().groups;
+    assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 0);
+    let slot = |id: &NamespaceId| {
+        let seen = rabbit.observe(&Desired::Inventory).unwrap();
+        seen.drives.iter().find(|it| it.nqn == id.subsystem).unwrap().slot
+    };
+    memory.rabbit.pull_drive(slot(&fs.volume.namespaces[1]));
+    assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 1);
 }

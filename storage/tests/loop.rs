@@ -6,7 +6,10 @@ mod kernel;
 mod lab;
 mod scenarios;
 
-use lab::with_lab;
+use std::path::Path;
+
+use by_hand::{run, skip};
+use lab::{Lab, with_lab};
 
 #[test]
 fn allocations_life() {
@@ -156,4 +159,65 @@ fn file_systems_occupied_temporary_place() {
 #[test]
 fn trees_seventeen_computes() {
     with_lab(|lab| scenarios::trees::seventeen_computes(lab));
+}
+
+/// The stories of logical volumes need device-mapper beneath the loop devices' volumes.
+fn with_lvm(story: impl FnOnce(&Lab)) {
+    match missing() {
+        None => with_lab(story),
+        Some(why) => skip("lvm", why),
+    }
+}
+
+fn missing() -> Option<&'static str> {
+    if !Path::new("/dev/mapper/control").exists() {
+        return Some("this kernel has no device-mapper (there is no /dev/mapper/control)");
+    }
+    (!run("sh", &["-c", "command -v lvm"]).status.success())
+        .then_some("lvm is missing: install lvm2")
+}
+
+#[test]
+fn volumes_life() {
+    with_lvm(|lab| scenarios::volumes::life(lab));
+}
+
+#[test]
+fn volumes_shared_group() {
+    with_lvm(|lab| scenarios::volumes::shared_group(lab));
+}
+
+#[test]
+fn volumes_raw() {
+    with_lvm(|lab| scenarios::volumes::raw(lab));
+}
+
+#[test]
+fn volumes_refused() {
+    with_lvm(|lab| scenarios::volumes::refused(lab));
+}
+
+#[test]
+fn volumes_goes_on() {
+    with_lvm(|lab| scenarios::volumes::goes_on(lab));
+}
+
+#[test]
+fn allocations_spread() {
+    with_lab(|lab| scenarios::allocations::spread(lab));
+}
+
+#[test]
+fn allocations_too_few_drives() {
+    with_lab(|lab| scenarios::allocations::too_few_drives(lab));
+}
+
+#[test]
+fn allocations_completed() {
+    with_lab(|lab| scenarios::allocations::completed(lab));
+}
+
+#[test]
+fn allocations_records_lost() {
+    with_lab(|lab| scenarios::allocations::records_lost(lab));
 }

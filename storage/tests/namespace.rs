@@ -70,6 +70,7 @@ impl Cell {
             mount: command("-o bind $DEVICE $MOUNT_PATH"),
             unmount: command("$MOUNT_PATH"),
             owner: Some(Owner { uid: 0, gid: 0 }),
+            file: None,
             hooks: MountHooks::default(),
         }
     }
@@ -131,6 +132,10 @@ impl World for Cell {
     }
 
     fn plant_half_made(&self, _: &Namespace, _: FileSystemId) {
+        panic!("there are no drives here");
+    }
+
+    fn lose_records(&self) {
         panic!("there are no drives here");
     }
 

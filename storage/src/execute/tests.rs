@@ -2,7 +2,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write,
     io,
-    sync::{Mutex, Once},
+    sync::{Barrier, Mutex, Once},
 };
 
 use log::{
@@ -13,7 +13,7 @@ use log::{
 use super::*;
 use crate::{
     Desired, Observed,
-    desired::{AllowedRoots, MountPoint},
+    desired::{AllocationId, AllowedRoots, MountPoint, NamespaceId},
     host::ObserveError,
     observed::DeviceNumber,
 };
@@ -151,4 +151,81 @@ fn a_failed_command_names_its_line_once() {
     let error = ExecuteError { step: Box::new(step), source: StepError::Command(failed) };
     let chain = format!("{error}: {}", std::error::Error::source(&error).unwrap());
     assert_eq!(chain, "run hook postMount[0]: touch /flag: exit status: 1: no");
+}
+
+/// Drives that work only side by side: none ends before all have begun.
+#[derive(Debug)]
+struct Meeting(Barrier);
+
+impl Host for Meeting {
+    fn observe(&self, _: &Desired) -> Result<Observed, ObserveError> {
+        Ok(Observed::default())
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        if let Step::DeleteNamespace { .. } = step {
+            self.0.wait();
+        }
+        match step.on().to_string() {
+            it if it.ends_with("drive-1:1") => Err(StepError::Changed("faster".to_owned())),
+            it if it.ends_with("drive-3:1") => Err(StepError::System {
+                call: "erase",
+                target: it,
+                source: io::Error::from_raw_os_error(libc::EIO),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn of_drive(drive: u32, nsid: u32) -> NamespaceId {
+    NamespaceId { subsystem: format!("nqn.2026-01.io.warren:drive-{drive}").parse().unwrap(), nsid }
+}
+
+fn delete(drive: u32, nsid: u32) -> Step {
+    let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+    Step::DeleteNamespace {
+        id: of_drive(drive, nsid),
+        allocation: AllocationId { owner, index: 0 },
+    }
+}
+
+fn detach(drive: u32) -> Step {
+    Step::Detach { id: of_drive(drive, 1), node: "compute-1".parse().unwrap() }
+}
+
+#[test]
+fn drives_work_side_by_side_and_each_in_order() {
+    let host = Meeting(Barrier::new(4));
+    let steps = [0, 2, 4, 5].map(|drive| delete(drive, 1)).to_vec();
+    let mut done = Vec::new();
+    execute(&host, steps.clone(), &mut done).unwrap();
+    assert_eq!(done, steps);
+    let ordered = vec![detach(0), detach(2), detach(0), detach(4)];
+    let mut done = Vec::new();
+    execute(&host, ordered.clone(), &mut done).unwrap();
+    assert_eq!(done, [detach(0), detach(0), detach(2), detach(4)]);
+}
+
+#[test]
+fn a_drive_that_fails_ends_its_own_steps_and_all_that_failed_is_told() {
+    let host = Meeting(Barrier::new(4));
+    let steps = vec![delete(0, 1), delete(1, 1), delete(2, 1), delete(3, 1), delete(3, 2)];
+    let mut done = Vec::new();
+    let error = execute(&host, [steps, vec![detach(0)]].concat(), &mut done).unwrap_err();
+    assert_eq!(done, [delete(0, 1), delete(2, 1)], "what follows is not begun");
+    assert_eq!(*error.step, delete(3, 1), "that others were faster is not the cause");
+    let StepError::Several { first, others } = &error.source else { panic!("{error:?}") };
+    assert!(first.to_string().contains("erase nqn.2026-01.io.warren:drive-3:1"), "{first}");
+    assert_eq!(others.len(), 1);
+    let alone = execute(&Meeting(Barrier::new(1)), vec![delete(1, 1)], &mut Vec::new());
+    assert!(matches!(alone.unwrap_err().source, StepError::Changed(_)));
+}
+
+#[test]
+fn nothing_is_deleted_while_anybody_holds_on_to_a_part() {
+    let mut done = Vec::new();
+    let steps = vec![detach(0), detach(3), delete(0, 1), delete(2, 1)];
+    execute(&Meeting(Barrier::new(1)), steps, &mut done).unwrap_err();
+    assert_eq!(done, [detach(0)]);
 }

@@ -1,15 +1,18 @@
 //! How the node in memory is looked at.
 
-use std::path::Path;
+use std::{path::Path, sync::PoisonError};
 
 use super::{FakeHost, FakeMount, Local, ROOT, files::Entry};
 use crate::{
     Observed,
-    desired::{HookId, HookScope, IndexTree, MountPoint, NamespaceId},
+    desired::{
+        HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId, RootFile, Volume,
+    },
     host::ObserveError,
     look::Eyes,
     observed::{
-        BlockDevice, MountedThing, PathState, Signature, TargetState, TreeEntry, TreeState,
+        BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PathState, Signature,
+        TargetState, TreeEntry, TreeState, VolumeDevice, Zpool,
     },
 };
 
@@ -32,8 +35,55 @@ impl Eyes for FakeHost {
         Ok(self.drives().device(id, &self.node))
     }
 
-    fn signature(&self, device: &BlockDevice) -> Result<Signature, ObserveError> {
-        Ok(self.drives().signature(&device.namespace))
+    fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {
+        Ok(self.begins_with(&device.name))
+    }
+
+    fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError> {
+        let local = self.local();
+        Ok(self.lvm().state(volume, devices, &local.volumes))
+    }
+
+    fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {
+        let local = self.local();
+        let lvm = self.lvm.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = lvm.report(devices);
+        for group in &mut report.groups {
+            for volume in &mut group.volumes {
+                let number = lvm.number(&(group.name.clone(), volume.name.clone()));
+                volume.is_open = local.mounts.iter().any(|mount| mount.thing.device == number);
+            }
+        }
+        Ok(report)
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, ObserveError> {
+        let local = self.local();
+        let lvm = self.lvm();
+        let drives = self.drives();
+        Ok(lvm.mappings(&local.volumes, |id| drives.device(id, &self.node).is_some()))
+    }
+
+    fn lock_spaces(&self) -> Result<Vec<String>, ObserveError> {
+        Ok(self.local().volumes.lock_spaces.iter().cloned().collect())
+    }
+
+    fn zpool(
+        &self,
+        target: &LustreTarget,
+        devices: &[BlockDevice],
+    ) -> Result<Option<Zpool>, ObserveError> {
+        let is_imported = self.local().imported.contains(target.dataset.pool());
+        let pools = self.pools();
+        let drives = self.drives();
+        let is_there = |id: &NamespaceId| drives.device(id, &self.node).is_some();
+        let described = || pools.describe(&target.dataset.to_string(), devices, is_there);
+        Ok(is_imported.then(described).flatten())
+    }
+
+    fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError> {
+        let imported = self.local().imported.clone();
+        Ok(self.pools().on(devices, &imported))
     }
 
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError> {
@@ -60,6 +110,12 @@ impl Eyes for FakeHost {
             owner,
             parent_empty,
         })
+    }
+
+    fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError> {
+        let local = self.local();
+        let file = local.mounted(&target.path()).and_then(|mount| mount.file.clone());
+        Ok(file.filter(|file| file.name == name))
     }
 
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError> {

@@ -1,5 +1,6 @@
 //! What only a kernel can show.
 
+mod health;
 mod silent;
 
 use std::{
@@ -122,8 +123,12 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         );
         // Two that looked at the same moment: the room is counted again by the one that takes it.
         let drive = full.rabbit().observe(&Desired::Inventory).unwrap().drives[1].nqn.clone();
-        let late =
-            Step::CreateNamespace { allocation: allocation(1, 0, &[]).id, drive, size: half };
+        let late = Step::CreateNamespace {
+            allocation: allocation(1, 0, &[]).id,
+            drive,
+            size: half,
+            of: 1,
+        };
         let error = full.rabbit().apply(&late).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
     });

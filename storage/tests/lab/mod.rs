@@ -70,6 +70,10 @@ impl Lab {
         self.directory.path()
     }
 
+    pub fn roots(&self) -> &AllowedRoots {
+        &self.roots
+    }
+
     pub fn device(&self, namespace: &Namespace) -> String {
         namespace.device.as_ref().unwrap().to_str().unwrap().to_owned()
     }
@@ -155,6 +159,13 @@ impl World for Lab {
         self.path().display().to_string()
     }
 
+    fn lose_records(&self) {
+        must(
+            "find",
+            &[self.path().join("pool").to_str().unwrap(), "-name", "owner.json", "-delete"],
+        );
+    }
+
     fn reboot(&self) {
         sweep(self.path());
     }
@@ -180,11 +191,12 @@ impl World for Lab {
         );
         let mut text = format!("{tmpfs}\n{files}");
         for data in glob(self.path()) {
-            let kind = must(
-                "blkid",
-                &["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data.to_str().unwrap()],
-            );
-            if kind != "xfs" {
+            let data_path = data.to_str().unwrap();
+            // What is no file system is LVM's, and ours.
+            let asked = ["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data_path];
+            let kind = String::from_utf8(run("blkid", &asked).stdout).unwrap();
+            let kind = kind.trim();
+            if !kind.is_empty() && kind != "xfs" {
                 text.push_str(&format!("\n{} {kind}", data.display()));
             }
         }

@@ -78,3 +78,110 @@ pub fn capacity(world: &dyn World) {
         assert!(much.to_string().contains(&asked.to_string()), "{much}");
     }
 }
+
+fn all(world: &dyn World) -> Vec<Namespace> {
+    world.rabbit().observe(&Desired::Inventory).unwrap().namespaces
+}
+
+fn free(world: &dyn World) -> Vec<u64> {
+    let seen = world.rabbit().observe(&Desired::Inventory).unwrap();
+    seen.drives.iter().map(storage::observed::Drive::free).collect()
+}
+
+fn over_four(index: u32, computes: &[&str]) -> Allocation {
+    let spread = Spread::new(4, 2).unwrap();
+    Allocation { spread, ..allocation(index, SIZE + 1, computes) }
+}
+
+fn told(namespaces: &[Namespace]) -> Vec<Told> {
+    let told = |it: &Namespace| Told { id: it.id.clone(), size: it.size, contested: false };
+    namespaces.iter().map(told).collect()
+}
+
+/// One namespace on each drive; all made, given, taken and deleted.
+pub fn spread(world: &dyn World) {
+    let before = free(world);
+    let wanted = over_four(0, &["compute-1"]);
+    let steps = settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
+    assert_eq!(steps.len(), 4 + 2 * 4, "{steps:?}");
+    let made = all(world);
+    let drives: std::collections::BTreeSet<_> = made.iter().map(|it| &it.id.subsystem).collect();
+    assert_eq!((made.len(), drives.len()), (4, 4));
+    let each = (SIZE + 1).div_ceil(4).next_multiple_of(4096);
+    for it in &made {
+        assert_eq!(
+            (it.size, it.of, it.access.len(), it.device.is_some()),
+            (each, 4, 2, true),
+            "{it:?}"
+        );
+    }
+    let now: Vec<_> = before.iter().map(|free| free - each).collect();
+    assert_eq!(free(world), now);
+    world.reboot();
+    settle(
+        &world.rabbit(),
+        &Desired::Allocated(Allocation { told: told(&made), ..wanted.clone() }),
+    );
+    assert_eq!(all(world).len(), 4, "nothing is made again");
+    settle(&world.rabbit(), &Desired::Released(wanted.id));
+    assert_eq!((all(world), free(world)), (vec![], before));
+}
+
+/// More drives are needed than there are: refused with the numbers.
+pub fn too_few_drives(world: &dyn World) {
+    let wanted = Allocation { spread: Spread::RABBIT, ..allocation(0, SIZE, &[]) };
+    let refusal = rejected(world, &world.rabbit(), &Desired::Allocated(wanted));
+    assert!(matches!(
+        refusal,
+        Rejection::TooFewDrives { usable: 4, least: 14, drives: 4, asked: SIZE }
+    ));
+}
+
+/// A crash after each of the namespaces was made: the others are made by whoever comes next.
+pub fn completed(world: &dyn World) {
+    let wanted = Desired::Allocated(over_four(0, &[]));
+    let rabbit = world.rabbit();
+    for made in 0..=4 {
+        let steps = Converger::new(Arc::clone(&rabbit)).plan(&wanted).unwrap();
+        assert_eq!(steps.len(), 4);
+        steps.iter().take(made).for_each(|step| rabbit.apply(step).unwrap());
+        settle(&rabbit, &wanted);
+        let drives: std::collections::BTreeSet<_> =
+            all(world).into_iter().map(|it| it.id.subsystem).collect();
+        assert_eq!((all(world).len(), drives.len()), (4, 4), "after {made}");
+        settle(&rabbit, &Desired::Released(over_four(0, &[]).id));
+        assert_eq!(all(world), [], "after {made}");
+    }
+}
+
+/// Records are lost: what nobody was told of stays for ever, what the object's status names is adopted, whole or not at all.
+pub fn records_lost(world: &dyn World) {
+    let rabbit = world.rabbit();
+    let (wanted, orphan) = (over_four(0, &["compute-1"]), allocation(1, SIZE, &[]));
+    settle(&rabbit, &Desired::Allocated(orphan.clone()));
+    let stranger = all(world)[0].id.clone();
+    settle(&rabbit, &Desired::Allocated(wanted.clone()));
+    let made: Vec<_> = all(world).into_iter().filter(|it| it.id != stranger).collect();
+    world.lose_records();
+    assert!(all(world).iter().all(|it| it.owner == NamespaceOwner::Unknown));
+    settle(&rabbit, &Desired::Released(wanted.id));
+    settle(&rabbit, &Desired::Released(orphan.id));
+    assert_eq!(all(world).len(), 5, "nothing is deleted that is not provably ours");
+
+    let known = Allocation { told: told(&made), ..wanted.clone() };
+    let mut another = known.clone();
+    another.told[1].size += 4096;
+    let mut contested = known.clone();
+    contested.told[2].contested = true;
+    let mut gone = known.clone();
+    gone.told[3].id.nsid = 77;
+    for wrong in [another, contested, gone] {
+        let refusal = rejected(world, &rabbit, &Desired::Allocated(wrong));
+        assert!(matches!(refusal, Rejection::Lost { .. }), "{refusal}");
+    }
+    settle(&rabbit, &Desired::Allocated(known));
+    let adopted: Vec<_> = all(world).into_iter().filter(|it| it.id != stranger).collect();
+    assert_eq!(adopted, made, "as they were");
+    settle(&rabbit, &Desired::Released(wanted.id));
+    assert_eq!(all(world).iter().map(|it| &it.id).collect::<Vec<_>>(), [&stranger]);
+}

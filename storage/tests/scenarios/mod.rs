@@ -6,6 +6,7 @@ pub mod file_systems;
 pub mod mounts;
 pub mod rejections;
 pub mod trees;
+pub mod volumes;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +15,7 @@ use storage::{
     desired::{
         Access, Allocation, AllocationId, Endpoint, FileSystem, FileSystemId, FileSystemKind, Hook,
         HookId, HookScope, Mount, MountHooks, MountPoint, MountSource, NamespaceId, NodeName,
-        ObjectUid, Owner, Volume,
+        ObjectUid, Owner, Spread, Told, Volume, VolumeLayer,
     },
     observed::{Namespace, NamespaceOwner, Signature},
     template::SiteCommand,
@@ -39,6 +40,8 @@ pub trait World {
     /// As a killed mkfs leaves it.
     fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId);
     fn reboot(&self);
+    /// Whose namespaces are is known no more.
+    fn lose_records(&self);
     /// What its file systems' ids are derived from: XFS mounts one UUID once, and other chassis are on this box.
     fn label(&self) -> String;
     /// Everything that is not Warren's, in words.
@@ -66,11 +69,8 @@ pub fn allocation(index: u32, capacity: u64, computes: &[&str]) -> Allocation {
         .zip(computes)
         .map(|(place, name)| Access { endpoint: Endpoint::Compute(place), node: node(name) });
     let rabbit = Access { endpoint: Endpoint::Rabbit, node: node("rabbit-1") };
-    Allocation {
-        id: AllocationId { owner: uid(1), index },
-        capacity,
-        access: computes.chain([rabbit]).collect(),
-    }
+    let id = AllocationId { owner: uid(1), index };
+    Allocation::new(id, capacity, Spread::ONE, computes.chain([rabbit]).collect())
 }
 
 pub fn converge(host: &Arc<dyn Host>, desired: &Desired) -> Result<Converged, ConvergeError> {
@@ -125,6 +125,7 @@ pub fn volume(index: u32, namespace: &NamespaceId) -> Volume {
         group: format!("{}_0_{index}", uid(2)),
         logical: "lv".into(),
         namespaces: vec![namespace.clone()],
+        layer: VolumeLayer::Plain,
     }
 }
 
@@ -154,6 +155,7 @@ pub fn mount_of(fs: &FileSystem, target: MountPoint) -> Mount {
         mount: command(if raw { "-o bind $DEVICE $MOUNT_PATH" } else { "$DEVICE $MOUNT_PATH" }),
         unmount: command("$MOUNT_PATH"),
         owner: Some(Owner { uid: 1234, gid: 2345 }),
+        file: None,
         hooks: MountHooks::default(),
     }
 }

@@ -1,0 +1,340 @@
+//! How a node's hardware and file systems are: facts, for whoever judges them.
+//!
+//! Facts are what was read and nothing more. What could not be read is not there, and [`Facts::unread`] says why: a list with
+//! gaps is neither "all fine" nor "all bad".
+
+use std::{collections::BTreeMap, fmt, fmt::Debug, path::PathBuf};
+
+use crate::{
+    desired::{AllocationId, Nqn},
+    observed::{DeviceNumber, Drive, OwnGroup},
+};
+
+/// Whoever reads the facts of a node.
+pub trait Probe: Debug + Send + Sync {
+    /// Links to computes by slot, as far as the site told where they are; no drive is asked for it.
+    fn links(&self) -> BTreeMap<u8, Link>;
+
+    /// Everything else. A part that hangs is left out after its deadline.
+    fn facts(&self) -> Facts;
+}
+
+/// A look at how the node is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Drives whose physical functions the node has.
+    pub drives: BTreeMap<Nqn, DriveFacts>,
+    /// Links of drives by slot, as PCIe switches tell them; those that they do not tell of are left out.
+    pub slots: BTreeMap<u32, Link>,
+    /// File systems at mount points beneath the allowed roots; `None` when the mount table could not be read.
+    pub file_systems: Option<Vec<FileSystemFacts>>,
+    /// Volume groups of ours; `None` when nobody looked at them.
+    pub groups: Option<Vec<GroupFacts>>,
+    /// Memory of the node.
+    pub memory: Option<Memory>,
+    /// What its processors have to do.
+    pub load: Option<Load>,
+    /// How long its tasks wait.
+    pub pressure: Option<Pressure>,
+    /// Addresses in Lustre's network, the first of them the one that others use; none on a node without Lustre.
+    pub nids: Vec<String>,
+    /// What could not be read, each with the reason.
+    pub unread: Vec<String>,
+}
+
+/// A PCIe link, as the end away from the processor shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// Something is at its other end.
+    Up {
+        /// What both ends agreed on; `None` where there is no PCIe capability, as in some guests.
+        current: Option<LinkRate>,
+        /// The most that both ends can.
+        most: Option<LinkRate>,
+    },
+    /// Nothing is.
+    Down,
+    /// It could not be looked at.
+    Unread(String),
+}
+
+/// Speed and width of a PCIe link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkRate {
+    /// Megatransfers per second and lane: 16000 for the fourth generation.
+    pub transfers: u32,
+    /// Lanes.
+    pub lanes: u8,
+}
+
+impl LinkRate {
+    /// Whether this is less than `most` in speed or in width.
+    #[must_use]
+    pub fn is_less_than(self, most: Self) -> bool {
+        self.transfers < most.transfers || self.lanes < most.lanes
+    }
+
+    /// What remains of both where two ends must agree.
+    #[must_use]
+    pub fn common(self, other: Self) -> Self {
+        Self { transfers: self.transfers.min(other.transfers), lanes: self.lanes.min(other.lanes) }
+    }
+}
+
+impl LinkRate {
+    /// Of a generation of PCIe (PCI Express Base Specification 6.0, 4.2): `None` of one that is none.
+    #[must_use]
+    pub fn of_generation(generation: u8, lanes: u8) -> Option<Self> {
+        let transfers = match generation {
+            1 => 2_500,
+            2 => 5_000,
+            3 => 8_000,
+            4 => 16_000,
+            5 => 32_000,
+            6 => 64_000,
+            _ => return None,
+        };
+        (lanes > 0).then_some(Self { transfers, lanes })
+    }
+}
+
+impl Facts {
+    /// Gives drives the links that switches tell of their slots: behind a switch a node sees no physical function.
+    pub fn link_drives(&mut self, drives: &[Drive]) {
+        for drive in drives {
+            if let Some(link) = self.slots.get(&drive.slot) {
+                self.drives.entry(drive.nqn.clone()).or_default().link = Some(link.clone());
+            }
+        }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, tenth) = (self.transfers / 1000, self.transfers % 1000 / 100);
+        write!(f, "{whole}.{tenth} GT/s x{}", self.lanes)
+    }
+}
+
+/// What the kernel knows of a drive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DriveFacts {
+    /// Its link; `None` when its function went while it was looked at.
+    pub link: Option<Link>,
+    /// Errors on its link.
+    pub errors: Option<LinkErrors>,
+    /// How warm it is.
+    pub temperature: Option<Temperature>,
+    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …
+    pub controller: String,
+    /// NSIDs of namespaces whose block device on this node takes no writes.
+    pub read_only: Vec<u32>,
+}
+
+/// Errors that a function reported since the node booted (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkErrors {
+    /// Repaired by the link itself.
+    pub correctable: u64,
+    /// A transaction was lost.
+    pub nonfatal: u64,
+    /// The link was lost.
+    pub fatal: u64,
+}
+
+/// Degrees Celsius.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Temperature {
+    /// Now.
+    pub now: i64,
+    /// Above this the drive warns (WCTEMP).
+    pub warning: Option<i64>,
+    /// Above this it protects itself (CCTEMP).
+    pub critical: Option<i64>,
+}
+
+/// A drive's SMART log (NVM Express Base Specification 2.0, 5.16.1.3), as far as the critical warnings do not tell it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Smart {
+    /// Percent of the spare blocks that are left.
+    pub spare: u8,
+    /// Below so many percent the drive warns.
+    pub spare_threshold: u8,
+    /// Times that data could not be read as it was written.
+    pub media_errors: u64,
+    /// Times that power went without notice.
+    pub unsafe_shutdowns: u64,
+}
+
+/// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystemFacts {
+    /// Where.
+    pub target: String,
+    /// Its device.
+    pub device: DeviceNumber,
+    /// Its type.
+    pub kind: String,
+    /// It was mounted to be read only: the mount itself takes no writes.
+    pub asked_read_only: bool,
+    /// It takes no writes: the file system itself is read-only.
+    pub is_read_only: bool,
+    /// Whether it answers.
+    pub answer: Answer,
+}
+
+/// What a file system says when it is asked for its root directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is well.
+    Well,
+    /// It was shut down after an error, and everything in it fails; the text says what gave it away.
+    ShutDown(String),
+    /// It says nothing.
+    Silent(String),
+}
+
+/// A volume group of ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// Its name.
+    pub name: String,
+    /// Whose namespaces it lies on.
+    pub allocation: Option<AllocationId>,
+    /// The devices that it lies on.
+    pub devices: Vec<PathBuf>,
+    /// Whether a lock manager guards it.
+    pub is_shared: bool,
+    /// Physical volumes that it misses.
+    pub missing: u32,
+    /// Namespaces of its allocation that cannot be reached, each with what is known of its drive.
+    pub lost: Vec<String>,
+    /// Logical volumes that are not whole, each with what LVM says of it (`lv_health_status`, lvs(8)).
+    pub unwell: Vec<(String, String)>,
+}
+
+impl GroupFacts {
+    /// What is to be told of a group that Warren made; `None` of another's. What is merely not attached to this node is not
+    /// missing: somebody attaches it just now, or will.
+    #[must_use]
+    pub fn of(seen: &OwnGroup) -> Option<Self> {
+        let group = &seen.group;
+        if !group.is_warrens() {
+            return None;
+        }
+        let unattached = u32::try_from(seen.unattached.len()).unwrap_or(u32::MAX);
+        let missing = group.missing.saturating_sub(unattached);
+        let lost = seen.lost.iter().map(|(id, why)| format!("{id}: {why}"));
+        let trouble =
+            group.volumes.iter().filter_map(|it| Some((it.name.clone(), it.trouble.clone()?)));
+        // A volume is partial for want of what is not attached, too.
+        let is_whole_elsewhere = unattached > 0 && missing == 0;
+        Some(Self {
+            name: group.name.clone(),
+            allocation: seen.allocation,
+            devices: seen.devices.clone(),
+            is_shared: group.is_shared,
+            missing,
+            lost: lost.collect(),
+            unwell: trouble.filter(|_| !is_whole_elsewhere).collect(),
+        })
+    }
+}
+
+/// Bytes of memory (proc_meminfo(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What can be had without swapping.
+    pub available: u64,
+}
+
+/// Tasks that run or wait for a disk (proc_loadavg(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Mean of five minutes, in hundredths of a task.
+    pub hundredths: u64,
+    /// Processors that they share.
+    pub processors: u64,
+}
+
+/// Part of the last minute in which every task waited at once (Documentation/accounting/psi.rst, `full avg60`), in hundredths
+/// of a percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// For memory. For disks it says nothing: on a rabbit that copies data everything waits for them.
+    pub memory: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        desired::NamespaceId,
+        observed::{LogicalVolume, VolumeGroup, WARRENS},
+    };
+
+    fn id() -> NamespaceId {
+        NamespaceId::parse("nqn.2026-01.io.warren:d0", "1").unwrap()
+    }
+
+    fn seen(missing: u32) -> OwnGroup {
+        let trouble = Some("partial".to_owned());
+        let volume = LogicalVolume { name: "lv".into(), trouble, ..LogicalVolume::default() };
+        let group = VolumeGroup {
+            name: "vg".into(),
+            tags: vec![WARRENS.into()],
+            missing,
+            volumes: vec![volume],
+            ..VolumeGroup::default()
+        };
+        let (devices, unattached, lost) = (Vec::new(), Vec::new(), Vec::new());
+        OwnGroup { group, allocation: None, devices, unattached, lost }
+    }
+
+    #[test]
+    fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
+        let nqn: Nqn = "nqn.2026-01.io.warren:d0".parse().unwrap();
+        let drive = Drive {
+            nqn: nqn.clone(),
+            serial: "S1".into(),
+            model: "M".into(),
+            firmware: "F".into(),
+            slot: 9,
+            capacity: 1,
+            allocated: 0,
+            wear: 0,
+            warnings: Vec::new(),
+            fault: None,
+        };
+        let mut facts = Facts { slots: BTreeMap::from([(9, Link::Down)]), ..Facts::default() };
+        facts.link_drives(&[Drive { slot: 8, ..drive.clone() }]);
+        assert!(facts.drives.is_empty(), "nobody told of slot 8");
+        facts.link_drives(&[drive]);
+        assert_eq!(facts.drives[&nqn].link, Some(Link::Down));
+    }
+
+    #[test]
+    fn a_lost_namespace_is_named_with_its_drive() {
+        let lost = vec![(id(), "it is not plugged in".to_owned())];
+        let facts = GroupFacts::of(&OwnGroup { lost, ..seen(1) }).unwrap();
+        assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
+        assert_eq!(facts.lost, ["nqn.2026-01.io.warren:d0:1: it is not plugged in"]);
+    }
+
+    #[test]
+    fn what_is_being_attached_is_not_missing() {
+        let facts = GroupFacts::of(&OwnGroup { unattached: vec![id()], ..seen(1) }).unwrap();
+        assert_eq!((facts.missing, facts.unwell.len()), (0, 0));
+        let facts = GroupFacts::of(&OwnGroup { unattached: vec![id()], ..seen(2) }).unwrap();
+        assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_group_without_our_tag_is_nobodys_concern() {
+        let mut other = seen(1);
+        other.group.tags = vec!["site".into()];
+        assert_eq!(GroupFacts::of(&other), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! The distributed lock manager: what it must be told, and what it did not grant.
+
+mod requests;
+
+use std::{
+    fs, io,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use self::requests::{Lock, understand, waiters};
+use super::{busy::pause_for, cmd::Cmd};
+use crate::host::{CommandError, StepError};
+
+/// As many as a person reads; the rest is counted.
+const NAMED: usize = 4;
+/// How often it is looked whether a lock space was left: lvmlockd answers before it leaves.
+const LEFT_EVERY: Duration = Duration::from_millis(50);
+/// A lock space that has come through recovery (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
+const RECOVERED: u32 = 0x40;
+
+/// Tells dlm_controld that the cluster node `id` is fenced, so that it grants the locks that node held (dlm_tool(8),
+/// `fence_ack`). Only who has proved that the node reaches the storage no more may say so.
+///
+/// `program` is the tool's path, or its name to be found on `PATH`.
+///
+/// # Errors
+/// When it cannot be started, fails, or outlives `deadline`: no lock manager runs, or it waits for no such node.
+pub fn fence_ack(program: &str, id: u32, deadline: Duration) -> Result<(), CommandError> {
+    Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline).map(drop)
+}
+
+/// Every lock that this node asked for and was not granted, the oldest request first, and every lock space that grants none;
+/// nothing on a node that is in no lock space.
+pub(super) fn ungranted() -> Vec<String> {
+    ungranted_in(Path::new("/sys/kernel/dlm"), Path::new("/sys/kernel/debug/dlm"))
+}
+
+/// Volume groups in whose lock space this node is: lvmlockd calls it `lvm_<group>` (lvm2,
+/// daemons/lvmlockd/lvmlockd-core.c), and a name without that is another's.
+pub(super) fn groups() -> io::Result<Vec<String>> {
+    let spaces = spaces(Path::new("/sys/kernel/dlm"))?;
+    Ok(spaces.iter().filter_map(|it| it.strip_prefix("lvm_").map(str::to_owned)).collect())
+}
+
+/// Has lvmlockd leave the lock space of a group that LVM finds no more, which `vgchange --lock-stop` then refuses to do
+/// (lvmlockctl(8), `--drop`), and waits until the kernel has left it.
+pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepError> {
+    Cmd::new(["lvmlockctl", "--drop", group]).run(deadline)?;
+    let failed =
+        |source| StepError::System { call: "lvmlockctl --drop", target: group.to_owned(), source };
+    let until = Instant::now() + deadline;
+    while groups().map_err(failed)?.iter().any(|it| it == group) {
+        if Instant::now() >= until {
+            let text = "the command succeeded, and the lock space is there: see lvmlockctl --info";
+            return Err(failed(io::Error::other(text)));
+        }
+        pause_for(LEFT_EVERY);
+    }
+    Ok(())
+}
+
+fn spaces(sysfs: &Path) -> io::Result<Vec<String>> {
+    let listed = match fs::read_dir(sysfs) {
+        Ok(listed) => listed,
+        // The module is not loaded.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let names = listed.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
+    let spaces = match spaces(sysfs) {
+        Ok(spaces) => spaces,
+        Err(error) => return vec![format!("{} cannot be read: {error}", sysfs.display())],
+    };
+    let mut told = Vec::new();
+    for space in spaces {
+        told.extend(recovery(&sysfs.join(&space)).map(|it| format!("lock space {space} {it}")));
+        match locks(debugfs, &space) {
+            Ok(locks) => told.extend(locks),
+            Err(why) => told.push(format!("locks of lock space {space} cannot be read: {why}")),
+        }
+    }
+    told
+}
+
+/// What keeps a lock space from granting anything. Its status is 0 from when a node is lost until dlm_controld lets it go on
+/// (dlm_ls_stop, fs/dlm/member.c).
+fn recovery(space: &Path) -> Option<String> {
+    let text = match fs::read_to_string(space.join("recover_status")) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("does not tell its recover_status: {error}")),
+    };
+    match u32::from_str_radix(text.trim(), 16) {
+        Ok(0) => Some(
+            "is stopped: dlm_controld waits for quorum or for a node to be fenced, see dlm_tool status"
+                .to_owned(),
+        ),
+        Ok(status) if status & RECOVERED == 0 => {
+            Some(format!("is being recovered (status {status:x}), see dlm_tool ls"))
+        }
+        Ok(_) => None,
+        Err(_) => Some(format!("tells {text:?} as its recover_status")),
+    }
+}
+
+/// The requests of one lock space, in words.
+fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
+    let read = |table: &str| {
+        let path = debugfs.join(format!("{space}_{table}"));
+        let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
+    };
+    let locks = understand(&read("locks")?)?;
+    let mut wanted: Vec<&Lock> = locks.iter().filter(|it| it.is_wanted_here()).collect();
+    wanted.sort_by_key(|it| std::cmp::Reverse(it.waits));
+    let more = wanted.len().saturating_sub(NAMED);
+    let mut told: Vec<_> = wanted.iter().take(NAMED).map(|it| it.in_words(space, &locks)).collect();
+    told.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
+    let unanswered = waiters(&read("waiters")?)?;
+    told.extend(unanswered.iter().take(NAMED).map(|it| it.in_words(space)));
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_is_named_by_its_number() {
+        let error = fence_ack("false", 17, Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().starts_with("false fence_ack 17: exit status: 1"), "{error}");
+    }
+
+    fn space(root: &Path, name: &str, status: &str) {
+        let space = root.join("sys").join(name);
+        fs::create_dir_all(&space).unwrap();
+        fs::write(space.join("recover_status"), status).unwrap();
+    }
+
+    fn told(root: &Path) -> Vec<String> {
+        ungranted_in(&root.join("sys"), &root.join("debug"))
+    }
+
+    #[test]
+    fn a_node_in_no_lock_space_waits_for_no_lock() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(told(root.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_lock_space_is_told_with_what_it_does_not_grant() {
+        let root = tempfile::tempdir().unwrap();
+        space(root.path(), "lvm_a4f0_0", "ff\n");
+        let debug = root.path().join("debug");
+        fs::create_dir(&debug).unwrap();
+        fs::write(debug.join("lvm_a4f0_0_locks"), requests::RECORDED).unwrap();
+        fs::write(debug.join("lvm_a4f0_0_waiters"), "2000a 1 2 GBLK\n").unwrap();
+        let told = told(root.path());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("\"VGLK\"") && told[0].contains("held EX by node 2"), "{told:?}");
+        assert!(told[1].contains("GBLK") && told[1].contains("node 2"), "{told:?}");
+    }
+
+    #[test]
+    fn a_lock_space_that_waits_for_a_fence_is_told_even_when_its_locks_cannot_be_read() {
+        let root = tempfile::tempdir().unwrap();
+        space(root.path(), "a", "0\n");
+        space(root.path(), "b", "3f\n");
+        let told = told(root.path());
+        assert!(told[0].starts_with("lock space a is stopped: dlm_controld waits"), "{told:?}");
+        assert!(told[1].starts_with("locks of lock space a cannot be read: "), "{told:?}");
+        assert!(told[2].starts_with("lock space b is being recovered (status 3f)"), "{told:?}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Where computes are plugged in, as a site tells it: a PCI slot, or a PCI function.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use thiserror::Error;
+
+use super::pci;
+use crate::{health::Link, linux::drives::attribute};
+
+/// The PCI place behind which a compute is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port(Place);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// A slot, `/sys/bus/pci/slots/<name>`.
+    Slot(String),
+    /// A function, by its address. Of a bridge what counts is whether anything is behind it.
+    Function(String),
+}
+
+/// Not a place for a compute.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is neither a PCI slot nor a PCI function: use /sys/bus/pci/slots/NAME, or an address like 0000:41:00.0"
+)]
+pub struct PortError(String);
+
+impl FromStr for Port {
+    type Err = PortError;
+
+    fn from_str(text: &str) -> Result<Self, PortError> {
+        let plain = |name: &str| {
+            !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0'])
+        };
+        let place = match text.strip_prefix("/sys/bus/pci/slots/") {
+            Some(name) if plain(name) => Some(Place::Slot(name.to_owned())),
+            Some(_) => None,
+            None => is_address(text).then(|| Place::Function(text.to_lowercase())),
+        };
+        place.map(Self).ok_or_else(|| PortError(text.to_owned()))
+    }
+}
+
+/// `dddd:bb:dd.f`, hexadecimal.
+fn is_address(text: &str) -> bool {
+    let parts: Vec<_> = text.split([':', '.']).collect();
+    let lengths: Vec<_> = parts.iter().map(|part| part.len()).collect();
+    let is_hex = parts.iter().all(|part| part.chars().all(|digit| digit.is_ascii_hexdigit()));
+    // Domains behind some bridges (VMD) have more than four digits.
+    matches!(lengths[..], [4..=8, 2, 2, 1]) && is_hex && text.rfind(':') < text.find('.')
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Slot(name) => write!(f, "/sys/bus/pci/slots/{name}"),
+            Place::Function(address) => f.write_str(address),
+        }
+    }
+}
+
+impl Port {
+    pub(super) fn link(&self, sysfs: &Path) -> Link {
+        let function = match self.function(sysfs) {
+            Ok(function) => function,
+            Err(why) => return Link::Unread(why),
+        };
+        let link = function.map_or(Ok(Link::Down), |function| pci::link(&function));
+        link.unwrap_or_else(|error| Link::Unread(format!("{self}: {error}")))
+    }
+
+    /// The function at the far end; `None` when nothing is there.
+    fn function(&self, sysfs: &Path) -> Result<Option<PathBuf>, String> {
+        let devices = sysfs.join("bus/pci/devices");
+        let broken = |error| format!("{self}: {error}");
+        let address = match &self.0 {
+            Place::Function(address) => address.clone(),
+            Place::Slot(name) => {
+                let slot = sysfs.join("bus/pci/slots").join(name);
+                let address = attribute(&slot, "address").map_err(broken)?;
+                let address = address.ok_or_else(|| {
+                    format!("{self} does not exist: see ls /sys/bus/pci/slots, and load the slot's driver")
+                })?;
+                // A slot's address has no function; the link is the first one's.
+                format!("{address}.0")
+            }
+        };
+        let function = devices.join(address);
+        if !function.exists() {
+            return Ok(None);
+        }
+        let class = attribute(&function, "class").map_err(broken)?.unwrap_or_default();
+        if class.starts_with("0x0604") {
+            behind(&function).map_err(broken)
+        } else {
+            Ok(Some(function))
+        }
+    }
+}
+
+/// What is behind a bridge (class 06h, subclass 04h): the first function that is a directory beneath it.
+fn behind(bridge: &Path) -> std::io::Result<Option<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(bridge)? {
+        let entry = entry?;
+        if is_address(&entry.file_name().to_string_lossy()) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found.into_iter().min())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn port(text: &str) -> Port {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn places_are_told_from_what_is_none() {
+        for text in
+            ["/sys/bus/pci/slots/3", "/sys/bus/pci/slots/0-1", "0000:41:00.0", "10000:01:00.1"]
+        {
+            assert_eq!(port(text).to_string(), text);
+        }
+        for text in [
+            "",
+            "3",
+            "41:00.0",
+            "/sys/bus/pci/slots/",
+            "/sys/bus/pci/slots/..",
+            "/sys/bus/pci/slots/a/b",
+            "0000.41.00:0",
+        ] {
+            let error = text.parse::<Port>().unwrap_err().to_string();
+            assert!(error.contains("use /sys/bus/pci/slots/NAME"), "{error}");
+        }
+    }
+
+    /// As sysfs lays out a root port with a slot and an endpoint in it.
+    fn chassis(sysfs: &Path) -> PathBuf {
+        let devices = sysfs.join("bus/pci/devices");
+        let bridge = sysfs.join("devices/pci0000:00/0000:00:04.0");
+        let endpoint = bridge.join("0000:03:00.0");
+        fs::create_dir_all(&devices).unwrap();
+        fs::create_dir_all(&endpoint).unwrap();
+        fs::write(bridge.join("class"), "0x060400\n").unwrap();
+        fs::write(endpoint.join("class"), "0x058000\n").unwrap();
+        fs::write(endpoint.join("vendor"), "0x11f8\n").unwrap();
+        symlink(&bridge, devices.join("0000:00:04.0")).unwrap();
+        symlink(&endpoint, devices.join("0000:03:00.0")).unwrap();
+        fs::create_dir_all(sysfs.join("bus/pci/slots/3")).unwrap();
+        fs::write(sysfs.join("bus/pci/slots/3/address"), "0000:03:00\n").unwrap();
+        endpoint
+    }
+
+    #[test]
+    fn a_compute_is_there_while_its_function_is() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let endpoint = chassis(sysfs.path());
+        let places = ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port);
+        for place in &places {
+            assert_eq!(place.link(sysfs.path()), Link::Up { current: None, most: None }, "{place}");
+        }
+        fs::remove_dir_all(endpoint).unwrap();
+        for place in &places {
+            assert_eq!(place.link(sysfs.path()), Link::Down, "{place}");
+        }
+    }
+
+    #[test]
+    fn a_slot_that_does_not_exist_is_no_lost_compute() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let Link::Unread(why) = port("/sys/bus/pci/slots/9").link(sysfs.path()) else {
+            panic!("nobody knows")
+        };
+        assert!(why.contains("/sys/bus/pci/slots/9 does not exist"), "{why}");
+    }
+}

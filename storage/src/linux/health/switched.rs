@@ -1,0 +1,134 @@
+//! Links to computes and drives, as PCIe switches tell them. Pure.
+
+use std::{collections::BTreeMap, error::Error, iter};
+
+use crate::{
+    desired::Endpoint,
+    health::{Link, LinkRate},
+    observed::{LinkEnd, LinkState, PortLink},
+};
+
+/// Slots of a chassis: those of which nothing can be told when no switch can be asked.
+const SLOTS: u8 = 16;
+
+/// By slot. A node without switches has none of these links; of one whose switches cannot be looked at every link is unread.
+pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
+    let ports = match told {
+        Ok(ports) => ports,
+        Err(why) => return (0..SLOTS).map(|slot| (slot, Link::Unread(why.clone()))).collect(),
+    };
+    let compute = |port: PortLink| match port.end {
+        LinkEnd::Host(Endpoint::Compute(slot)) => Some((slot, link(&port))),
+        LinkEnd::Host(Endpoint::Rabbit) | LinkEnd::Drive { .. } | LinkEnd::OtherSwitch => None,
+    };
+    ports.into_iter().filter_map(compute).collect()
+}
+
+/// Of drives, by slot: those that are up or down. What a drive behind a switch that cannot be asked has is told with the drive.
+pub(super) fn slots(told: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
+    let drive = |port: PortLink| match (port.end, link(&port)) {
+        (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {
+            Some((u32::from(index), link))
+        }
+        _ => None,
+    };
+    told.unwrap_or_default().into_iter().filter_map(drive).collect()
+}
+
+/// One that is being made is neither up nor lost: it is that for some milliseconds, or it will be down.
+fn link(port: &PortLink) -> Link {
+    match &port.state {
+        LinkState::Up => Link::Up {
+            current: LinkRate::of_generation(port.generation.now, port.width.now),
+            most: LinkRate::of_generation(port.generation.full, port.width.full),
+        },
+        LinkState::Down | LinkState::Disabled => Link::Down,
+        LinkState::Starting | LinkState::Training | LinkState::Other(_) => {
+            Link::Unread(format!("port {} of switch {} is {}", port.port, port.switch, port.state))
+        }
+        LinkState::Unknown(why) => Link::Unread(why.clone()),
+    }
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let causes = iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::Pair;
+
+    fn port(end: LinkEnd, state: LinkState, width: u8, generation: u8) -> PortLink {
+        PortLink {
+            switch: 1,
+            port: 34,
+            end,
+            state,
+            width: Pair { now: width, full: 4 },
+            generation: Pair { now: generation, full: 4 },
+        }
+    }
+
+    fn compute(slot: u8, state: LinkState) -> PortLink {
+        port(LinkEnd::Host(Endpoint::Compute(slot)), state, 2, 3)
+    }
+
+    #[test]
+    fn computes_are_told_by_slot_with_speed_and_width() {
+        let drive = LinkEnd::Drive { index: 0, label: 8 };
+        let links = computes(Ok(vec![
+            compute(9, LinkState::Up),
+            compute(10, LinkState::Down),
+            compute(11, LinkState::Disabled),
+            port(LinkEnd::Host(Endpoint::Rabbit), LinkState::Down, 0, 0),
+            port(drive, LinkState::Down, 0, 0),
+        ]));
+        assert_eq!(links.keys().copied().collect::<Vec<_>>(), [9, 10, 11]);
+        let Link::Up { current: Some(current), most: Some(most) } = &links[&9] else {
+            panic!("{links:?}")
+        };
+        assert_eq!(
+            (current.to_string(), most.to_string()),
+            ("8.0 GT/s x2".into(), "16.0 GT/s x4".into())
+        );
+        assert!(current.is_less_than(*most));
+        assert_eq!((&links[&10], &links[&11]), (&Link::Down, &Link::Down));
+    }
+
+    #[test]
+    fn a_link_that_is_being_made_is_neither_up_nor_lost() {
+        for state in [LinkState::Starting, LinkState::Training, LinkState::Other(0x0A)] {
+            let links = computes(Ok(vec![compute(9, state)]));
+            let Link::Unread(why) = &links[&9] else { panic!("{links:?}") };
+            assert!(why.starts_with("port 34 of switch 1 is "), "{why}");
+        }
+    }
+
+    #[test]
+    fn switches_that_cannot_be_asked_lose_nobody() {
+        let unknown = LinkState::Unknown("the switch does not answer".into());
+        assert!(matches!(computes(Ok(vec![compute(9, unknown)]))[&9], Link::Unread(_)));
+        let all = computes(Err("/dev: permission denied".into()));
+        assert_eq!(all.len(), 16);
+        assert!(all.values().all(|it| matches!(it, Link::Unread(_))));
+        assert!(computes(Ok(Vec::new())).is_empty(), "there is no switch");
+    }
+
+    #[test]
+    fn drives_are_told_by_slot_when_their_link_is_known() {
+        let drive = |index, state| port(LinkEnd::Drive { index, label: 8 }, state, 4, 4);
+        let slots = slots(Ok(vec![
+            drive(0, LinkState::Up),
+            drive(9, LinkState::Down),
+            drive(10, LinkState::Training),
+            drive(11, LinkState::Unknown("it does not answer".into())),
+            compute(3, LinkState::Down),
+        ]));
+        assert_eq!(slots.keys().copied().collect::<Vec<_>>(), [0, 9]);
+        assert_eq!(slots[&9], Link::Down);
+        assert!(super::slots(Err("/dev: permission denied".into())).is_empty());
+    }
+}

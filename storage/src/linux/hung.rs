@@ -1,0 +1,135 @@
+//! What something that does not return waits for: its processes, where in the kernel each stands, and the locks that this
+//! node was not granted. Only reads, and says what it could not read.
+
+use std::{fs, io, sync::LazyLock, time::Duration};
+
+use nix::unistd::Pid;
+use procfs::process::{Process, all_processes};
+
+use super::{dlm, looks::Looks};
+
+/// As many processes as help at 3 a.m.; the rest is counted.
+const NAMED: usize = 8;
+/// Frames of a kernel stack that are told, the innermost first.
+const FRAMES: usize = 6;
+/// The lock manager takes locks of its own to show its tables, so that a look at them may hang as well.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+static LOOKS: LazyLock<Looks> = LazyLock::new(|| Looks::new(PATIENCE));
+
+/// What the processes of a process group (setpgid(2)) wait for.
+pub(super) fn group(group: Pid) -> String {
+    let mut told = match all_processes() {
+        Ok(all) => {
+            let members = all.flatten().filter(|it| is_member(it, group));
+            named(members.map(|it| standing(&it)).collect())
+        }
+        Err(error) => vec![format!("the processes of group {group} cannot be listed: {error}")],
+    };
+    told.extend(locks());
+    told.join("; ")
+}
+
+/// What one process waits for.
+pub(super) fn process(pid: Pid) -> String {
+    let mut told = vec![match Process::new(pid.as_raw()) {
+        Ok(process) => standing(&process),
+        Err(error) => format!("process {pid} cannot be looked at: {error}"),
+    }];
+    told.extend(locks());
+    told.join("; ")
+}
+
+fn is_member(process: &Process, group: Pid) -> bool {
+    process.stat().is_ok_and(|stat| stat.pgrp == group.as_raw() && stat.state != 'Z')
+}
+
+fn named(mut all: Vec<String>) -> Vec<String> {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    all.extend((more > 0).then(|| format!("and {more} more processes")));
+    all
+}
+
+/// A process, its state (proc_pid_stat(5)), and where in the kernel it stands.
+fn standing(process: &Process) -> String {
+    let pid = process.pid;
+    let Ok(stat) = process.stat() else { return format!("process {pid} has just ended") };
+    let place = place(
+        fs::read_to_string(format!("/proc/{pid}/stack")),
+        fs::read_to_string(format!("/proc/{pid}/wchan")),
+    );
+    format!("process {pid} ({}, state {}{place})", stat.comm, stat.state)
+}
+
+/// From proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` of what does not wait.
+fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
+    let unreadable = match stack {
+        Ok(stack) => match frames(&stack) {
+            stands if stands.is_empty() => String::new(),
+            stands => return stands,
+        },
+        Err(error) => format!(", stack unreadable: {error}"),
+    };
+    match wchan {
+        Ok(symbol) if matches!(symbol.trim(), "" | "0") => unreadable,
+        Ok(symbol) => format!(", in {}{unreadable}", symbol.trim()),
+        Err(error) => format!("{unreadable}, wchan unreadable: {error}"),
+    }
+}
+
+/// The innermost functions of a kernel stack, in words.
+pub(super) fn frames(text: &str) -> String {
+    let frames: Vec<_> =
+        text.lines().take(FRAMES).filter_map(|line| line.split_whitespace().nth(1)).collect();
+    if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }
+}
+
+fn locks() -> Vec<String> {
+    let looked = LOOKS.take("locks", dlm::ungranted);
+    looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be looked at: {error}")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the kernel's format: a mount of GFS2 that waits for its journal's lock.
+    const STACK: &str = "[<0>] gfs2_glock_wait+0x3f/0x80 [gfs2]\n[<0>] gfs2_glock_nq+0x1f3/0x2e0 [gfs2]\n\
+        [<0>] gfs2_glock_nq_num+0x7c/0xb0 [gfs2]\n";
+
+    fn text(text: &str) -> io::Result<String> {
+        Ok(text.to_owned())
+    }
+
+    #[test]
+    fn a_stack_is_told_from_the_inside() {
+        let told = place(text(STACK), text("gfs2_glock_wait"));
+        assert!(told.starts_with(", in gfs2_glock_wait+0x3f/0x80 < gfs2_glock_nq+"), "{told}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let denied = || Err(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(
+            place(denied(), text("do_wait")),
+            ", in do_wait, stack unreadable: permission denied"
+        );
+        let told = place(denied(), denied());
+        assert_eq!(told.matches("unreadable: permission denied").count(), 2, "{told}");
+        assert_eq!(place(text(""), text("0")), "", "it runs");
+    }
+
+    #[test]
+    fn many_processes_are_counted() {
+        let told = named((0..11).map(|it| format!("process {it}")).collect());
+        assert_eq!((told.len(), told[8].as_str()), (NAMED + 1, "and 3 more processes"));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_said_to_be() {
+        // The kernel's greatest (PID_MAX_LIMIT) is 2^22.
+        let told = process(Pid::from_raw(1 << 23));
+        assert!(told.starts_with("process 8388608 cannot be looked at"), "{told}");
+    }
+}

@@ -1,0 +1,75 @@
+//! How the kernel shows a file system that takes no more writes.
+
+use std::collections::BTreeMap;
+
+use storage::{
+    Desired,
+    health::{Answer, FileSystemFacts, Probe},
+    linux::health::LinuxProbe,
+};
+
+use crate::{
+    by_hand::must,
+    lab::{Lab, with_lab},
+    scenarios::{World, made, mount_of, settle},
+};
+
+/// The file systems at the lab's mount points, by the end of their path.
+fn seen(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
+    let probe = LinuxProbe::new(lab.roots().clone(), BTreeMap::new());
+    let facts = probe.facts();
+    assert!(facts.unread.is_empty(), "{:?}", facts.unread);
+    let named = |it: FileSystemFacts| (it.target.rsplit('/').next().unwrap().to_owned(), it);
+    facts.file_systems.unwrap().into_iter().map(named).collect()
+}
+
+#[test]
+fn an_xfs_that_was_shut_down_is_told_though_its_mount_says_rw() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = mount_of(&fs, lab.point("a"));
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        assert_eq!(seen(lab)["a"].answer, Answer::Well);
+        let path = mount.target.path();
+        must("xfs_io", &["-x", "-c", "shutdown", path.to_str().unwrap()]);
+        let facts = &seen(lab)["a"];
+        assert!(
+            matches!(&facts.answer, Answer::ShutDown(why) if why.contains("Input/output error")),
+            "{facts:?}"
+        );
+        assert_eq!(
+            (facts.kind.as_str(), facts.asked_read_only, facts.is_read_only),
+            ("xfs", false, false)
+        );
+        // It can be looked at, and comes off.
+        settle(&lab.rabbit(), &Desired::Unmounted(mount));
+        assert!(seen(lab).is_empty());
+    });
+}
+
+#[test]
+fn a_file_system_that_went_read_only_is_told_from_a_mount_that_is() {
+    with_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = mount_of(&fs, lab.point("a"));
+        settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
+        let path = mount.target.path();
+        let (here, there) = (path.to_str().unwrap(), path.with_file_name("b"));
+        std::fs::create_dir(&there).unwrap();
+        must("mount", &["--bind", here, there.to_str().unwrap()]);
+        let read_only = |name: &str| {
+            let facts = &seen(lab)[name];
+            (facts.asked_read_only, facts.is_read_only)
+        };
+        assert_eq!((read_only("a"), read_only("b")), ((false, false), (false, false)));
+        must("mount", &["-o", "remount,bind,ro", there.to_str().unwrap()]);
+        assert_eq!((read_only("a"), read_only("b")), ((false, false), (true, false)));
+        must("mount", &["-o", "remount,bind,rw", there.to_str().unwrap()]);
+        must("mount", &["-o", "remount,ro", here]);
+        // Nobody asked for it at the other mount, as nobody does when the kernel gives a file system up.
+        assert_eq!((read_only("a"), read_only("b")), ((true, true), (false, true)));
+        must("umount", &[there.to_str().unwrap()]);
+        std::fs::remove_dir(there).unwrap();
+        settle(&lab.rabbit(), &Desired::Unmounted(mount));
+    });
+}
