@@ -80,7 +80,7 @@ async fn tell(
         match exchange.next(node.as_str(), EPOCH) {
             Ok(Some(message)) => {
                 if matches!(message, Message::Synced(_)) && exchange.failing().is_empty() {
-                    outbox.welcome();
+                    heard(outbox);
                 }
                 let Some(event) = event_of(message) else { continue };
                 if events.send(event).await.is_err() {
@@ -91,6 +91,12 @@ async fn tell(
             Err(Ended) => return,
         }
     }
+}
+
+/// The API is there, and all it has was read.
+fn heard(outbox: &Outbox) {
+    outbox.welcome();
+    outbox.synced();
 }
 
 /// What the node reports is written; its health has no place in the API.
@@ -112,7 +118,7 @@ async fn follow_health(exchange: Arc<Exchange>, outbox: Arc<Outbox>) {
     loop {
         exchange.health_changed().await;
         if exchange.failing().is_empty() {
-            outbox.welcome();
+            heard(&outbox);
         } else {
             outbox.lost();
         }

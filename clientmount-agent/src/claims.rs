@@ -118,8 +118,12 @@ impl Claims {
         })
     }
 
-    /// Records that an object is mounted: it keeps its paths until it is released.
+    /// Records that an object is mounted: it keeps its paths until it is released. One that lost them to another while it was
+    /// being mounted does not get them back by that: nobody would tell the other.
     pub fn settle(&mut self, uid: &str) {
+        if self.conflict(uid).is_some() {
+            return;
+        }
         if let Some(claim) = self.by_uid.get_mut(uid) {
             claim.claimant.unsettled = false;
         }
@@ -256,6 +260,16 @@ mod tests {
         assert!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
         assert_eq!(claims.conflict("b"), None);
         assert!(claims.conflict("a").is_some_and(|conflict| !conflict.leaving));
+    }
+
+    #[test]
+    fn what_was_mounted_too_late_does_not_take_the_path_from_the_one_that_has_it() {
+        let mut claims = Claims::default();
+        claims.set(claimant("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        assert_eq!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])), ["b"]);
+        claims.settle("b");
+        assert_eq!(claims.conflict("a"), None);
+        assert!(claims.conflict("b").is_some());
     }
 
     #[test]

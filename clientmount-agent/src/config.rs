@@ -20,6 +20,7 @@ use crate::{
     kubernetes::{Choice, Given, KubernetesArgs, WayError, choose},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
+    volumes::Volumes,
 };
 
 /// Mounts on this compute node what its ClientMounts ask for, and unmounts it again.
@@ -72,6 +73,9 @@ pub struct Args {
     /// Use drives made of files in this directory, shared by all nodes of one box, instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
+    /// What lies between namespaces and file systems, the same as on the rabbit [default: lvm; plain with --file-pool]
+    #[arg(long, env = "WARREN_VOLUMES", value_name = "LAYER", help_heading = "Storage")]
+    pub volumes: Option<Volumes>,
     #[command(flatten)]
     pub deadlines: DeadlineArgs,
 
@@ -183,6 +187,7 @@ impl Args {
         };
         let node = self.node.name()?;
         let roots = AllowedRoots::new(self.node.mount_roots).map_err(ConfigError::MountRoot)?;
+        let volumes = Volumes::or_by_drives(self.volumes, self.file_pool.is_some());
         let drives = match self.file_pool {
             Some(pool) => {
                 DriveConfig::File { pool, node: node.clone(), drives: 0, drive_capacity: 0 }
@@ -200,7 +205,7 @@ impl Args {
                 command_deadline,
                 mount_deadline: self.deadlines.mount(),
             },
-            site: Site { node, side: Side::Compute, roots, index_root: None },
+            site: Site { node, side: Side::Compute, roots, index_root: None, volumes },
         })
     }
 

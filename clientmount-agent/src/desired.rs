@@ -19,7 +19,9 @@ use api::{
 };
 use storage::{
     Desired,
-    desired::{FileSystemKind, HookScope, Mount, MountPoint, NamespaceId, ObjectUid, Owner},
+    desired::{
+        FileSystemKind, HookScope, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
+    },
     template,
 };
 
@@ -239,13 +241,17 @@ impl Context<'_> {
             .as_str()
             .parse()
             .map_err(|_| MountProblem::UnknownType(info.kind.to_string()))?;
-        let commands = self.profile.map_or_else(Commands::without_profile, |profile| {
-            Commands::of(profile, kind, self.site.side)
-        });
-        let device = Device::read(self, info, kind, &commands)?;
+        let commands = self.profile.map_or_else(
+            || Commands::without_profile(self.site.side),
+            |profile| Commands::of(profile, kind, self.site.side),
+        );
+        let mut device = Device::read(self, info, kind, &commands)?;
         let mut variables = variables::table(self.client_mount, info, kind, &device, &commands);
         let target = self.target(info, &variables)?;
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
+        if let MountSource::Volume { volume, .. } = &mut device.source {
+            volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
+        }
         let scope = HookScope::mount(self.uid, index);
         let site_lines = commands.expand(self.goal, &scope, &variables)?;
         Ok(Mount {
@@ -256,6 +262,8 @@ impl Context<'_> {
             mount: site_lines.mount,
             unmount: site_lines.unmount,
             owner: owner(info)?,
+            // A compute may not read what goes into it.
+            file: None,
             hooks: site_lines.hooks,
         })
     }

@@ -163,6 +163,7 @@ fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
     match rejection.class() {
         RejectionClass::Waiting => (ErrorType::Internal, Severity::Minor, Retry::Soon),
         RejectionClass::Capacity => (ErrorType::Wlm, Severity::Fatal, Retry::OnChange),
+        RejectionClass::Lost => (ErrorType::Internal, Severity::Major, Retry::Later),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
         RejectionClass::Foreign => match rejection {
@@ -203,6 +204,7 @@ fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
         ConvergeError::Step(ExecuteError { step, .. }) => match &**step {
             Step::RunHook { id, .. } => hook_prefix(id.phase),
             Step::SetOwner { .. } => "unable to set owner and group for file system",
+            Step::WriteFile { .. } => "unable to dump servers resource to file on clientmount path",
             _ => by_goal,
         },
     }

@@ -38,6 +38,7 @@ pub mod site;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+pub mod volumes;
 pub mod words;
 
 pub use desired::desired;

@@ -127,6 +127,9 @@ async fn converse(
             }
             Err(status) => return end(&status, true),
         };
+        if matches!(event, LinkEvent::Synced) {
+            outbox.synced();
+        }
         if events.send(event).await.is_err() {
             return End::Closed;
         }

@@ -1,7 +1,8 @@
 //! What the coordinator should know of this node: the newest report of each object and the node's health.
 //!
 //! It holds at most one report per object, however slow the coordinator is, and tells everything again after a
-//! reconnect, so that no report is lost with the coordinator that had it.
+//! reconnect, so that no report is lost with the coordinator that had it. Reports wait until the coordinator has told
+//! everything that exists: one that has not read the API yet cannot tell what a report is about, and drops it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +23,8 @@ pub struct Outbox {
 struct Inner {
     connection: u64,
     connected: bool,
+    /// The other end knows the objects that reports are about.
+    hears_reports: bool,
     reports: BTreeMap<String, MountReport>,
     pending: BTreeSet<String>,
     health: Health,
@@ -64,25 +67,33 @@ impl Outbox {
     pub(crate) fn begin(&self) -> u64 {
         let mut inner = self.inner();
         inner.connection += 1;
-        inner.connected = false;
+        inner.disconnect();
         drop(inner);
         self.changed.notify_waiters();
         self.inner().connection
     }
 
-    /// The coordinator accepted this connection: it hears everything that is known.
+    /// The coordinator accepted this connection: it hears the node's health.
     pub(crate) fn welcome(&self) {
         let mut inner = self.inner();
         inner.connected = true;
-        inner.pending = inner.reports.keys().cloned().collect();
         inner.health_pending = true;
+        drop(inner);
+        self.changed.notify_one();
+    }
+
+    /// The coordinator has told everything that exists: it hears every report again.
+    pub(crate) fn synced(&self) {
+        let mut inner = self.inner();
+        inner.hears_reports = true;
+        inner.pending = inner.reports.keys().cloned().collect();
         drop(inner);
         self.changed.notify_one();
     }
 
     /// The connection is lost.
     pub(crate) fn lost(&self) {
-        self.inner().connected = false;
+        self.inner().disconnect();
     }
 
     /// The next message for `connection`, once there is one; `None` when a later connection has begun.
@@ -128,6 +139,11 @@ enum Pop {
 }
 
 impl Inner {
+    fn disconnect(&mut self) {
+        self.connected = false;
+        self.hears_reports = false;
+    }
+
     fn pop(&mut self, connection: u64) -> Pop {
         if connection != self.connection {
             return Pop::Over;
@@ -137,6 +153,9 @@ impl Inner {
         }
         if std::mem::take(&mut self.health_pending) {
             return Pop::Message(Message::Health(self.health.clone()));
+        }
+        if !self.hears_reports {
+            return Pop::Nothing;
         }
         while let Some(uid) = self.pending.pop_first() {
             if let Some(report) = self.reports.get(&uid) {
@@ -177,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_report_of_each_object_and_nothing_before_the_welcome() {
+    fn newest_report_of_each_object_and_none_before_the_coordinator_knows_them() {
         let outbox = Outbox::default();
         let connection = outbox.begin();
         outbox.put(report("a", "1"));
@@ -185,7 +204,9 @@ mod tests {
         outbox.put(report("b", "1"));
         assert!(popped(&outbox, connection).is_empty());
         outbox.welcome();
-        assert_eq!(popped(&outbox, connection), ["health", "a@2", "b@1"]);
+        assert_eq!(popped(&outbox, connection), ["health"]);
+        outbox.synced();
+        assert_eq!(popped(&outbox, connection), ["a@2", "b@1"]);
         outbox.put(report("a", "2"));
         assert!(
             popped(&outbox, connection).is_empty(),
@@ -198,6 +219,7 @@ mod tests {
         let outbox = Outbox::default();
         let first = outbox.begin();
         outbox.welcome();
+        outbox.synced();
         outbox.put(report("a", "1"));
         assert_eq!(popped(&outbox, first), ["health", "a@1"]);
         outbox.lost();
@@ -207,7 +229,9 @@ mod tests {
         let second = outbox.begin();
         outbox.welcome();
         assert_eq!(popped(&outbox, first), ["over"]);
-        assert_eq!(popped(&outbox, second), ["health", "a@1", "b@1"]);
+        assert_eq!(popped(&outbox, second), ["health"]);
+        outbox.synced();
+        assert_eq!(popped(&outbox, second), ["a@1", "b@1"]);
     }
 
     #[test]

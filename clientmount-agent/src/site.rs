@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::volumes::Volumes;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, NodeName};
 
 /// Which of a profile's command lines apply, and whether index trees are shown.
@@ -62,4 +63,6 @@ pub struct Site {
     pub roots: AllowedRoots,
     /// Where trees of bind mounts are shown as well; rabbits only.
     pub index_root: Option<IndexRoot>,
+    /// What lies between namespaces and file systems.
+    pub volumes: Volumes,
 }

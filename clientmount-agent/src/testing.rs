@@ -8,7 +8,7 @@ use storage::{
     Converger, Desired,
     desired::{
         Access, Allocation, AllocationId, AllowedRoots, Endpoint, FileSystemId, MountPoint,
-        NamespaceId, NodeName,
+        NamespaceId, NodeName, Spread,
     },
     fake::FakeHost,
     observed::{NamespaceOwner, Signature},
@@ -17,6 +17,7 @@ use storage::{
 use crate::{
     desired::{Profile, ReferenceError},
     site::{IndexRoot, Side, Site},
+    volumes::Volumes,
 };
 
 pub(crate) const UID: &str = "0fabbc24-a452-45f6-9e12-033275fc6fa5";
@@ -67,7 +68,13 @@ pub(crate) fn profile() -> NnfStorageProfile {
 /// The node that `object` names, with the default mount root.
 pub(crate) fn site(object: &ClientMount, side: Side) -> Site {
     let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
-    Site { node: object.spec.node.parse().unwrap(), side, roots, index_root: None }
+    Site {
+        node: object.spec.node.parse().unwrap(),
+        side,
+        roots,
+        index_root: None,
+        volumes: Volumes::Plain,
+    }
 }
 
 pub(crate) fn with_index_root(site: Site) -> Site {
@@ -138,7 +145,8 @@ fn allocate(rabbit: &Arc<FakeHost>, index: u32) -> NamespaceId {
         Access { endpoint: Endpoint::Compute(0), node: node("compute-1") },
     ]);
     let converger = Converger::new(Arc::<FakeHost>::clone(rabbit));
-    let desired = Desired::Allocated(Allocation { id, capacity: 1 << 20, access });
+    let wanted = Allocation::new(id, 1 << 20, Spread::ONE, access);
+    let desired = Desired::Allocated(wanted);
     let observed = converger.converge(&desired).unwrap().observed;
     let made = observed
         .namespaces

@@ -351,6 +351,26 @@ async fn an_object_made_again_under_its_name_is_another_object() {
     .await;
 }
 
+/// A coordinator knows no object before it has read the API, and drops what it is told of one.
+#[tokio::test]
+async fn a_coordinator_hears_no_report_before_it_has_told_its_objects() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    node.coordinator = node.coordinator.restart(session).await;
+
+    let mut session = node.coordinator.session().await;
+    session.tell(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
+    session.health(health::State::Ok).await;
+    let early = tokio::time::timeout(Duration::from_millis(200), session.next()).await;
+    assert!(early.is_err(), "{early:?}");
+    session.desire(&object).await;
+    session.tell(to_node::Message::Synced(Synced {})).await;
+    session.report_of(&object, ready).await;
+}
+
 #[tokio::test]
 async fn a_coordinator_that_restarts_hears_everything_again_and_nothing_is_unmounted() {
     let mut node = Node::start(Chassis::new(3));

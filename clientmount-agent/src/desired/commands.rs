@@ -4,15 +4,20 @@ use std::collections::BTreeMap;
 
 use api::{
     NnfStorageProfile,
-    nnf_storage_profile::{BlockDeviceUserCommands, FileSystemUserCommands, StorageProfile},
+    nnf_storage_profile::{
+        BlockDeviceUserCommands, FileSystemUserCommands, LvChange, StorageProfile, VgChange,
+    },
 };
 use storage::{
-    desired::{FileSystemKind, Hook, HookId, HookScope, MountHooks},
+    desired::{FileSystemKind, Hook, HookId, HookScope, LvmLines, MountHooks, VolumeLayer},
     template::SiteCommand,
 };
 
 use super::{Goal, MountProblem};
-use crate::site::Side;
+use crate::{
+    site::Side,
+    volumes::{self, Volumes},
+};
 
 /// One line of a profile and the field it stands in.
 #[derive(Debug, Clone)]
@@ -39,6 +44,16 @@ pub(super) struct Commands {
     mount: Line,
     unmount: Line,
     hooks: Vec<HookLines>,
+    volume: VolumeLines,
+}
+
+/// The lines that a volume is activated with, and the field they stand in.
+#[derive(Debug, Clone, Default)]
+struct VolumeLines {
+    field: String,
+    group: VgChange,
+    volume: LvChange,
+    leaves_lock_space: bool,
 }
 
 /// A mount's lines, with variables.
@@ -50,14 +65,26 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// For unmounting when the profile is gone: a plain umount and no hooks.
-    pub(super) fn without_profile() -> Self {
+    /// For unmounting when the profile is gone: a plain umount, the volume put down, and no hooks.
+    pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,
             overrides: BTreeMap::new(),
             mount: Line { field: String::new(), text: String::new() },
             unmount: Line { field: "unmount".to_owned(), text: "$MOUNT_PATH".to_owned() },
             hooks: Vec::new(),
+            volume: VolumeLines {
+                field: "blockDeviceCommands".to_owned(),
+                group: VgChange {
+                    lock_stop: "--lock-stop $VG_NAME".to_owned(),
+                    ..VgChange::default()
+                },
+                volume: LvChange {
+                    deactivate: "--activate n $VG_NAME/$LV_NAME".to_owned(),
+                    ..LvChange::default()
+                },
+                leaves_lock_space: side == Side::Compute,
+            },
         }
     }
 
@@ -84,6 +111,33 @@ impl Commands {
                 lustre(&format!("{name}.lustreStorage"), &data.lustre_storage, side)
             }
         }
+    }
+
+    /// What lies between the namespaces and the file system.
+    ///
+    /// # Errors
+    /// As [`Self::expand`].
+    pub(super) fn layer(
+        &self,
+        goal: Goal,
+        volumes: Volumes,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<VolumeLayer, MountProblem> {
+        let VolumeLines { field, group, volume, leaves_lock_space } = &self.volume;
+        // A broken line of the other direction does not stand in the way.
+        let (group, volume) = match goal {
+            Goal::Mounted => (
+                VgChange { lock_stop: String::new(), ..group.clone() },
+                LvChange { deactivate: String::new(), ..volume.clone() },
+            ),
+            Goal::Unmounted => (
+                VgChange { lock_start: String::new(), ..group.clone() },
+                LvChange { activate: String::new(), ..volume.clone() },
+            ),
+        };
+        let lines = volumes::activation(field, (&group, &volume), variables);
+        let lines = lines.map_err(MountProblem::Command)?;
+        Ok(volumes.layer(LvmLines { leaves_lock_space: *leaves_lock_space, ..lines }))
     }
 
     /// The lines with their variables.
@@ -142,6 +196,11 @@ fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> (&'a mut Vec<Hook>, Goal
 
 fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
     let (files, blocks) = (&profile.file_system_commands, &profile.block_device_commands);
+    let (group, volume) = match side {
+        Side::Compute => (&blocks.compute_commands.vg_change, &blocks.compute_commands.lv_change),
+        Side::Rabbit => (&blocks.rabbit_commands.vg_change, &blocks.rabbit_commands.lv_change),
+    };
+    let (group, volume) = (VgChange::clone(group), LvChange::clone(volume));
     let (commands, mount, unmount, files, blocks) = match side {
         Side::Compute => {
             let files = &files.compute_commands;
@@ -179,6 +238,12 @@ fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
         mount: line("mount", mount),
         unmount: line("unmount", unmount),
         hooks,
+        volume: VolumeLines {
+            field: format!("{field}.blockDeviceCommands.{commands}"),
+            group,
+            volume,
+            leaves_lock_space: side == Side::Compute,
+        },
     }
 }
 
@@ -247,5 +312,6 @@ fn lustre(field: &str, profile: &api::nnf_storage_profile::LustreProfile, side: 
                 lines: lines.clone(),
             })
             .collect(),
+        volume: VolumeLines::default(),
     }
 }

@@ -6,7 +6,9 @@ use api::{
     names::label,
 };
 use storage::{
-    desired::{FileSystemId, FileSystemKind, MountSource, NamespaceId, ObjectUid, Volume},
+    desired::{
+        FileSystemId, FileSystemKind, MountSource, NamespaceId, ObjectUid, Volume, VolumeLayer,
+    },
     template,
 };
 
@@ -59,8 +61,10 @@ impl Device {
         let owner = owner_uid(context)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
+        // Its lines may name the volume itself: they come with the variables.
+        let volume = Volume { group, logical, namespaces, layer: VolumeLayer::Plain };
         Ok(Self {
-            source: MountSource::Volume { volume: Volume { group, logical, namespaces }, id },
+            source: MountSource::Volume { volume, id },
             reference: Some(Reference { rabbit: rabbit.to_owned(), index }),
         })
     }

@@ -2,7 +2,10 @@ use std::collections::BTreeMap;
 
 use api::ClientMount;
 use k8s_time::deleted;
-use storage::desired::{FileSystemId, FileSystemKind, Hook, Mount, MountSource, Owner};
+use storage::{
+    desired::{FileSystemId, FileSystemKind, Hook, Mount, MountSource, Owner},
+    template::SiteCommand,
+};
 
 use super::*;
 use crate::{
@@ -11,6 +14,7 @@ use crate::{
         NO_PROFILE, compute_gfs2, compute_lustre, compute_raw, compute_xfs, profile, rabbit_gfs2,
         rabbit_index, references, site, with_index_root,
     },
+    volumes::Volumes,
 };
 
 const OWNER: &str = "b07f6a0e-59f1-4f0a-b6a4-6c1f7a9e2d15";
@@ -113,6 +117,29 @@ fn an_override_names_the_volume_and_wins_in_lines() {
         format!("vg-7001/scratch {PATH}"),
         "the checked mount path is the one that lines see"
     );
+}
+
+/// The captured GFS2 profile: a compute joins the group's lock space, activates, and leaves with its last volume.
+#[test]
+fn a_compute_has_the_lines_of_its_goal() {
+    let object = crate::testing::compute_gfs2();
+    let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
+    let lines = |goal| {
+        let units = units(&object, goal, Ok(&profile()), &no_references, &site).unwrap();
+        let MountSource::Volume { volume, .. } = only(&units).source.clone() else { panic!() };
+        let name = volume.to_string();
+        (name, volume.layer.lines().unwrap().clone())
+    };
+    let text =
+        |command: &Option<SiteCommand>| command.as_ref().map(|it| it.expand(&BTreeMap::new()));
+    let (name, mounted) = lines(Goal::Mounted);
+    assert_eq!(text(&mounted.activate), Some(format!("--activate sy {name}")));
+    let group = name.split('/').next().unwrap();
+    assert_eq!(text(&mounted.lock_start), Some(format!("--lockstart {group}")));
+    assert!(mounted.leaves_lock_space && mounted.vg_create.is_none());
+    let (_, unmounted) = lines(Goal::Unmounted);
+    assert_eq!(text(&unmounted.deactivate), Some(format!("--activate n {name}")));
+    assert_eq!(unmounted.activate, None);
 }
 
 #[test]

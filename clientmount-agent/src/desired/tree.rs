@@ -124,6 +124,7 @@ fn bind_mount(context: &Context<'_>, index: usize, mount: &Mount, target: MountP
         mount: line("bind", "-o bind $DEVICE $MOUNT_PATH"),
         unmount: line("unbind", "$MOUNT_PATH"),
         owner: None,
+        file: None,
         hooks: MountHooks::default(),
     }
 }

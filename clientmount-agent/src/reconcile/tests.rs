@@ -275,7 +275,7 @@ fn a_bind_of_a_mount_that_failed_is_left_out() {
 }
 
 #[test]
-fn gfs2_is_refused_by_this_build_with_a_remedy() {
+fn several_namespaces_without_lvm_are_refused_with_a_remedy() {
     let object = crate::testing::compute_gfs2();
     let host = Arc::new(FakeHost::new(
         object.spec.node.parse().unwrap(),
@@ -291,7 +291,7 @@ fn gfs2_is_refused_by_this_build_with_a_remedy() {
     let outcome = converge(&converger(&host), &MountUnits { goal: Goal::Mounted, ..units });
     let failure = &only(&outcome).failure;
     assert!(
-        failure.user.contains("gfs2") && failure.user.contains("use a profile with xfs or raw"),
+        failure.user.contains("has 2 namespaces") && failure.user.contains("--volumes lvm"),
         "{}",
         failure.user
     );

@@ -1,0 +1,86 @@
+//! Which volumes a site has, and the lines of a profile that drive them.
+
+use std::collections::BTreeMap;
+
+use api::nnf_storage_profile::{LvChange, RabbitBlockDeviceCommands, VgChange};
+use clap::ValueEnum;
+use storage::{
+    desired::{LvmLines, VolumeLayer},
+    template::{SiteCommand, SiteCommandError},
+};
+
+/// What lies between namespaces and file systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Volumes {
+    /// Logical volumes, by the lines of the profile; nothing where it has none
+    Lvm,
+    /// Nothing: a volume is the one namespace of its allocation
+    Plain,
+}
+
+impl Volumes {
+    /// What is asked for, or what the drives suggest: a kernel that has files for drives may have no device-mapper.
+    #[must_use]
+    pub fn or_by_drives(asked: Option<Self>, on_files: bool) -> Self {
+        asked.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
+    }
+
+    /// The layer that these lines make.
+    #[must_use]
+    pub fn layer(self, lines: LvmLines) -> VolumeLayer {
+        let none = LvmLines { leaves_lock_space: lines.leaves_lock_space, ..LvmLines::default() };
+        match self {
+            Self::Plain => VolumeLayer::Plain,
+            Self::Lvm if lines == none => VolumeLayer::Plain,
+            Self::Lvm => VolumeLayer::Lvm(Box::new(lines)),
+        }
+    }
+}
+
+/// The lines of a group's lock space and of activation, beneath `field` of a profile.
+///
+/// # Errors
+/// On a line that bash could not read.
+pub fn activation(
+    field: &str,
+    (group, volume): (&VgChange, &LvChange),
+    variables: &BTreeMap<String, String>,
+) -> Result<LvmLines, SiteCommandError> {
+    let line = |name: &str, text: &str| {
+        SiteCommand::new(&format!("{field}.{name}"), text, variables.clone())
+    };
+    Ok(LvmLines {
+        lock_start: line("vgChange.lockStart", &group.lock_start)?,
+        lock_stop: line("vgChange.lockStop", &group.lock_stop)?,
+        activate: line("lvChange.activate", &volume.activate)?,
+        deactivate: line("lvChange.deactivate", &volume.deactivate)?,
+        ..LvmLines::default()
+    })
+}
+
+/// All lines that a rabbit makes, activates, repairs and removes a volume with.
+///
+/// # Errors
+/// On a line that bash could not read.
+pub fn making(
+    field: &str,
+    commands: &RabbitBlockDeviceCommands,
+    variables: &BTreeMap<String, String>,
+) -> Result<LvmLines, SiteCommandError> {
+    let line = |name: &str, text: &str| {
+        SiteCommand::new(&format!("{field}.{name}"), text, variables.clone())
+    };
+    let rebuild = &commands.lvm_rebuild;
+    Ok(LvmLines {
+        pv_create: line("pvCreate", &commands.pv_create)?,
+        pv_remove: line("pvRemove", &commands.pv_remove)?,
+        vg_create: line("vgCreate", &commands.vg_create)?,
+        vg_remove: line("vgRemove", &commands.vg_remove)?,
+        vg_extend: line("lvmRebuild.vgExtend", &rebuild.vg_extend)?,
+        vg_reduce: line("lvmRebuild.vgReduce", &rebuild.vg_reduce)?,
+        lv_create: line("lvCreate", &commands.lv_create)?,
+        lv_remove: line("lvRemove", &commands.lv_remove)?,
+        lv_repair: line("lvmRebuild.lvRepair", &rebuild.lv_repair)?,
+        ..activation(field, (&commands.vg_change, &commands.lv_change), variables)?
+    })
+}
