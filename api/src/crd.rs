@@ -40,6 +40,12 @@ pub fn crd_values() -> Vec<Value> {
     crds.iter().map(structural).collect()
 }
 
+/// The definition of one kind, also of one that agents only read and that [`crds`] leaves to its maker.
+#[must_use]
+pub fn crd_value<K: CustomResourceExt>() -> Value {
+    structural(&K::crd())
+}
+
 fn structural(crd: &CustomResourceDefinition) -> Value {
     let mut crd = serde_json::to_value(crd).expect("a CRD has string keys only");
     let list_kind = crd["spec"]["names"]["kind"].as_str().map(|kind| format!("{kind}List"));

@@ -30,6 +30,7 @@ pub mod nnf_storage_profile;
 mod omit;
 pub mod resource_error;
 mod schema;
+pub mod servers;
 pub mod storage;
 mod string_enum;
 pub mod system_configuration;
@@ -47,6 +48,7 @@ pub use nnf_node_block_storage::{
 pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageStatus};
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
 pub use resource_error::{ErrorType, ResourceError, Severity};
+pub use servers::{Servers, ServersSpec};
 pub use storage::{Storage, StorageSpec, StorageStatus};
 pub use system_configuration::{
     SystemConfiguration, SystemConfigurationSpec, SystemConfigurationStatus,

@@ -200,10 +200,10 @@ pub struct NnfNodeStorageStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeStorageAllocationStatus {
-    /// Volume group; never filled in.
+    /// Volume group, when there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub volume_group: String,
-    /// Logical volume; never filled in.
+    /// Logical volume, when there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub logical_volume: String,
     /// How its storage is.
