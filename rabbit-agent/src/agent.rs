@@ -11,7 +11,7 @@ use std::{
 use clientmount_agent::{claims::Claims, error::jitter, sweep::Sweep};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
-use storage::Desired;
+use storage::{Desired, desired::Nqn};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -52,12 +52,14 @@ pub struct Agent {
     failing: BTreeMap<Key, Vec<String>>,
     /// Mounts of ours that no object wants.
     sweep: Sweep,
-    /// The resourceVersion of the last thing this agent wrote of each object.
-    wrote: BTreeMap<Key, String>,
+    /// The resourceVersions that the last pass of this agent to write an object gave it.
+    wrote: BTreeMap<Key, Vec<String>>,
     /// The newest status that a watch brought of an object while it was being worked on.
     retold: BTreeMap<Key, String>,
     /// Woken by something else than their own object while they were being worked on.
     again: BTreeSet<Key>,
+    /// The drives that could be used when they were last looked at.
+    drives: Option<BTreeSet<Nqn>>,
 }
 
 impl Agent {
@@ -80,6 +82,7 @@ impl Agent {
             wrote: BTreeMap::new(),
             retold: BTreeMap::new(),
             again: BTreeSet::new(),
+            drives: None,
         }
     }
 
@@ -142,7 +145,8 @@ impl Agent {
                     self.retold.insert(key, version);
                 }
                 // Of an object that was made by its own pass a watch brings everything later.
-                Wake::Retold(key, version) if self.wrote.get(&key) == Some(&version) => {}
+                Wake::Retold(key, version)
+                    if self.wrote.get(&key).is_some_and(|ours| ours.contains(&version)) => {}
                 Wake::Retold(key, _) => self.retold(&key),
             }
         }

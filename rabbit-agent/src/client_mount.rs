@@ -1,4 +1,5 @@
 //! ClientMount on a rabbit: all of its allocations side by side, as a tree.
 
 pub mod reconcile;
+pub mod servers;
 pub mod start;

@@ -9,10 +9,11 @@ use clientmount_agent::{
     coordinator::{CertificateArgs, CoordinatorError},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{IndexRoot, Side, Site},
+    volumes::Volumes,
 };
 use daemon::{LogArgs, ZapArgs};
 use storage::{
-    desired::{AllowedRoots, MountPointError, NodeName},
+    desired::{AllowedRoots, MountPointError, NodeName, Spread, SpreadError},
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
@@ -20,6 +21,10 @@ use tonic::transport::Endpoint;
 
 use crate::{
     bind::BindAddress,
+    block_storage::desired::AllocationPolicy,
+    fence::{FenceArgs, FenceConfig, FenceConfigError},
+    health::args::{HealthArgs, HealthConfig},
+    lustre_mgt::args::{Mgs, MgsArgs, MgsArgsError},
     node_manager::{NodeManagerArgs, NodeManagerError, flags, in_its_environment},
     node_storage::desired::TemporaryRoot,
 };
@@ -93,6 +98,28 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub drive_models: Vec<String>,
+    /// Append everything that is said to the PCIe switches, and what they answer, to this file; serial numbers are in it, and
+    /// nothing of what is on the drives
+    #[arg(
+        long,
+        env = "WARREN_SWITCHTEC_RECORD",
+        value_name = "FILE",
+        conflicts_with = "file_pool",
+        help_heading = "Storage"
+    )]
+    pub switchtec_record: Option<PathBuf>,
+    /// Over how many drives an allocation is spread when there are so many: the freest, the same share on each [default: 16 NVMe
+    /// drives, 1 with --file-pool or --volumes plain]
+    #[arg(long, env = "WARREN_ALLOCATION_DRIVES", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
+    pub allocation_drives: Option<u8>,
+    /// With how few drives an allocation is still made [default: 14 NVMe drives, 1 with --file-pool or --volumes plain, never more than
+    /// --allocation-drives]
+    #[arg(long, env = "WARREN_ALLOCATION_MINIMUM", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
+    pub allocation_minimum: Option<u8>,
+    /// Whether an allocation gets a new namespace on another drive when the slot of one of its drives holds another drive: what
+    /// a RAID profile is repaired with. A drive that is merely absent or faulty is waited for
+    #[arg(long, env = "WARREN_REPLACE_DRIVES", value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set, help_heading = "Storage")]
+    pub replace_drives: bool,
     /// Use drives made of files in this directory instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
@@ -109,8 +136,19 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub file_drive_capacity: ByteSize,
+    /// What lies between namespaces and file systems, the same as on the computes [default: lvm; plain with --file-pool]
+    #[arg(long, env = "WARREN_VOLUMES", value_name = "LAYER", help_heading = "Storage")]
+    pub volumes: Option<Volumes>,
     #[command(flatten)]
     pub deadlines: DeadlineArgs,
+    #[command(flatten)]
+    pub health: HealthArgs,
+
+    #[command(flatten)]
+    pub fence: FenceArgs,
+
+    #[command(flatten)]
+    pub mgs: MgsArgs,
 
     #[command(flatten)]
     pub node_manager: NodeManagerArgs,
@@ -151,12 +189,24 @@ pub enum ConfigError {
     /// Every model contains nothing.
     #[error("--drive-model is empty: give a part of a model number, or leave it out to use all")]
     EmptyModel,
+    /// Fewer drives are taken than an allocation needs.
+    #[error("--allocation-drives, --allocation-minimum")]
+    Spread(#[from] SpreadError),
+    /// A compute cannot be in two places.
+    #[error("--compute-link names two places for index {0}: give it the one that is meant")]
+    TwoLinks(u8),
     /// Drives of no size.
     #[error("--file-drive-capacity is 0: use at least 1MiB")]
     NoCapacity,
     /// Not a way to a coordinator.
     #[error(transparent)]
     Coordinator(#[from] CoordinatorError),
+    /// Not a way to hear of fences.
+    #[error(transparent)]
+    Fence(#[from] FenceConfigError),
+    /// Not a way to a Lustre management target.
+    #[error(transparent)]
+    Mgs(#[from] MgsArgsError),
     /// A flag of nnf-node-manager that stops the start.
     #[error(transparent)]
     NodeManager(#[from] NodeManagerError),
@@ -171,6 +221,8 @@ pub struct Config {
     pub api: Address,
     /// Where the coordinator is, if there is one, with what it takes to be let in.
     pub coordinator: Option<Endpoint>,
+    /// What of the rabbit is looked at, and how often.
+    pub health: HealthConfig,
     /// The rabbit's storage.
     pub storage: LinuxConfig,
     /// Where the kubelet's probes are answered, if anywhere.
@@ -188,8 +240,14 @@ pub struct Rabbit {
     pub site: Site,
     /// Where set-up hooks see a file system.
     pub temporary: TemporaryRoot,
+    /// How capacity is allocated.
+    pub policy: AllocationPolicy,
     /// The pod's name, or nothing.
     pub pod: String,
+    /// How computes are fenced.
+    pub fence: FenceConfig,
+    /// How a Lustre management target is spoken to.
+    pub mgs: Mgs,
 }
 
 impl Args {
@@ -226,6 +284,9 @@ impl Args {
         let index_root =
             index_root.map_err(|source| ConfigError::Root { flag: "--index-root", source })?;
         let drives = self.drives(&node)?;
+        let volumes = Volumes::or_by_drives(self.volumes, self.file_pool.is_some());
+        let policy =
+            AllocationPolicy { spread: self.spread(volumes)?, replace: self.replace_drives };
         self.node_manager.check(self.file_pool.is_some())?;
         Ok(Config {
             probes: self.node_manager.probes(),
@@ -233,11 +294,15 @@ impl Args {
             notes: self.node_manager.notes(&self.zap, is_set),
             rabbit: Rabbit {
                 temporary: TemporaryRoot { path: temporary.to_string(), roots: temporary },
-                site: Site { node, side: Side::Rabbit, roots, index_root },
+                site: Site { node, side: Side::Rabbit, roots, index_root, volumes },
+                policy,
                 pod: self.pod,
+                fence: self.fence.check()?,
+                mgs: self.mgs.check(self.deadlines.command())?,
             },
             api: self.api,
             coordinator,
+            health: self.health.check().map_err(ConfigError::TwoLinks)?,
             storage: LinuxConfig {
                 drives,
                 roots: every_root,
@@ -248,12 +313,27 @@ impl Args {
         })
     }
 
+    /// A volume without LVM is one device, and files are no faster for being many; unless more are asked for.
+    fn spread(&self, volumes: Volumes) -> Result<Spread, SpreadError> {
+        let usual = match volumes {
+            Volumes::Lvm if self.file_pool.is_none() => Spread::RABBIT,
+            Volumes::Lvm | Volumes::Plain => Spread::ONE,
+        };
+        let number = |drives: usize| u8::try_from(drives).unwrap_or(u8::MAX);
+        let most = self.allocation_drives.unwrap_or(number(usual.most()));
+        Spread::new(most, self.allocation_minimum.unwrap_or(most.min(number(usual.least()))))
+    }
+
     fn drives(&self, node: &NodeName) -> Result<DriveConfig, ConfigError> {
         let Some(pool) = self.file_pool.clone() else {
             if self.drive_models.iter().any(|model| model.trim().is_empty()) {
                 return Err(ConfigError::EmptyModel);
             }
-            return Ok(DriveConfig::Nvme { node: node.clone(), models: self.drive_models.clone() });
+            return Ok(DriveConfig::Nvme {
+                node: node.clone(),
+                models: self.drive_models.clone(),
+                record: self.switchtec_record.clone(),
+            });
         };
         let drive_capacity = self.file_drive_capacity.as_u64();
         if drive_capacity == 0 {
@@ -326,7 +406,7 @@ mod tests {
             "/mnt/temp/x-3"
         );
         assert!(config.coordinator.is_none());
-        let DriveConfig::Nvme { node, models } = config.storage.drives else {
+        let DriveConfig::Nvme { node, models, .. } = config.storage.drives else {
             panic!("NVMe drives")
         };
         assert_eq!((node.as_str(), models.len()), ("rabbit-1", 0));
@@ -343,6 +423,22 @@ mod tests {
                 .contains("--file-pool")
         );
         assert!(check(&["--drive-model", ""]).unwrap_err().contains("--drive-model is empty"));
+    }
+
+    #[test]
+    fn allocations_go_over_as_many_drives_as_a_rabbit_spares_unless_told_otherwise() {
+        let policy = |args: &[&str]| check(args).map(|it| it.rabbit.policy);
+        let spread = |args: &[&str]| policy(args).map(|it| (it.spread.most(), it.spread.least()));
+        assert_eq!(spread(&[]), Ok((16, 14)));
+        assert_eq!(spread(&["--file-pool", "/p"]), Ok((1, 1)));
+        assert_eq!(spread(&["--volumes", "plain"]), Ok((1, 1)));
+        assert_eq!(spread(&["--file-pool", "/p", "--allocation-drives", "4"]), Ok((4, 1)));
+        assert_eq!(spread(&["--allocation-drives", "4"]), Ok((4, 4)));
+        assert_eq!(spread(&["--allocation-drives=4", "--allocation-minimum=2"]), Ok((4, 2)));
+        let error = spread(&["--file-pool", "/p", "--allocation-minimum", "2"]).unwrap_err();
+        assert!(error.contains("--allocation-minimum") && error.contains("1 <= least"), "{error}");
+        assert!(policy(&[]).unwrap().replace);
+        assert!(!policy(&["--replace-drives=false"]).unwrap().replace);
     }
 
     #[test]
@@ -374,6 +470,8 @@ mod tests {
             (&["--coordinator", "https://x:1"], "needs --ca, --certificate and --key"),
             (&["--file-pool", "/p", "--file-drive-capacity", "0"], "--file-drive-capacity is 0"),
             (&["--file-pool", "/p", "--file-drive-capacity", "many"], "many"),
+            (&["--lustre-erase-command", " "], "--lustre-erase-command is empty"),
+            (&["--lustre-erase-command", "lctl '"], "unbalanced quotes"),
             (&["-purge"], "leave it out, and delete the NnfNodeBlockStorages"),
             (&["-mock"], "--file-pool DIR"),
             (&["-metrics-bind-address", "x"], "use HOST:PORT, :PORT, or 0"),

@@ -1,9 +1,9 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
-use api::{ErrorType, Severity};
+use api::ErrorType;
 use clientmount_agent::error::{Failure, Retry, rank};
 use daemon::chain;
-use storage::ConvergeError;
+use storage::{ConvergeError, plan::Missing};
 
 use crate::{
     block_storage::desired::BlockStorageError, chassis::ChassisError,
@@ -21,6 +21,7 @@ impl From<&BlockStorageError> for Failure {
                 source: ChassisError::NoSystemConfiguration { .. },
                 ..
             } => Self::waiting(chain(error)),
+            BlockStorageError::Fences(_) => Self::waiting(chain(error)),
             _ => Self::input(chain(error)),
         }
     }
@@ -43,10 +44,13 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     failure
 }
 
-/// An allocation that is gone from the drives; a drive that comes back is seen in the next try.
+/// An allocation that goes on without some of its namespaces, if any are missing; a drive that comes back is seen in the next
+/// try.
 #[must_use]
-pub fn lost(text: String) -> Failure {
-    Failure { severity: Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
+pub fn degraded(missing: &[Missing]) -> Option<Failure> {
+    let told: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    let text = format!("degraded: {}", told.join("; "));
+    (!told.is_empty()).then(|| Failure { retry: Retry::Later, ..Failure::waiting(text) })
 }
 
 /// Many failures as one: as severe as the worst, tried again with the first, and each told with what it is of.
@@ -71,14 +75,21 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
+    use api::Severity;
     use storage::Rejection;
 
     use super::*;
 
     #[test]
     fn a_full_rabbit_says_the_words_that_tools_look_for_and_the_numbers() {
-        let full =
-            Rejection::InsufficientCapacity { asked: 800, largest: 40, capacity: 100, drives: 2 };
+        let full = Rejection::InsufficientCapacity {
+            asked: 800,
+            each: 400,
+            drives: 2,
+            lacking: "nqn.2026-01.io.warren:d0".parse().unwrap(),
+            left: 40,
+            capacity: 100,
+        };
         let failure = no_room(3, &ConvergeError::Rejected(full));
         assert_eq!(
             (failure.error_type.clone(), failure.severity.clone()),

@@ -5,8 +5,8 @@
 //! watch ─► world ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
-//! (ClientMount), `node` (NnfNode), and `lustre_mgt` (NnfLustreMGT), which says that it is not served. `desired` and
-//! `report` are pure, `reconcile` joins them.
+//! (ClientMount), `node` (NnfNode), and `lustre_mgt` (NnfLustreMGT), which is counted and not converged. `desired`, `plan`
+//! and `report` are pure, `reconcile` joins them.
 //!
 //! # Guarantees
 //! * Only objects in the namespace of the rabbit's own name are acted on.
@@ -23,7 +23,9 @@ pub mod block_storage;
 pub mod chassis;
 pub mod client_mount;
 pub mod config;
+pub mod events;
 pub mod failure;
+pub mod fence;
 pub mod health;
 pub mod lustre_mgt;
 pub mod node;

@@ -1,4 +1,6 @@
 //! The rabbit itself: its NnfNode.
 
+mod facts;
+mod news;
 pub mod reconcile;
 pub mod report;

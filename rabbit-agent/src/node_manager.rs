@@ -26,17 +26,13 @@ const OWN_FLAGS: [GoFlag; 13] = [
 ];
 
 /// Variables of its DaemonSet that mean nothing to this agent.
-const WITHOUT_MEANING: [&str; 14] = [
+const WITHOUT_MEANING: [&str; 10] = [
     "NNF_POD_NAMESPACE",
     "NNF_POD_IP",
     "NNF_EC_COMMAND_TIMEOUT_SECONDS",
     "NNF_MAPPER_WAIT_TIMEOUT",
     "NNF_REST_CONFIG_QPS",
     "NNF_REST_CONFIG_BURST",
-    "NNF_LUSTRE_FSNAME_ERASE_COMMAND",
-    "NNF_FENCE_REQUEST_DIR",
-    "NNF_FENCE_RESPONSE_DIR",
-    "NNF_DRIVE_MONITOR_PERIOD",
     "NNF_FABRIC_MONITOR_PERIOD",
     "NNF_SUPPLIED_DEVICES",
     "MOCK_FILE_SYSTEM_PATH",
@@ -194,6 +190,13 @@ pub fn in_its_environment(mut command: Command, is_set: impl Fn(&str) -> bool) -
     if instead("WARREN_COMMAND_DEADLINE", "NNF_COMMAND_TIMEOUT_SECONDS") {
         command = command.mut_arg("command_deadline", |arg| arg.env("NNF_COMMAND_TIMEOUT_SECONDS"));
     }
+    if instead("WARREN_DRIVE_CHECK", "NNF_DRIVE_MONITOR_PERIOD") {
+        command = command.mut_arg("drive_check", |arg| arg.env("NNF_DRIVE_MONITOR_PERIOD"));
+    }
+    if instead("WARREN_LUSTRE_ERASE_COMMAND", "NNF_LUSTRE_FSNAME_ERASE_COMMAND") {
+        command = command
+            .mut_arg("lustre_erase_command", |arg| arg.env("NNF_LUSTRE_FSNAME_ERASE_COMMAND"));
+    }
     if is_set("KUBERNETES_SERVICE_HOST") {
         command = command.mut_arg("api", |arg| arg.default_value("in-cluster"));
     }
@@ -288,6 +291,17 @@ mod tests {
         assert_eq!(of(&["-metrics-bind-address=0", "-health-probe-bind-address="]), [None, None]);
         let both = of(&["-health-probe-bind-address", ":8081", "-metrics-bind-address=[::1]:80"]);
         assert_eq!(both, [Some(":8081".into()), Some("[::1]:80".into())]);
+    }
+
+    #[test]
+    fn its_drive_monitor_period_is_how_often_drives_are_checked() {
+        let env = |set: &[&str]| {
+            let command = in_its_environment(config::Args::command(), |name| set.contains(&name));
+            let arg = command.get_arguments().find(|arg| arg.get_id() == "drive_check");
+            arg.unwrap().get_env().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(env(&["NNF_DRIVE_MONITOR_PERIOD"]), "NNF_DRIVE_MONITOR_PERIOD");
+        assert_eq!(env(&["NNF_DRIVE_MONITOR_PERIOD", "WARREN_DRIVE_CHECK"]), "WARREN_DRIVE_CHECK");
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! NnfNodeStorage: file systems on those namespaces.
+//! NnfNodeStorage: file systems, and Lustre targets, on those namespaces.
 
 pub mod desired;
 pub mod reconcile;
 pub mod report;
+pub mod targets;
+pub mod unit;

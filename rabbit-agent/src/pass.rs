@@ -1,6 +1,6 @@
 //! One pass over one object: what it may use, and what it leaves behind.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use api::{NnfStorageProfile, ResourceError};
 use apiclient::plain;
@@ -10,9 +10,16 @@ use clientmount_agent::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
-use storage::{ConvergeError, Converged, Converger, Desired, desired::NodeName};
+use storage::{
+    ConvergeError, Converged, Converger, Desired,
+    desired::{NodeName, Nqn},
+};
 
 use crate::{
+    block_storage::desired::AllocationPolicy,
+    events::Events,
+    fence::Fences,
+    lustre_mgt::args::Mgs,
     node_storage::desired::TemporaryRoot,
     shelf::Fingerprint,
     world::{Kept, Key, NoProfile, Tell, Wake, World},
@@ -31,10 +38,18 @@ pub struct Context {
     pub converger: Arc<Converger>,
     /// Tells device paths that this agent looked up from those of any earlier one, which are not trusted.
     pub started: Time,
+    /// Who is fenced.
+    pub fences: Fences,
     /// Where ClientMounts may mount.
     pub site: Site,
     /// Where set-up hooks see a file system.
     pub temporary: TemporaryRoot,
+    /// How capacity is allocated.
+    pub policy: AllocationPolicy,
+    /// How a Lustre management target is spoken to.
+    pub mgs: Mgs,
+    /// Where news goes.
+    pub events: Events,
 }
 
 impl fmt::Debug for Context {
@@ -141,6 +156,8 @@ pub struct Pass {
     pub wakes: Vec<Key>,
     /// Whether a ClientMount went that did not name all it may have had.
     pub doubtful: bool,
+    /// The drives that can be used, of a pass that looked at all of them.
+    pub drives: Option<BTreeSet<Nqn>>,
     /// Uid of a ClientMount of which everything is mounted.
     pub mounted: Option<String>,
     /// Uid of a ClientMount of which nothing is mounted any more.
@@ -156,6 +173,7 @@ impl Default for Pass {
             failures: Vec::new(),
             wakes: Vec::new(),
             doubtful: false,
+            drives: None,
             mounted: None,
             unmounted: None,
         }

@@ -9,10 +9,14 @@ use clientmount_agent::{
     outbox::Outbox,
 };
 use daemon::{End, Signals, tell_ready, tell_stopping};
+use futures::{StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use proto::v1::Role;
-use storage::{Converger, Host, LinuxHost, linux::LinuxHostError};
+use storage::{
+    Converger, Host, LinuxHost,
+    linux::{LinuxHostError, health::LinuxProbe},
+};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Endpoint;
@@ -21,11 +25,13 @@ use crate::{
     agent::Agent,
     bind::BindError,
     config::{Config, Rabbit},
-    health::Board,
+    events::Events,
+    fence::{Fencer, Fences, Tools},
+    health::{Board, events as uevents},
     pass::Context,
     probes::{self, Pages},
     signs::Signs,
-    watch::watch,
+    watch::{Told, watch},
 };
 
 /// The agent cannot start.
@@ -54,9 +60,13 @@ pub enum RunError {
 /// When it cannot start.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
-    let host = LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?;
+    let host = Arc::new(LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?);
     let client = connect(&config.api).await.map_err(RunError::Client)?;
-    let signs = Signs::default();
+    let probe = LinuxProbe::new(config.storage.roots.clone(), config.health.ports.clone());
+    let probe = probe.with_switches(Arc::clone(&host));
+    let board = Board::new(Arc::new(probe), config.health.every, config.health.drive_slots);
+    uevents::listen(board.clone());
+    let signs = Signs::of(board);
     show(&config, &signs).await?;
     let refused = match config.coordinator.clone() {
         Some(coordinator) => Some(tell_coordinator(coordinator, &config, &signs.health)?),
@@ -68,7 +78,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    work(config.rabbit, Arc::new(host), client, signs, stop).await
+    work(config.rabbit, host, client, signs, stop).await
 }
 
 async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
@@ -92,16 +102,32 @@ pub async fn work<E>(
     signs: Signs,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
-    let events = watch(&client, &rabbit.site.node);
+    let converger = Arc::new(Converger::new(host));
+    let tools = Tools {
+        node: rabbit.site.node.clone(),
+        client: client.clone(),
+        converger: Arc::clone(&converger),
+        fences: Fences::default(),
+    };
+    let fences = tools.fences.clone();
+    // Before anything is given to anybody it is known who is fenced.
+    let (fencer, fenced) = Fencer::open(rabbit.fence, tools, signs.clone());
+    let node = signs.health.looks_due().map(|()| Told::of_node()).boxed();
+    let told = stream::select(fenced, watch(&client, &rabbit.site.node));
+    let events = stream::select(told, node);
     let context = Context {
+        events: Events::new(client.clone(), &rabbit.site.node),
         node: rabbit.site.node.clone(),
         pod: rabbit.pod,
         client,
-        converger: Arc::new(Converger::new(host)),
+        converger,
+        fences,
         // Chosen anew once it is known what earlier agents told; no pass begins before that.
         started: Time(Timestamp::now()),
         site: rabbit.site,
         temporary: rabbit.temporary,
+        policy: rabbit.policy,
+        mgs: rabbit.mgs,
     };
     // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
     // waits is in the log.
@@ -111,7 +137,10 @@ pub async fn work<E>(
         end = Some(stop.await);
         tell_stopping();
     };
+    let fencing = tokio::spawn(fencer.run());
     Agent::new(Arc::new(context), signs).run(events, stop).await;
+    // What was begun is gone on with at the next start.
+    fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
 }
 

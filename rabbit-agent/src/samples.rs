@@ -1,12 +1,18 @@
 //! Objects for tests, in the shape that central controllers make.
 
+use std::collections::BTreeSet;
+
 use api::{
     ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, SystemConfiguration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
+use storage::desired::{Allocation, Spread};
 
-use crate::chassis::Chassis;
+use crate::{
+    block_storage::desired::{AllocationPolicy, Elsewhere, desired},
+    chassis::Chassis,
+};
 
 pub(crate) const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 pub(crate) const BLOCK_UID: &str = "9a2a1017-e32b-40f1-940a-81c7b709810f";
@@ -58,6 +64,14 @@ pub(crate) fn block_storage(allocations: &[(i64, &[&str])]) -> NnfNodeBlockStora
         "spec": {"sharedAllocation": false, "allocations": allocations}
     }))
     .unwrap()
+}
+
+/// One drive for each allocation.
+pub(crate) const POLICY: AllocationPolicy = AllocationPolicy { spread: Spread::ONE, replace: true };
+
+/// What the object asks of a rabbit that has no other.
+pub(crate) fn wanted(object: &NnfNodeBlockStorage) -> Vec<Allocation> {
+    desired(object, &chassis(), POLICY, &Elsewhere::Told(BTreeSet::new())).unwrap()
 }
 
 /// A block storage as the rabbit reports it, one device for each allocation.

@@ -26,9 +26,16 @@ struct Passes {
     node_storage: Counter,
     block_storage: Counter,
     lustre_mgt: Counter,
+    fences: Counter,
 }
 
 impl Signs {
+    /// Signs of an agent whose rabbit's health hangs on this board.
+    #[must_use]
+    pub fn of(health: Board) -> Self {
+        Self { health, ..Self::default() }
+    }
+
     /// Everything was listed once.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
@@ -52,6 +59,11 @@ impl Signs {
         counter.inc();
     }
 
+    /// A fence is asked for.
+    pub fn count_fence(&self) {
+        self.passes.fences.inc();
+    }
+
     /// Everything that is counted, in the text format of OpenMetrics, under the names that dashboards of nnf-node-manager know.
     #[must_use]
     pub fn metrics(&self) -> String {
@@ -66,6 +78,11 @@ impl Signs {
         ] {
             registry.register(name, format!("Reconciles of {kind} objects"), counter.clone());
         }
+        registry.register(
+            "gfs2_fence_requests",
+            "Requests to fence a compute",
+            passes.fences.clone(),
+        );
         let mut text = String::new();
         encode(&mut text, &registry).expect("writing into a string does not fail");
         text
@@ -87,6 +104,7 @@ mod tests {
         ] {
             signs.count(&key);
         }
+        signs.count_fence();
         let told = signs.metrics();
         for line in [
             "nnf_clientmount_reconciles_total 2",
@@ -94,6 +112,7 @@ mod tests {
             "nnf_node_storage_reconciles_total 1",
             "nnf_node_block_storage_reconciles_total 0",
             "nnf_lustre_mgt_reconciles_total 0",
+            "gfs2_fence_requests_total 1",
         ] {
             assert!(told.lines().any(|it| it == line), "{line} is not in\n{told}");
         }

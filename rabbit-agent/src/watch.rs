@@ -37,6 +37,17 @@ impl Told {
         Self(Box::new(move |world| world.take(event)))
     }
 
+    /// Who is fenced has changed.
+    pub(crate) fn of_fences() -> Self {
+        Self(Box::new(|world| world.fences_changed()))
+    }
+
+    /// Something of the node moved, and nothing of the API's.
+    #[must_use]
+    pub fn of_node() -> Self {
+        Self(Box::new(|world| world.node_moved()))
+    }
+
     /// Tells the world.
     pub fn tell(self, world: &mut World) -> Vec<Wake> {
         (self.0)(world)

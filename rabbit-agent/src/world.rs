@@ -15,14 +15,15 @@ use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     RabbitLabels, SystemConfiguration,
     client_mount::{ClientMountInfoStatus, MountState},
-    names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer},
+    names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer, label},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt, runtime::watcher::Event};
-use storage::desired::{NodeName, ObjectUid};
+use storage::desired::{NamespaceId, NodeName, ObjectUid};
 use thiserror::Error;
 
 use crate::{
+    block_storage::desired::Elsewhere,
     chassis::Chassis,
     shelf::{Change, Fingerprint, Shelf},
     write::{Object, has_finalizer},
@@ -211,6 +212,34 @@ impl World {
         let readable = self.block_storages.iter().map(|it| &it.metadata);
         let metadata = readable.chain(self.block_storages.unreadable());
         metadata.filter_map(|it| it.uid.as_deref()?.parse().ok()).collect()
+    }
+
+    /// After whom the volume groups are named that an object of this rabbit, or one that went away in its middle, sees to.
+    #[must_use]
+    pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
+        let storages = self.node_storages.iter().map(|it| &it.metadata);
+        let mounts = self.client_mounts.iter().chain(self.vanished.values()).map(|it| &it.metadata);
+        let readable = storages.chain(mounts).chain(self.node_storages.unreadable());
+        let all = readable.chain(self.client_mounts.unreadable());
+        let labels = all.filter_map(|it| it.labels.as_ref());
+        let named = labels.flat_map(|it| {
+            [label::OWNER_UID, label::TARGET_OWNER_UID].into_iter().filter_map(|key| it.get(key))
+        });
+        named.filter_map(|uid| uid.parse().ok()).collect()
+    }
+
+    /// Namespaces that the status of any other NnfNodeBlockStorage of the rabbit names.
+    #[must_use]
+    pub fn told_elsewhere(&self, block_storage: &str) -> Elsewhere {
+        if self.block_storages.unreadable().next().is_some() {
+            return Elsewhere::Unreadable;
+        }
+        let others = self.block_storages.iter().filter(|it| self.is_ours(&***it));
+        let others = others.filter(|it| it.name_any() != block_storage);
+        let told = others.flat_map(|it| it.status.iter().flat_map(|status| &status.allocations));
+        let devices = told.flat_map(|it| &it.devices);
+        let named = devices.filter_map(|it| NamespaceId::parse(&it.nqn, &it.namespace_id).ok());
+        Elsewhere::Told(named.collect())
     }
 
     /// Whether there is a NnfNodeStorage on this block storage, or one that cannot be read and may be.

@@ -1,9 +1,14 @@
 //! Passes: which starts next, what it is given, and what its end changes.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use clientmount_agent::{desired::Goal, error::Retry};
 use kube::ResourceExt;
+use storage::desired::Nqn;
 
 use super::Agent;
 use crate::{
@@ -13,6 +18,10 @@ use crate::{
     pass::Pass,
     world::{Key, block_name},
 };
+
+/// Versions of one object that passes wrote and a watch that is behind may still bring: more than a pass writes, few enough for
+/// every object there ever was.
+const REMEMBERED: usize = 16;
 
 impl Agent {
     pub(super) fn start_passes(&mut self) {
@@ -72,6 +81,7 @@ impl Agent {
             object: self.world.nnf_node().cloned(),
             chassis: self.world.chassis(),
             claimants,
+            owners: self.world.volume_owners(),
         };
         let (context, board) = (Arc::clone(&self.context), self.signs.health.clone());
         self.spawn(Key::Node, async move {
@@ -85,13 +95,13 @@ impl Agent {
     fn start_block_storage(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.world.block_storage(name)?);
         let chassis = self.world.chassis();
+        let elsewhere = self.world.told_elsewhere(name);
         let in_use = self.world.is_in_use(name);
+        let view = block_storage::reconcile::View { object, chassis, elsewhere, in_use };
         let context = Arc::clone(&self.context);
         self.spawn(Key::BlockStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let result =
-                block_storage::reconcile::reconcile(&context, &object, &chassis, in_use, &mut pass)
-                    .await;
+            let result = block_storage::reconcile::reconcile(&context, &view, &mut pass).await;
             pass.ended(result)
         });
         Some(())
@@ -186,6 +196,13 @@ impl Agent {
         }
     }
 
+    fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
+        if self.drives.as_ref().is_some_and(|before| *before != drives) {
+            self.wake(self.world.drives_changed());
+        }
+        self.drives = Some(drives);
+    }
+
     pub(super) fn ended(&mut self, ended: Result<(Key, Pass), tokio::task::JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
@@ -195,11 +212,22 @@ impl Agent {
         // Writes are refused when the object has moved on, so what was written is what was handled and nothing more.
         let mut handled = self.handled.remove(&key);
         let versions: Vec<String> = pass.wrote.iter().filter_map(|it| it.version.clone()).collect();
-        let retold = self.retold.remove(&key).is_some_and(|version| !versions.contains(&version));
-        for wrote in pass.wrote {
+        // What passes before this one wrote may come back only now.
+        let earlier = self.wrote.get(&key).cloned().unwrap_or_default();
+        let is_ours = |version: &String| versions.contains(version) || earlier.contains(version);
+        let retold = self.retold.remove(&key).is_some_and(|version| !is_ours(&version));
+        let mut ours: BTreeMap<Key, Vec<String>> = BTreeMap::new();
+        for wrote in &pass.wrote {
             if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
-                self.wrote.insert(of.clone(), version.clone());
+                ours.entry(of.clone()).or_default().push(version.clone());
             }
+        }
+        for (of, versions) in ours {
+            let known = self.wrote.entry(of).or_default();
+            known.extend(versions);
+            known.drain(..known.len().saturating_sub(REMEMBERED));
+        }
+        for wrote in pass.wrote {
             if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| *of == key) {
                 handled = Some(print);
             }
@@ -224,6 +252,9 @@ impl Agent {
         }
         for woken in pass.wakes {
             self.related(woken);
+        }
+        if let Some(drives) = pass.drives {
+            self.drives_seen(drives);
         }
         if let Key::BlockStorage(name) = &key {
             self.looked_at_block(name);

@@ -5,11 +5,43 @@
 
 use std::collections::BTreeSet;
 
-use api::NnfNodeBlockStorage;
-use storage::desired::{Allocation, AllocationId, NameError, ObjectUid};
+use api::{NnfNodeBlockStorage, nnf_node_block_storage::NnfNodeBlockStorageDeviceStatus};
+use storage::desired::{
+    Access, Allocation, AllocationId, NameError, NamespaceId, ObjectUid, Spread, Told,
+};
 use thiserror::Error;
 
-use crate::chassis::{Chassis, ChassisError};
+use crate::{
+    chassis::{Chassis, ChassisError},
+    fence::{Blind, Fences, Grant, is_shared},
+};
+
+/// How this rabbit allocates, whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocationPolicy {
+    /// Over how many drives an allocation goes.
+    pub spread: Spread,
+    /// Whether a namespace on a drive that is gone for good gets a successor on another drive.
+    pub replace: bool,
+}
+
+/// What other NnfNodeBlockStorages of the rabbit are told to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// These namespaces, and no others.
+    Told(BTreeSet<NamespaceId>),
+    /// Some of them cannot be read: any namespace may be theirs.
+    Unreadable,
+}
+
+impl Elsewhere {
+    fn may_have(&self, id: &NamespaceId) -> bool {
+        match self {
+            Self::Told(told) => told.contains(id),
+            Self::Unreadable => true,
+        }
+    }
+}
 
 /// Why a NnfNodeBlockStorage cannot be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -36,6 +68,20 @@ pub enum BlockStorageError {
         #[source]
         source: ChassisError,
     },
+    /// A GFS2 of computes while nobody knows which of them are fenced.
+    #[error("spec.allocations[].access")]
+    Fences(#[from] Blind),
+    /// A device in the status that cannot be one: what was allocated is not known.
+    #[error("status.allocations[{index}].devices[{place}]")]
+    Device {
+        /// Which allocation.
+        index: usize,
+        /// Where in its list.
+        place: usize,
+        /// What is wrong with its name.
+        #[source]
+        source: NameError,
+    },
     /// More allocations than a rabbit could ever hold.
     #[error("spec.allocations has {0} entries: at most {MOST_ALLOCATIONS} can be made")]
     TooMany(usize),
@@ -51,6 +97,8 @@ const MOST_ALLOCATIONS: usize = 4096;
 pub fn desired(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
+    policy: AllocationPolicy,
+    elsewhere: &Elsewhere,
 ) -> Result<Vec<Allocation>, BlockStorageError> {
     let owner = uid(object)?;
     let allocations = &object.spec.allocations;
@@ -62,14 +110,68 @@ pub fn desired(
         let capacity = u64::try_from(asked.capacity).ok().filter(|bytes| *bytes > 0);
         let capacity =
             capacity.ok_or(BlockStorageError::Capacity { index, capacity: asked.capacity })?;
-        let mut access = BTreeSet::new();
-        for (place, name) in asked.access.iter().enumerate() {
-            let wrong = |source| BlockStorageError::Access { index, place, source };
-            access.insert(chassis.access(name).map_err(wrong)?);
-        }
-        desired.push(Allocation { id: AllocationId { owner, index: number }, capacity, access });
+        desired.push(Allocation {
+            id: AllocationId { owner, index: number },
+            capacity,
+            spread: policy.spread,
+            told: told(object, index, elsewhere)?,
+            replace: policy.replace,
+            access: access(index, &asked.access, chassis)?,
+        });
     }
     Ok(desired)
+}
+
+/// The allocations that may be made and given now: those asked for, without computes that are fenced from a GFS2. They may be
+/// given for as long as the grant is held.
+///
+/// # Errors
+/// As for `desired`, and when it is not known who is fenced.
+pub fn granted(
+    object: &NnfNodeBlockStorage,
+    chassis: &Chassis,
+    policy: AllocationPolicy,
+    elsewhere: &Elsewhere,
+    fences: &Fences,
+) -> Result<(Vec<Allocation>, Option<Grant>), BlockStorageError> {
+    let mut allocations = desired(object, chassis, policy, elsewhere)?;
+    let shared = is_shared(&object.metadata);
+    let grant = if shared { Some(fences.grant(&mut allocations)?) } else { None };
+    Ok((allocations, grant))
+}
+
+fn access(
+    index: usize,
+    names: &[String],
+    chassis: &Chassis,
+) -> Result<BTreeSet<Access>, BlockStorageError> {
+    let placed = |(place, name): (usize, &String)| {
+        let wrong = |source| BlockStorageError::Access { index, place, source };
+        chassis.access(name).map_err(wrong)
+    };
+    names.iter().enumerate().map(placed).collect()
+}
+
+/// The namespaces that the object's own status names.
+fn told(
+    object: &NnfNodeBlockStorage,
+    index: usize,
+    elsewhere: &Elsewhere,
+) -> Result<Vec<Told>, BlockStorageError> {
+    let status = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    let devices = status.get(index).map_or(&[][..], |it| &it.devices);
+    let others = status.iter().enumerate().filter(|(other, _)| *other != index);
+    let others: Vec<_> = others.flat_map(|(_, it)| &it.devices).collect();
+    let named = |(place, device): (usize, &NnfNodeBlockStorageDeviceStatus)| {
+        let wrong = |source| BlockStorageError::Device { index, place, source };
+        let id = NamespaceId::parse(&device.nqn, &device.namespace_id).map_err(wrong)?;
+        let twice = others
+            .iter()
+            .any(|it| (&it.nqn, &it.namespace_id) == (&device.nqn, &device.namespace_id));
+        let contested = twice || elsewhere.may_have(&id);
+        Ok(Told { id, size: u64::try_from(device.capacity_allocated).unwrap_or(0), contested })
+    };
+    devices.iter().enumerate().map(named).collect()
 }
 
 /// The object's identity: what its allocations are known by on the drives.
@@ -86,12 +188,14 @@ mod tests {
     use crate::samples;
     use storage::desired::Endpoint;
 
+    fn refused(object: &NnfNodeBlockStorage) -> BlockStorageError {
+        desired(object, &samples::chassis(), samples::POLICY, &Elsewhere::Unreadable).unwrap_err()
+    }
+
     #[test]
     fn access_goes_to_slots_and_not_to_places_in_a_list() {
         let object = samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-03"])]);
-        let [allocation] = &desired(&object, &samples::chassis()).unwrap()[..] else {
-            panic!("one")
-        };
+        let [allocation] = &samples::wanted(&object)[..] else { panic!("one") };
         let endpoints: Vec<_> = allocation.access.iter().map(|it| it.endpoint).collect();
         assert_eq!(endpoints, [Endpoint::Rabbit, Endpoint::Compute(6)]);
         assert_eq!((allocation.capacity, allocation.id.index), (1 << 20, 0));
@@ -102,7 +206,7 @@ mod tests {
         for capacity in [0, -5, i64::MIN] {
             let object =
                 samples::block_storage(&[(1 << 20, &["rabbit-1"]), (capacity, &["rabbit-1"])]);
-            let error = desired(&object, &samples::chassis()).unwrap_err();
+            let error = refused(&object);
             assert_eq!(error, BlockStorageError::Capacity { index: 1, capacity });
             assert!(error.to_string().contains("spec.allocations[1].capacity"));
         }
@@ -112,17 +216,41 @@ mod tests {
     fn one_unknown_compute_refuses_the_whole_object() {
         let object =
             samples::block_storage(&[(1, &["rabbit-1"]), (1, &["rabbit-1", "compute-77"])]);
-        let error = desired(&object, &samples::chassis()).unwrap_err();
+        let error = refused(&object);
         assert!(matches!(error, BlockStorageError::Access { index: 1, place: 1, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn what_the_status_names_is_told_and_contested_when_another_may_have_it() {
+        let mut object = samples::block_storage_ready(2);
+        let told = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
+            let wanted = desired(object, &samples::chassis(), samples::POLICY, elsewhere).unwrap();
+            let told = wanted.into_iter().flat_map(|it| it.told);
+            told.map(|it| (it.id.nsid, it.size, it.contested)).collect::<Vec<_>>()
+        };
+        let nobody = Elsewhere::Told(BTreeSet::new());
+        assert_eq!(told(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
+        let second = NamespaceId::parse("nqn.2026-01.io.warren:d0", "2").unwrap();
+        let another = Elsewhere::Told(BTreeSet::from([second]));
+        assert_eq!(told(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
+        assert!(told(&object, &Elsewhere::Unreadable).iter().all(|it| it.2));
+
+        let allocations = &mut object.status.as_mut().unwrap().allocations;
+        allocations[1].devices[0].namespace_id = "1".into();
+        assert!(told(&object, &nobody).iter().all(|it| it.2), "both say that they have it");
+        let allocations = &mut object.status.as_mut().unwrap().allocations;
+        allocations[1].devices[0].namespace_id = "many".into();
+        let error = refused(&object);
+        assert!(matches!(error, BlockStorageError::Device { index: 1, place: 0, .. }), "{error}");
     }
 
     #[test]
     fn what_cannot_be_an_object_of_the_api_is_refused() {
         let mut object = samples::block_storage(&[(1, &["rabbit-1"])]);
         object.metadata.uid = None;
-        assert!(matches!(desired(&object, &samples::chassis()), Err(BlockStorageError::Uid(_))));
+        assert!(matches!(refused(&object), BlockStorageError::Uid(_)));
         let many = vec![(1_i64, &["rabbit-1"][..]); MOST_ALLOCATIONS + 1];
-        let error = desired(&samples::block_storage(&many), &samples::chassis());
-        assert_eq!(error, Err(BlockStorageError::TooMany(MOST_ALLOCATIONS + 1)));
+        let error = refused(&samples::block_storage(&many));
+        assert_eq!(error, BlockStorageError::TooMany(MOST_ALLOCATIONS + 1));
     }
 }

@@ -1,6 +1,6 @@
 //! Brings one NnfNodeBlockStorage to what it asks for.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use api::{NnfNodeBlockStorage, names::finalizer};
 use clientmount_agent::error::Failure;
@@ -8,112 +8,97 @@ use storage::{
     ConvergeError, Converged, Desired,
     desired::{Allocation, AllocationId, ObjectUid},
     observed::NamespaceOwner,
+    plan::missing,
 };
 
 use super::{
-    desired::{desired, uid},
-    report::{self, AllocationError, Outcome},
+    desired::{AllocationPolicy, BlockStorageError, Elsewhere, granted, uid},
+    news,
+    report::{self, Outcome},
 };
 use crate::{
     chassis::Chassis,
     failure::{self, combined, no_room},
+    fence::Grant,
     pass::{Context, Pass},
     world::Key,
     write::{WriteError, describe, has_finalizer},
 };
 
+/// What a NnfNodeBlockStorage is worked on with.
+#[derive(Debug)]
+pub struct View {
+    /// Itself.
+    pub object: Arc<NnfNodeBlockStorage>,
+    /// The chassis as configured.
+    pub chassis: Chassis,
+    /// What its siblings are told to have.
+    pub elsewhere: Elsewhere,
+    /// Whether the NnfNodeStorage on it exists.
+    pub in_use: bool,
+}
+
+impl View {
+    fn granted(
+        &self,
+        context: &Context,
+        object: &NnfNodeBlockStorage,
+        policy: AllocationPolicy,
+    ) -> Result<(Vec<Allocation>, Option<Grant>), BlockStorageError> {
+        granted(object, &self.chassis, policy, &self.elsewhere, &context.fences)
+    }
+}
+
 /// Allocates and grants access, or on deletion gives everything back.
-///
-/// `in_use` tells whether the NnfNodeStorage on it exists.
 ///
 /// # Errors
 /// When a write did not happen.
-pub async fn reconcile(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-    chassis: &Chassis,
-    in_use: bool,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
+pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+    let object = &*view.object;
     if object.metadata.deletion_timestamp.is_some() {
-        return leave(context, object, chassis, in_use, pass).await;
+        return leave(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
-    allocate(context, &object, chassis, pass).await
-}
-
-async fn allocate(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-    chassis: &Chassis,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    let wanted = match desired(object, chassis) {
-        Ok(wanted) => wanted,
+    let (wanted, grant) = match view.granted(context, &object, context.policy) {
+        Ok(granted) => granted,
         Err(error) => {
-            return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
+            return pass.refuse(context, &object, &Failure::from(&error), report::refused).await;
         }
     };
-    let owners = match owners_if_told(context, object).await {
-        Ok(owners) => owners,
-        Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
-    };
-    let mut lost: Vec<_> = wanted.iter().map(|it| report::lost(object, it.id, &owners)).collect();
-    let there = wanted.iter().zip(&lost).filter(|(_, lost)| lost.is_none()).map(|(it, _)| it);
-    let mut made =
-        context.converge(there.cloned().map(Desired::Allocated).collect()).await.into_iter();
-    let outcome = |lost: &mut Option<AllocationError>| match lost.take() {
-        Some(lost) => Some(Err(lost)),
-        None => made.next().map(|it| it.map_err(AllocationError::from)),
-    };
-    let outcomes: Vec<Outcome> = lost.iter_mut().filter_map(outcome).collect();
-    tell(context, object, &wanted, &outcomes, pass).await
-}
-
-/// Whose each namespace on the drives is, if the object's status says that any of them is its own.
-async fn owners_if_told(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-) -> Result<Vec<NamespaceOwner>, Failure> {
-    match &object.status {
-        Some(status) if report::has_devices(status) => owners(context).await,
-        _ => Ok(Vec::new()),
-    }
+    let units = wanted.iter().cloned().map(Desired::Allocated).collect();
+    let outcomes = context.converge(units).await;
+    drop(grant);
+    tell(context, &object, &wanted, &outcomes, pass).await
 }
 
 /// Attaches what an object that is going away still has, and looks up its paths; what it has lost is not made again,
 /// for it would be empty and soon be given back.
-async fn keep(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-    chassis: &Chassis,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    let wanted = match desired(object, chassis) {
-        Ok(wanted) => wanted,
+async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+    let object = &*view.object;
+    let policy = AllocationPolicy { replace: false, ..context.policy };
+    let (wanted, grant) = match view.granted(context, object, policy) {
+        Ok(granted) => granted,
         Err(error) => {
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
-    let owners = match owners(context).await {
-        Ok(owners) => owners,
-        Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
-    };
-    let exists = |it: &Allocation| owners.contains(&NamespaceOwner::Ours(it.id));
-    let units = wanted.iter().filter(|it| exists(it)).cloned().map(Desired::Allocated).collect();
+    let told = |it: &&Allocation| !it.told.is_empty();
+    let units = wanted.iter().filter(told).cloned().map(Desired::Allocated).collect();
     let mut kept = context.converge(units).await.into_iter();
-    let outcomes: Vec<Outcome> = wanted
-        .iter()
-        .map(|it| if exists(it) { kept.next() } else { None })
-        .map(|outcome| Ok(outcome.unwrap_or_else(|| Ok(Converged::default()))?))
-        .collect();
-    for lost in wanted.iter().filter(|it| !exists(it)) {
-        log::warn!(
-            "{}: allocation {} has no namespaces, and gets none because the object is being deleted",
-            describe(object),
-            lost.id.index
-        );
-    }
+    drop(grant);
+    let outcome = |it: &Allocation| match if told(&it) { kept.next() } else { None } {
+        None => Ok(Converged::default()),
+        Some(Err(error)) if report::is_deleted(&error) => {
+            log::warn!(
+                "{}: allocation {} has no namespaces, and gets none because the object is being deleted",
+                describe(object),
+                it.id.index
+            );
+            Ok(Converged::default())
+        }
+        Some(outcome) => outcome,
+    };
+    let outcomes: Vec<Outcome> = wanted.iter().map(outcome).collect();
     tell(context, object, &wanted, &outcomes, pass).await
 }
 
@@ -130,37 +115,33 @@ async fn tell(
     }
     let back = report::to_roll_back(object, wanted, outcomes);
     roll_back(context, object, &back, pass).await;
-    let failure = failure(outcomes);
+    let failure = failure(wanted, outcomes);
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
+    let told = news::allocated(outcomes, failure.as_ref());
     let error = failure.map(|it| context.resource_error(&it, ""));
     let status = report::status(object, wanted, outcomes, &back, &context.started, error);
-    pass.report(context, object, status).await
+    pass.report(context, object, status).await?;
+    context.events.tell(object, told);
+    Ok(())
 }
 
 /// A lack of room is the whole answer: what else failed beside it is given back anyway.
-fn failure(outcomes: &[Outcome]) -> Option<Failure> {
-    let failed: Vec<(usize, &AllocationError)> = outcomes
-        .iter()
-        .enumerate()
-        .filter_map(|(index, outcome)| Some((index, outcome.as_ref().err()?)))
-        .collect();
-    let full = failed.iter().find_map(|(index, error)| match error {
-        AllocationError::Converge(cause) if report::is_lack_of_room(error) => Some((*index, cause)),
-        AllocationError::Converge(_) | AllocationError::Lost(_) => None,
-    });
-    if let Some((index, error)) = full {
+fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
+    let full = outcomes.iter().position(|it| it.as_ref().is_err_and(report::is_lack_of_room));
+    if let Some((index, Err(error))) = full.map(|index| (index, &outcomes[index])) {
         return Some(no_room(index, error));
     }
-    let told = |(index, error): &(usize, &AllocationError)| {
-        let failure = match error {
-            AllocationError::Converge(error) => Failure::of_convergence(error),
-            AllocationError::Lost(_) => failure::lost(error.to_string()),
+    let told = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
+        let failure = match outcome {
+            Ok(converged) => failure::degraded(&missing(allocation, &converged.observed))?,
+            Err(error) => Failure::of_convergence(error),
         };
-        (format!("allocation {index}"), failure)
+        Some((format!("allocation {index}"), failure))
     };
-    combined(&failed.iter().map(told).collect::<Vec<_>>())
+    let all: Vec<_> = wanted.iter().zip(outcomes).enumerate().filter_map(told).collect();
+    combined(&all)
 }
 
 async fn roll_back(
@@ -184,13 +165,8 @@ async fn roll_back(
 }
 
 /// Until the file systems on it are gone the devices stay, and their paths are kept right; then everything goes.
-async fn leave(
-    context: &Context,
-    object: &NnfNodeBlockStorage,
-    chassis: &Chassis,
-    in_use: bool,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
+async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+    let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
         return Ok(());
     }
@@ -199,8 +175,8 @@ async fn leave(
         let to_refresh = status.is_some_and(|status| {
             report::has_devices(status) && !report::is_of(status, &context.started)
         });
-        return match (in_use, to_refresh) {
-            (true, true) => keep(context, object, chassis, pass).await,
+        return match (view.in_use, to_refresh) {
+            (true, true) => keep(context, view, pass).await,
             (true, false) => Ok(()),
             // Its NnfNodeStorage was removed by force; the finalizer is this agent's, and nobody else takes it off.
             (false, _) => {
@@ -234,19 +210,16 @@ async fn release(context: &Context, object: &NnfNodeBlockStorage) -> Result<(), 
     combined(&failures).map_or(Ok(()), Err)
 }
 
+/// The allocations of an object that anything on the drives is recorded for.
 async fn owned(context: &Context, owner: ObjectUid) -> Result<BTreeSet<AllocationId>, Failure> {
-    let owners = owners(context).await?;
-    let ids = owners.iter().filter_map(|it| match it {
-        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) if id.owner == owner => Some(*id),
-        NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Foreign(_) => None,
-    });
-    Ok(ids.collect())
-}
-
-/// Whose each namespace on the drives is.
-async fn owners(context: &Context) -> Result<Vec<NamespaceOwner>, Failure> {
     let results = context.converge(vec![Desired::Inventory]).await;
     let inventory = results.into_iter().next().expect("each unit that is converged has a result");
     let inventory = inventory.map_err(|error| Failure::of_convergence(&error))?;
-    Ok(inventory.observed.namespaces.into_iter().map(|it| it.owner).collect())
+    let ids = inventory.observed.namespaces.into_iter().filter_map(|it| match it.owner {
+        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
+            Some(id)
+        }
+        NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
+    });
+    Ok(ids.filter(|id| id.owner == owner).collect())
 }

@@ -1,6 +1,9 @@
 //! What became of a NnfNodeBlockStorage: its status, from what was seen on the drives. Pure.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api::{
     NnfNodeBlockStorage, NnfNodeBlockStorageStatus, ResourceError,
@@ -11,50 +14,14 @@ use api::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use storage::{
-    ConvergeError, Converged, Observed, Step,
-    desired::{Allocation, AllocationId, Endpoint},
+    ConvergeError, Converged, Observed, Rejection, Step,
+    desired::{Allocation, AllocationId, Endpoint, NamespaceId},
     observed::{Namespace, NamespaceOwner},
-    plan::RejectionClass,
+    plan::{Absence, RejectionClass, missing},
 };
-use thiserror::Error;
 
 /// One allocation after it was worked on.
-pub type Outcome = Result<Converged, AllocationError>;
-
-/// Why an allocation is not as it should be.
-#[derive(Debug, Error)]
-pub enum AllocationError {
-    /// It was told to be there, and the drives have nothing of it. What is made in its place would be empty, and whoever
-    /// mounts it would find his data gone without a word.
-    #[error(
-        "{} is not on this rabbit's drives, and nothing is made in its place because the data would be lost: bring the drive back, or delete the NnfNodeBlockStorage",
-        .0.join(", ")
-    )]
-    Lost(Vec<String>),
-    /// It could not be made, or not be given to those who shall have it.
-    #[error(transparent)]
-    Converge(#[from] ConvergeError),
-}
-
-/// The namespaces that the status tells of allocation `index`, if nothing of it is on the drives.
-#[must_use]
-pub fn lost(
-    object: &NnfNodeBlockStorage,
-    id: AllocationId,
-    owners: &[NamespaceOwner],
-) -> Option<AllocationError> {
-    let status = object.status.as_ref()?;
-    let devices = &status.allocations.get(usize::try_from(id.index).ok()?)?.devices;
-    let there = owners.iter().any(|owner| match owner {
-        NamespaceOwner::Ours(of) | NamespaceOwner::Partial(of) => *of == id,
-        NamespaceOwner::Foreign(_) => false,
-    });
-    if devices.is_empty() || there {
-        return None;
-    }
-    let named = devices.iter().map(|it| format!("namespace {} of {}", it.namespace_id, it.nqn));
-    Some(AllocationError::Lost(named.collect()))
-}
+pub type Outcome = Result<Converged, ConvergeError>;
 
 /// The status after every allocation converged or failed.
 ///
@@ -125,8 +92,15 @@ pub fn to_roll_back(
 
 /// Whether this is a lack of room, which the workload manager answers by going elsewhere.
 #[must_use]
-pub fn is_lack_of_room(error: &AllocationError) -> bool {
-    matches!(error, AllocationError::Converge(ConvergeError::Rejected(rejection)) if rejection.class() == RejectionClass::Capacity)
+pub fn is_lack_of_room(error: &ConvergeError) -> bool {
+    matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
+}
+
+/// Whether nothing is left of an allocation: its drives are there, and have none of its namespaces.
+#[must_use]
+pub fn is_deleted(error: &ConvergeError) -> bool {
+    let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
+    missing.iter().all(|it| matches!(it.why, Absence::Deleted | Absence::Partial))
 }
 
 fn made(
@@ -134,19 +108,46 @@ fn made(
     allocation: &Allocation,
     observed: &Observed,
 ) -> NnfNodeBlockStorageAllocationStatus {
-    let ours: Vec<&Namespace> = observed
-        .namespaces
-        .iter()
-        .filter(|it| it.owner == NamespaceOwner::Ours(allocation.id))
-        .collect();
-    let devices: Vec<_> = ours.iter().map(|namespace| device(namespace)).collect();
+    let missing: BTreeSet<_> = missing(allocation, observed).into_iter().map(|it| it.id).collect();
+    let ours = NamespaceOwner::Ours(allocation.id);
+    let ours: Vec<&Namespace> = observed.namespaces.iter().filter(|it| it.owner == ours).collect();
+    if ours.is_empty() {
+        return NnfNodeBlockStorageAllocationStatus::default();
+    }
+    let mut devices: BTreeMap<_, _> =
+        ours.iter().map(|it| (it.id.clone(), device(&it.id, it.size))).collect();
+    // What it was told to have and has not stays in the list: nothing takes its place.
+    for told in allocation.told.iter().filter(|it| missing.contains(&it.id)) {
+        devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, told.size));
+    }
+    let mut reached = ours;
+    reached.retain(|it| !missing.contains(&it.id));
+    reached.sort_by(|a, b| a.id.cmp(&b.id));
+    let devices: Vec<_> = devices.into_values().collect();
+    NnfNodeBlockStorageAllocationStatus {
+        accesses: accesses(pool, allocation, &reached),
+        capacity_allocated: devices.iter().map(|device| device.capacity_allocated).sum(),
+        storage_pool_id: pool.to_owned(),
+        devices,
+    }
+}
+
+/// Who reaches all of what can be reached.
+fn accesses(
+    pool: &str,
+    allocation: &Allocation,
+    reached: &[&Namespace],
+) -> BTreeMap<String, NnfNodeBlockStorageAccessStatus> {
+    if reached.is_empty() {
+        return BTreeMap::new();
+    }
     let granted = allocation
         .access
         .iter()
-        .filter(|it| ours.iter().all(|namespace| namespace.access.contains(&it.node)));
-    let accesses = granted.map(|it| {
+        .filter(|it| reached.iter().all(|namespace| namespace.access.contains(&it.node)));
+    let told = granted.map(|it| {
         let device_paths = match it.endpoint {
-            Endpoint::Rabbit => ours
+            Endpoint::Rabbit => reached
                 .iter()
                 .filter_map(|it| Some(it.device.as_ref()?.display().to_string()))
                 .collect(),
@@ -155,19 +156,14 @@ fn made(
         let storage_group_id = format!("{pool}-{}", it.endpoint.number());
         (it.node.to_string(), NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id })
     });
-    NnfNodeBlockStorageAllocationStatus {
-        accesses: if ours.is_empty() { Default::default() } else { accesses.collect() },
-        capacity_allocated: devices.iter().map(|device| device.capacity_allocated).sum(),
-        storage_pool_id: if ours.is_empty() { String::new() } else { pool.to_owned() },
-        devices,
-    }
+    told.collect()
 }
 
-fn device(namespace: &Namespace) -> NnfNodeBlockStorageDeviceStatus {
+fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
     NnfNodeBlockStorageDeviceStatus {
-        nqn: namespace.id.subsystem.to_string(),
-        namespace_id: namespace.id.nsid.to_string(),
-        capacity_allocated: i64::try_from(namespace.size).unwrap_or(i64::MAX),
+        nqn: id.subsystem.to_string(),
+        namespace_id: id.nsid.to_string(),
+        capacity_allocated: i64::try_from(size).unwrap_or(i64::MAX),
     }
 }
 
@@ -206,10 +202,9 @@ pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use storage::Rejection;
 
     use super::*;
-    use crate::{block_storage::desired::desired, samples};
+    use crate::samples;
 
     fn old(allocation: &Allocation) -> Outcome {
         Ok(Converged { steps: Vec::new(), observed: seen(allocation) })
@@ -217,7 +212,7 @@ mod tests {
 
     fn new(allocation: &Allocation) -> Outcome {
         let drive = "nqn.2026-01.io.warren:d0".parse().unwrap();
-        let step = Step::CreateNamespace { allocation: allocation.id, drive, size: 4096 };
+        let step = Step::CreateNamespace { allocation: allocation.id, drive, size: 4096, of: 1 };
         Ok(Converged { steps: vec![step], observed: seen(allocation) })
     }
 
@@ -231,6 +226,7 @@ mod tests {
             size: 4096,
             access: allocation.access.iter().map(|it| it.node.clone()).collect(),
             device: Some(format!("/dev/loop{nsid}").into()),
+            of: 2,
         };
         let mut foreign = namespace(9);
         foreign.owner = NamespaceOwner::Foreign("no owner".into());
@@ -238,14 +234,14 @@ mod tests {
     }
 
     fn full() -> Outcome {
-        let full = Rejection::InsufficientCapacity { asked: 8, largest: 4, capacity: 4, drives: 1 };
-        Err(ConvergeError::Rejected(full).into())
+        let full = Rejection::TooFewDrives { asked: 8, usable: 1, least: 2, drives: 2 };
+        Err(ConvergeError::Rejected(full))
     }
 
     #[test]
     fn the_status_has_the_shape_that_central_controllers_read() {
         let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01", "compute-03"])]);
-        let wanted = desired(&object, &samples::chassis()).unwrap();
+        let wanted = samples::wanted(&object);
         let started = samples::started();
         let status = status(&object, &wanted, &[old(&wanted[0])], &[], &started, None);
         assert_eq!(
@@ -288,7 +284,7 @@ mod tests {
     #[test]
     fn out_of_room_gives_back_what_this_pass_made() {
         let object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
-        let wanted = desired(&object, &samples::chassis()).unwrap();
+        let wanted = samples::wanted(&object);
         let outcomes = [new(&wanted[0]), full()];
         let back = to_roll_back(&object, &wanted, &outcomes);
         assert_eq!(back, [wanted[0].id]);
@@ -302,7 +298,7 @@ mod tests {
     #[test]
     fn out_of_room_never_takes_what_was_there_before() {
         let mut object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
-        let wanted = desired(&object, &samples::chassis()).unwrap();
+        let wanted = samples::wanted(&object);
         assert!(
             to_roll_back(&object, &wanted, &[old(&wanted[0]), full()]).is_empty(),
             "its status may have been lost"
@@ -320,40 +316,43 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_and_is_not_there_is_lost_and_what_was_never_told_is_new() {
-        let told = samples::block_storage_ready(1);
-        let new = samples::block_storage(&[(1 << 30, &["rabbit-1"])]);
-        let id = AllocationId { owner: samples::BLOCK_UID.parse().unwrap(), index: 0 };
-        let other = NamespaceOwner::Ours(AllocationId { index: 1, ..id });
-        let foreign = NamespaceOwner::Foreign("no owner".into());
-        for (object, owners, is_lost) in [
-            (&told, &[][..], true),
-            (&told, &[other, foreign], true),
-            (&told, &[NamespaceOwner::Ours(id)], false),
-            (&told, &[NamespaceOwner::Partial(id)], false),
-            (&new, &[], false),
-        ] {
-            let lost = lost(object, id, owners);
-            assert_eq!(lost.is_some(), is_lost, "{owners:?}");
-            if let Some(lost) = lost {
-                assert!(
-                    lost.to_string().contains("namespace 1 of nqn.2026-01.io.warren:d0"),
-                    "{lost}"
-                );
-            }
-        }
+    fn a_drive_that_is_away_stays_in_the_list_and_keeps_nobody_from_the_others() {
+        let mut object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
+        let wanted = samples::wanted(&object);
+        let made = status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None);
+        object.status = Some(made.clone());
+        let wanted = samples::wanted(&object);
+        let mut observed = seen(&wanted[0]);
+        observed.namespaces.remove(2);
+        let after = |observed: Observed| {
+            let outcome = Ok(Converged { steps: Vec::new(), observed });
+            status(&object, &wanted, &[outcome], &[], &samples::started(), None)
+        };
+        let status = after(observed.clone());
+        assert_eq!(status.allocations[0].devices, made.allocations[0].devices);
+        assert_eq!(status.allocations[0].accesses["rabbit-1"].device_paths, ["/dev/loop3"]);
+        assert!(status.ready && status.allocations[0].accesses.contains_key("compute-01"));
+        let told = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
+        assert!(
+            told.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
+            "{}",
+            told.user
+        );
+        observed.namespaces.clear();
+        assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
+        assert_eq!(crate::failure::degraded(&missing(&wanted[0], &seen(&wanted[0]))), None);
     }
 
     #[test]
     fn a_failure_keeps_what_is_known_and_does_not_vouch_for_paths() {
         let mut object = samples::block_storage(&[(8, &["rabbit-1"])]);
-        let wanted = desired(&object, &samples::chassis()).unwrap();
+        let wanted = samples::wanted(&object);
         object.status =
             Some(status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None));
         let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
         let failed = ConvergeError::NotConverging { rounds: 6, next: String::new() };
-        let failed = Err(failed.into());
-        let after = status(&object, &wanted, &[failed], &[], &later, Some(ResourceError::new("x")));
+        let after =
+            status(&object, &wanted, &[Err(failed)], &[], &later, Some(ResourceError::new("x")));
         let before = object.status.unwrap();
         assert_eq!(after.allocations, before.allocations);
         assert!(after.ready && !is_current(&after, &later));

@@ -14,6 +14,7 @@ use clientmount_agent::{
 use kube::ResourceExt;
 use storage::desired::NamespaceId;
 
+use super::servers;
 use crate::{
     failure::combined,
     node_storage::desired::namespaces,
@@ -162,9 +163,12 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         }
         Work::Refuse(goal, failure) => Outcome::refused(goal, count, failure),
         Work::NeverMounted => Outcome::absent(count),
-        Work::Units(units) => {
+        Work::Units(mut units) => {
             pass.doubtful = deleted && units.mounts.iter().any(Result::is_err);
-            converge(context, units).await
+            match servers::add(context, &object, &mut units).await? {
+                Ok(()) => converge(context, units).await,
+                Err(error) => Outcome::refused(units.goal, count, Failure::from(&error)),
+            }
         }
     };
     if deleted && outcome.done() {

@@ -101,7 +101,7 @@ fn as_spelled(object: &ClientMount, site: &Site) -> Result<Vec<MountPoint>, Stri
 mod tests {
     use std::path::PathBuf;
 
-    use clientmount_agent::site::Side;
+    use clientmount_agent::{site::Side, volumes::Volumes};
     use kube::runtime::watcher::Event;
     use storage::desired::AllowedRoots;
 
@@ -110,7 +110,13 @@ mod tests {
 
     fn site() -> Site {
         let roots = AllowedRoots::new([PathBuf::from("/mnt/nnf")]).unwrap();
-        Site { node: "rabbit-1".parse().unwrap(), side: Side::Rabbit, roots, index_root: None }
+        Site {
+            node: "rabbit-1".parse().unwrap(),
+            side: Side::Rabbit,
+            roots,
+            index_root: None,
+            volumes: Volumes::Plain,
+        }
     }
 
     fn temporary() -> TemporaryRoot {

@@ -1,18 +1,26 @@
 //! Keeps this rabbit's NnfNode telling what is there.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
 use clientmount_agent::error::{Failure, Retry};
 use daemon::chain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
-use storage::{Desired, Observed, desired::ObjectUid};
+use storage::{
+    Desired, Observed,
+    desired::{NodeName, ObjectUid},
+};
 
-use super::report;
+use super::{facts::facts, news, report};
 use crate::{
     chassis::Chassis,
-    health::{self, Board},
+    fence,
+    health::{Board, DrivesSeen, Judgement, Seen},
     pass::{Context, Pass},
     write::{self, WriteError},
 };
@@ -26,9 +34,12 @@ pub struct View {
     pub chassis: Chassis,
     /// Every NnfNodeBlockStorage of the rabbit.
     pub claimants: BTreeSet<ObjectUid>,
+    /// After whom volume groups are named that objects of this rabbit see to.
+    pub owners: BTreeSet<ObjectUid>,
 }
 
-/// Makes the NnfNode if it is missing, and brings its status up to date.
+/// Makes the NnfNode if it is missing, and brings its status up to date: first what links tell, which takes no time, then the
+/// drives. While they are being looked at, links that move are told all the same.
 ///
 /// # Errors
 /// When a write did not happen.
@@ -38,37 +49,103 @@ pub async fn reconcile(
     board: &Board,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let object = match &view.object {
+    let mut object = match &view.object {
         Some(object) => introduce(context, object, pass).await?,
-        None => create(context).await?,
+        None => {
+            let made = create(context).await?;
+            pass.wrote(made.clone());
+            made
+        }
     };
-    let seen = look(context, &object, pass).await;
+    let computes = view.chassis.slots();
+    let mut called = board.called();
+    tell_links(context, view, &computes, board, &mut object, pass).await?;
+    let looking = async { tokio::join!(look(context), facts(context, board, &view.owners)) };
+    tokio::pin!(looking);
+    let (looked, mut facts) = loop {
+        tokio::select! {
+            looked = &mut looking => break looked,
+            Ok(()) = called.changed() => {
+                tell_links(context, view, &computes, board, &mut object, pass).await?;
+            }
+        }
+    };
+    let looked = looked.map(|observed| board.with_missing(observed));
+    let seen = looked.as_ref().ok();
+    pass.drives = seen.map(|observed| {
+        let usable = observed.drives.iter().filter(|it| it.fault.is_none());
+        usable.map(|it| it.nqn.clone()).collect()
+    });
+    if let (Some(facts), Some(seen)) = (&mut facts, seen) {
+        facts.link_drives(&seen.drives);
+    }
     let unclaimed: Vec<String> = seen
         .iter()
         .flat_map(|seen| report::unclaimed(&seen.namespaces, &view.claimants))
         .map(|it| it.id.to_string())
         .collect();
-    if let Some(seen) = &seen {
-        let (total, allocated) = report::capacity(&seen.drives);
-        board.tell(health::of_drives(total, allocated, &unclaimed, &report::faults(&seen.drives)));
+    let drives = seen.map_or(DrivesSeen::Failed, |observed| DrivesSeen::Whole {
+        observed,
+        unclaimed: &unclaimed,
+    });
+    let claimants = Some(&view.claimants);
+    let seen_now =
+        Seen { computes: &computes, links: None, facts: facts.as_ref(), drives, claimants };
+    let known = board.judged();
+    let judged = board.judge(&seen_now, Instant::now());
+    let (total, allocated) = seen.map_or((0, 0), |seen| report::capacity(&seen.drives));
+    board.tell(&judged, total, allocated);
+    if let Err(failure) = &looked {
+        pass.failed(&object, failure);
     }
     let before = object.status.clone().unwrap_or_default();
-    let status = report::status(&before, seen.as_ref(), &view.chassis, unclaimed.len());
-    if seen.is_none() {
-        board.tell(health::of_failure("see the log of rabbit-agent"));
+    let mut status = report::status(&before, seen, &view.chassis, &judged, board.slots());
+    fence::shown::show(&mut status.servers, &context.fences.marked());
+    if let Some(nid) = facts.as_ref().and_then(|facts| facts.nids.first()) {
+        status.lnet_nid.clone_from(nid);
     }
-    pass.report(context, &object, status).await
+    let told = news::news((&before, &known), (&status, &judged), seen);
+    pass.report(context, &object, status).await?;
+    context.events.tell(&object, told);
+    Ok(())
 }
 
-async fn look(context: &Context, object: &NnfNode, pass: &mut Pass) -> Option<Observed> {
-    match context.converge(vec![Desired::Inventory]).await.pop()? {
-        Ok(converged) => Some(converged.observed),
-        Err(error) => {
-            let failure = Failure { retry: Retry::Later, ..Failure::of_convergence(&error) };
-            pass.failed(object, &failure);
-            None
-        }
+/// What links tell, in the status at once; in one that tells nothing yet only with everything else.
+async fn tell_links(
+    context: &Context,
+    view: &View,
+    computes: &BTreeMap<u8, NodeName>,
+    board: &Board,
+    object: &mut NnfNode,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let Some(probe) = board.probe() else { return Ok(()) };
+    let links = context.blocking(move || probe.links()).await;
+    let (facts, drives, claimants) = (None, DrivesSeen::NotAsked, None);
+    let seen = Seen { computes, links: Some(&links), facts, drives, claimants };
+    let judged: Judgement = board.judge(&seen, Instant::now());
+    board.tell_more(&judged);
+    let Some(status) = object.status.as_ref().filter(|it| it.status.is_some()) else {
+        return Ok(());
+    };
+    let mut after = object.clone();
+    let mut servers = report::servers(&view.chassis, &judged);
+    fence::shown::show(&mut servers, &context.fences.marked());
+    let told = news::computes(&status.servers, &servers);
+    after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
+    if let Some(stored) = write::status(&context.client, object, &after).await? {
+        pass.wrote(stored.clone());
+        context.events.tell(&stored, told);
+        *object = stored;
     }
+    Ok(())
+}
+
+async fn look(context: &Context) -> Result<Observed, Failure> {
+    let converged = context.converge(vec![Desired::Inventory]).await.pop();
+    let converged = converged.expect("one unit has one answer");
+    let failed = |error| Failure { retry: Retry::Later, ..Failure::of_convergence(&error) };
+    converged.map(|it| it.observed).map_err(failed)
 }
 
 /// Which pod speaks for the rabbit changes with every start of one.

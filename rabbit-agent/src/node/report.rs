@@ -13,43 +13,51 @@ use api::{
 use storage::{
     Observed,
     desired::{Endpoint, ObjectUid},
-    observed::{Drive, DriveWarning, Namespace, NamespaceOwner},
+    observed::{Drive, Namespace, NamespaceOwner},
 };
 
-use crate::chassis::{Chassis, SLOTS};
+use crate::{
+    chassis::{Chassis, SLOTS},
+    health::{self, Judgement},
+};
 
-/// The status, on top of `before`: fencing and the LNet address belong to others and stay as they are.
+/// The status, on top of `before`: fencing belongs to others and stays as it is, and so does the LNet address, of which drives know
+/// nothing.
 ///
-/// `seen` is `None` when the drives could not be looked at; what was last known of them then stays, marked as failed.
+/// `seen` is `None` when the drives could not be looked at; what was last known of them then stays, marked as failed. With
+/// `slots` given, those without a drive are there too.
 #[must_use]
 pub fn status(
     before: &NnfNodeStatus,
     seen: Option<&Observed>,
     chassis: &Chassis,
-    unclaimed: usize,
+    judged: &Judgement,
+    slots: u16,
 ) -> NnfNodeStatus {
     let mut after = before.clone();
-    after.servers = servers(chassis);
+    after.servers = servers(chassis, judged);
     let Some(seen) = seen else {
         after.status = Some(NnfResourceStatus::Failed);
         after.health = Some(NnfResourceHealth::Critical);
         return after;
     };
-    let usable = seen.drives.iter().filter(|it| it.fault.is_none()).count();
+    let is_usable = |it: &&Drive| health::of_drive(judged, &it.nqn).0 != NnfResourceStatus::Offline;
+    let usable = seen.drives.iter().filter(is_usable).count();
     after.status = Some(match (seen.drives.len(), usable) {
         (0, _) => NnfResourceStatus::NotPresent,
         (_, 0) => NnfResourceStatus::Failed,
         _ => NnfResourceStatus::Ready,
     });
-    after.health = Some(match (usable, faults(&seen.drives).len(), unclaimed) {
-        (0, _, _) => NnfResourceHealth::Critical,
-        (_, 0, 0) => NnfResourceHealth::Ok,
-        _ => NnfResourceHealth::Warning,
+    after.health = Some(match usable {
+        0 => NnfResourceHealth::Critical,
+        _ => health::overall(judged),
     });
     let (total, allocated) = capacity(&seen.drives);
     after.capacity = bytes(total - allocated);
     after.capacity_allocated = bytes(allocated);
-    after.drives = seen.drives.iter().enumerate().map(|(id, it)| drive(id, it)).collect();
+    let there = seen.drives.iter().enumerate().map(|(id, it)| drive(id, it, judged));
+    let empty = (seen.drives.len()..slots.into()).map(empty_slot);
+    after.drives = there.chain(empty).collect();
     after
 }
 
@@ -62,18 +70,6 @@ pub fn capacity(drives: &[Drive]) -> (u64, u64) {
     (total, allocated)
 }
 
-/// Drives that cannot be used or warn of something, each with what it is.
-#[must_use]
-pub fn faults(drives: &[Drive]) -> Vec<String> {
-    let told = |it: &Drive| {
-        let warnings: Vec<_> = it.warnings.iter().map(ToString::to_string).collect();
-        let told =
-            it.fault.clone().or_else(|| Some(warnings.join(", ")).filter(|it| !it.is_empty()));
-        Some(format!("{}: {}", it.nqn, told?))
-    };
-    drives.iter().filter_map(told).collect()
-}
-
 /// Namespaces that no NnfNodeBlockStorage claims. They are told and never deleted: whose data it is, is not ours to guess.
 #[must_use]
 pub fn unclaimed<'a>(
@@ -81,49 +77,41 @@ pub fn unclaimed<'a>(
     claimants: &BTreeSet<ObjectUid>,
 ) -> Vec<&'a Namespace> {
     let claimed = |it: &Namespace| match &it.owner {
-        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) => claimants.contains(&id.owner),
-        NamespaceOwner::Foreign(_) => false,
+        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
+            claimants.contains(&id.owner)
+        }
+        NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
     };
     namespaces.iter().filter(|it| !claimed(it)).collect()
 }
 
 /// All 17 ports. An unassigned one has no host name, which is how central controllers know to leave it out.
-fn servers(chassis: &Chassis) -> Vec<NnfServerStatus> {
+#[must_use]
+pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
     let rabbit = NnfServerStatus {
         hostname: chassis.rabbit().to_string(),
         id: Endpoint::Rabbit.number().to_string(),
         name: "Rabbit".to_owned(),
         status: Some(NnfResourceStatus::Ready),
-        health: Some(NnfResourceHealth::Ok),
+        health: Some(health::of_rabbit(judged)),
     };
     let computes = (0..SLOTS).map(|slot| {
         let host = slots.get(&slot);
+        let (status, health) = health::of_compute(judged, slot);
         NnfServerStatus {
             hostname: host.map(ToString::to_string).unwrap_or_default(),
             id: Endpoint::Compute(slot).number().to_string(),
             name: format!("Compute {slot}"),
-            status: Some(if host.is_some() {
-                NnfResourceStatus::Ready
-            } else {
-                NnfResourceStatus::NotPresent
-            }),
-            health: host.map(|_| NnfResourceHealth::Ok),
+            status: Some(host.map_or(NnfResourceStatus::NotPresent, |_| status)),
+            health: host.map(|_| health),
         }
     });
     [rabbit].into_iter().chain(computes).collect()
 }
 
-fn drive(id: usize, drive: &Drive) -> NnfDriveStatus {
-    let (status, health) = match (&drive.fault, &*drive.warnings) {
-        (Some(_), _) => (NnfResourceStatus::Offline, NnfResourceHealth::Critical),
-        (None, []) => (NnfResourceStatus::Ready, NnfResourceHealth::Ok),
-        // The states that the sites' tools know: a drive that ends writing is disabled, any other warning is a failure.
-        (None, warnings) if warnings.iter().any(DriveWarning::ends_writing) => {
-            (NnfResourceStatus::Disabled, NnfResourceHealth::Warning)
-        }
-        (None, _) => (NnfResourceStatus::Failed, NnfResourceHealth::Critical),
-    };
+fn drive(id: usize, drive: &Drive, judged: &Judgement) -> NnfDriveStatus {
+    let (status, health) = health::of_drive(judged, &drive.nqn);
     NnfDriveStatus {
         model: drive.model.clone(),
         serial_number: drive.serial.clone(),
@@ -138,16 +126,48 @@ fn drive(id: usize, drive: &Drive) -> NnfDriveStatus {
     }
 }
 
+/// A slot in which no drive was ever seen.
+fn empty_slot(id: usize) -> NnfDriveStatus {
+    NnfDriveStatus {
+        slot: id.to_string(),
+        id: id.to_string(),
+        status: Some(NnfResourceStatus::NotPresent),
+        health: Some(NnfResourceHealth::Ok),
+        ..NnfDriveStatus::default()
+    }
+}
+
 fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use storage::desired::{AllocationId, NamespaceId};
+    use std::{collections::BTreeMap, time::Instant};
+
+    use storage::{
+        desired::{AllocationId, NamespaceId},
+        health::Link,
+        observed::DriveWarning,
+    };
 
     use super::*;
-    use crate::samples;
+    use crate::{
+        health::{DrivesSeen, Seen, judge},
+        samples,
+    };
+
+    /// What the first look at this makes of it.
+    fn judged(seen: &Observed) -> Judgement {
+        let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[] };
+        let seen =
+            Seen { computes: &BTreeMap::new(), links: None, facts: None, drives, claimants: None };
+        judge(&Judgement::default(), &seen, Instant::now())
+    }
+
+    fn told(seen: &Observed) -> NnfNodeStatus {
+        status(&NnfNodeStatus::default(), Some(seen), &samples::chassis(), &judged(seen), 0)
+    }
 
     fn drive_of(capacity: u64, allocated: u64) -> Drive {
         Drive {
@@ -168,7 +188,7 @@ mod tests {
     fn capacity_is_what_is_free_and_follows_allocations() {
         let seen =
             Observed { drives: vec![drive_of(100, 30), drive_of(100, 0)], ..Observed::default() };
-        let status = status(&NnfNodeStatus::default(), Some(&seen), &samples::chassis(), 0);
+        let status = told(&seen);
         assert_eq!((status.capacity, status.capacity_allocated), (170, 30));
         assert_eq!(status.status, Some(NnfResourceStatus::Ready));
         assert_eq!(
@@ -179,10 +199,11 @@ mod tests {
 
     #[test]
     fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
-        let lost = Drive { fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
+        let nqn = "nqn.2026-01.io.warren:d1".parse().unwrap();
+        let lost = Drive { nqn, fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
         let told = |drives: Vec<Drive>| {
             let seen = Observed { drives, ..Observed::default() };
-            let told = status(&NnfNodeStatus::default(), Some(&seen), &samples::chassis(), 0);
+            let told = super::tests::told(&seen);
             (told.status.unwrap(), told.health.unwrap(), told.drives[0].status.clone().unwrap())
         };
         assert_eq!(
@@ -210,13 +231,11 @@ mod tests {
                 NnfResourceHealth::Critical,
             ),
         ] {
-            let warns = Drive { warnings, wear: 104, ..drive_of(100, 0) };
-            let told = drive(0, &warns);
-            assert_eq!((told.status, told.health), (Some(status), Some(health)), "{warns:?}");
-            assert_eq!(
-                (told.wear_level, faults(std::slice::from_ref(&warns)).len()),
-                (104, usize::from(!warns.warnings.is_empty()))
-            );
+            let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
+            let seen = Observed { drives: vec![warns], ..Observed::default() };
+            let told = drive(0, &seen.drives[0], &judged(&seen));
+            assert_eq!((told.status, told.health), (Some(status), Some(health)), "{seen:?}");
+            assert_eq!(told.wear_level, 99);
         }
     }
 
@@ -227,8 +246,7 @@ mod tests {
 
     #[test]
     fn seventeen_servers_with_hosts_in_their_slots() {
-        let status =
-            status(&NnfNodeStatus::default(), Some(&Observed::default()), &samples::chassis(), 0);
+        let status = told(&Observed::default());
         let named: Vec<_> = status
             .servers
             .iter()
@@ -248,6 +266,38 @@ mod tests {
     }
 
     #[test]
+    fn a_compute_whose_link_is_down_is_offline_and_an_unassigned_slot_is_not_present() {
+        let chassis = samples::chassis();
+        let links = BTreeMap::from([(0, Link::Down), (5, Link::Down)]);
+        let computes = chassis.slots();
+        let seen = Seen {
+            computes: &computes,
+            links: Some(&links),
+            facts: None,
+            drives: DrivesSeen::NotAsked,
+            claimants: None,
+        };
+        let servers = servers(&chassis, &judge(&Judgement::default(), &seen, Instant::now()));
+        let told = |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
+        let of = |status, health| (status, Some(health));
+        assert_eq!(told(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+        assert_eq!(told(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
+        assert_eq!(told(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+        assert_eq!(told(6), (NnfResourceStatus::NotPresent, None));
+    }
+
+    #[test]
+    fn slots_without_a_drive_are_not_present() {
+        let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
+        let status =
+            status(&NnfNodeStatus::default(), Some(&seen), &samples::chassis(), &judged(&seen), 3);
+        let told: Vec<_> = status.drives.iter().map(|it| (&*it.id, it.status.clone())).collect();
+        let not_present = || Some(NnfResourceStatus::NotPresent);
+        let ready = Some(NnfResourceStatus::Ready);
+        assert_eq!(told, [("0", ready), ("1", not_present()), ("2", not_present())]);
+    }
+
+    #[test]
     fn what_belongs_to_others_stays() {
         let before = NnfNodeStatus {
             fenced: true,
@@ -255,7 +305,7 @@ mod tests {
             capacity: 7,
             ..NnfNodeStatus::default()
         };
-        let failed = status(&before, None, &samples::chassis(), 0);
+        let failed = status(&before, None, &samples::chassis(), &Judgement::default(), 0);
         assert_eq!((failed.fenced, &*failed.lnet_nid, failed.capacity), (true, "10.0.0.1@tcp", 7));
         assert_eq!(failed.health, Some(NnfResourceHealth::Critical));
     }
@@ -269,6 +319,7 @@ mod tests {
             size: 1,
             access: BTreeSet::new(),
             device: None,
+            of: 1,
         };
         let all = [
             namespace(NamespaceOwner::Ours(AllocationId { owner, index: 0 })),

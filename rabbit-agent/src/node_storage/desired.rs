@@ -7,16 +7,17 @@ mod tests;
 use std::collections::BTreeMap;
 
 use api::{
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
-    nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageSpec, NnfStorageProfile, RabbitLabels,
+    names::label, nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
 };
+use clientmount_agent::volumes::{Volumes, making};
 pub use error::NodeStorageError;
 use storage::{
     desired::{
         AllowedRoots, FileSystem, FileSystemId, FileSystemKind, Hook, HookId, HookScope,
-        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume,
+        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
     },
-    template::SiteCommand,
+    template::{SiteCommand, SiteCommandError},
 };
 
 /// More than the namespaces of all drives of a rabbit.
@@ -59,32 +60,36 @@ pub fn desired(
     profile: &NnfStorageProfile,
     block: &NnfNodeBlockStorage,
     temporary: &TemporaryRoot,
+    volumes: Volumes,
 ) -> Result<Vec<FileSystem>, NodeStorageError> {
     let count = count(object)?;
     let kind = kind(object)?;
     let shared = object.spec.shared_allocation;
-    if shared && count > 1 {
-        return Err(NodeStorageError::SharedCount(object.spec.count));
-    }
     let (field, lines) = match kind {
         FileSystemKind::Raw => ("rawStorage", &profile.data().raw_storage),
-        FileSystemKind::Xfs | FileSystemKind::Gfs2 | FileSystemKind::Lustre => {
-            ("xfsStorage", &profile.data().xfs_storage)
-        }
+        FileSystemKind::Gfs2 => ("gfs2Storage", &profile.data().gfs2_storage),
+        FileSystemKind::Xfs | FileSystemKind::Lustre => ("xfsStorage", &profile.data().xfs_storage),
     };
     let in_profile = lines.block_device_commands.shared_vg;
     if in_profile != shared {
         let field = format!("data.{field}.blockDeviceCommands.sharedVg");
         return Err(NodeStorageError::Sharing { spec: shared, field, profile: in_profile });
     }
-    let text = Text { object, profile, field, lines, kind, count };
-    (0..count).map(|index| text.file_system(index, block, temporary)).collect()
+    let text = Text { object, profile, field, lines, kind, count, volumes };
+    let units: Vec<_> = (0..count)
+        .map(|index| text.file_system(index, block, temporary))
+        .collect::<Result<_, _>>()?;
+    let on_devices = units.iter().any(|unit| unit.volume.layer == VolumeLayer::Plain);
+    if shared && count > 1 && on_devices {
+        return Err(NodeStorageError::SharedCount(object.spec.count));
+    }
+    Ok(units)
 }
 
 /// Whether the block storage has what the object's file systems are made on.
 ///
 /// # Errors
-/// When it has fewer allocations, or the rabbit has no devices for one.
+/// When it has fewer allocations, or the rabbit has no device for one.
 pub fn check_block(
     object: &NnfNodeStorage,
     block: &NnfNodeBlockStorage,
@@ -103,7 +108,8 @@ pub fn check_block(
     let rabbit = name_of(&object.metadata.namespace);
     let lacking = made.iter().take(needed).position(|it| {
         let paths = it.accesses.get(&rabbit).map_or(0, |access| access.device_paths.len());
-        it.devices.is_empty() || paths != it.devices.len()
+        // Fewer paths than devices: a drive is away. Whether the volume can do without is for the volume to say.
+        it.devices.is_empty() || paths == 0
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
 }
@@ -112,6 +118,7 @@ fn kind(object: &NnfNodeStorage) -> Result<FileSystemKind, NodeStorageError> {
     match &object.spec.file_system_type {
         FileSystemType::Raw => Ok(FileSystemKind::Raw),
         FileSystemType::Xfs => Ok(FileSystemKind::Xfs),
+        FileSystemType::Gfs2 => Ok(FileSystemKind::Gfs2),
         other => Err(NodeStorageError::Type(other.as_str().to_owned())),
     }
 }
@@ -120,7 +127,39 @@ fn name_of(name: &Option<String>) -> String {
     name.clone().unwrap_or_default()
 }
 
-type Variables = BTreeMap<String, String>;
+/// Variables of a profile's lines, their names with the `$`.
+pub type Variables = BTreeMap<String, String>;
+
+/// What the object says on top of what is known.
+///
+/// # Errors
+/// On a variable that is none, or has too few values.
+pub fn with_given(
+    mut known: Variables,
+    spec: &NnfNodeStorageSpec,
+    index: u32,
+    count: u32,
+) -> Result<Variables, NodeStorageError> {
+    for (place, variable) in spec.command_variables.iter().enumerate() {
+        let name = &variable.name;
+        if !name.starts_with('$') || name.len() < 2 {
+            return Err(NodeStorageError::VariableName { place, name: name.clone() });
+        }
+        let value = if variable.indexed {
+            let values = &variable.indexed_values;
+            values.get(index as usize).ok_or_else(|| NodeStorageError::IndexedValues {
+                place,
+                name: name.clone(),
+                values: values.len(),
+                count,
+            })?
+        } else {
+            &variable.value
+        };
+        known.insert(name.clone(), value.clone());
+    }
+    Ok(known)
+}
 
 /// What all file systems of one object have in common.
 struct Text<'a> {
@@ -130,6 +169,7 @@ struct Text<'a> {
     lines: &'a StorageProfile,
     kind: FileSystemKind,
     count: u32,
+    volumes: Volumes,
 }
 
 impl Text<'_> {
@@ -145,9 +185,10 @@ impl Text<'_> {
         let name = name_of(&self.object.metadata.name);
         let rabbit = name_of(&self.object.metadata.namespace);
         let id = FileSystemId::derive(owner, &rabbit, &name, index);
-        let volume = self.volume(owner, index, block)?;
+        let mut volume = self.volume(owner, index, block)?;
         let default = temporary.mount_point(&name, index).map_err(NodeStorageError::Temporary)?;
         let variables = self.variables(index, &volume, &default)?;
+        volume.layer = self.layer(&variables)?;
         let asked = storage::template::expand("$TEMP_DIR", &variables);
         let temporary =
             MountPoint::parse(&asked, &temporary.roots).map_err(NodeStorageError::Temporary)?;
@@ -207,7 +248,27 @@ impl Text<'_> {
             group: renamed("$VG_NAME", group),
             logical: renamed("$LV_NAME", logical),
             namespaces: namespaces(block, place)?,
+            layer: VolumeLayer::Plain,
         })
+    }
+
+    fn layer(&self, variables: &Variables) -> Result<VolumeLayer, NodeStorageError> {
+        let field = format!("data.{}.blockDeviceCommands.rabbitCommands", self.field);
+        let commands = &self.lines.block_device_commands.rabbit_commands;
+        let lines = making(&field, commands, variables).map_err(|it| self.wrong_line(it))?;
+        Ok(self.volumes.layer(lines))
+    }
+
+    fn wrong_line(&self, source: SiteCommandError) -> NodeStorageError {
+        NodeStorageError::in_profile(self.profile, source)
+    }
+
+    /// `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`: a name of at most 30 bytes, as
+    /// GFS2's lock table allows, and the one that the agent before this gave it.
+    fn lock_space(&self, index: u32) -> String {
+        let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
+        let digits: String = uid.bytes().take(5).map(|byte| format!("{byte:02x}")).collect();
+        format!("fs-{index:02}-{digits}")
     }
 
     /// Weakest first: what the agent knows, what the object says, what the profile overrides.
@@ -232,31 +293,16 @@ impl Text<'_> {
             ("$LV_INDEX", index.to_string()),
             ("$LV_SIZE", format!("{}K", spec.capacity / 1024)),
             ("$PERCENT_VG", format!("{percent}%VG")),
+            ("$CLUSTER_NAME", name_of(&self.object.metadata.namespace)),
+            ("$LOCK_SPACE", self.lock_space(index)),
+            ("$PROTOCOL", "lock_dlm".to_owned()),
             ("$FSTYPE", self.kind.as_str().to_owned()),
             ("$MOUNT_TARGET", target.to_owned()),
             ("$TEMP_DIR", temporary.to_string()),
             ("$MOUNT_PATH", "$TEMP_DIR".to_owned()),
         ];
-        let mut variables: Variables =
-            known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        for (place, variable) in spec.command_variables.iter().enumerate() {
-            let name = &variable.name;
-            if !name.starts_with('$') || name.len() < 2 {
-                return Err(NodeStorageError::VariableName { place, name: name.clone() });
-            }
-            let value = if variable.indexed {
-                let values = &variable.indexed_values;
-                values.get(index as usize).ok_or_else(|| NodeStorageError::IndexedValues {
-                    place,
-                    name: name.clone(),
-                    values: values.len(),
-                    count: self.count,
-                })?
-            } else {
-                &variable.value
-            };
-            variables.insert(name.clone(), value.clone());
-        }
+        let known = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut variables = with_given(known, spec, index, self.count)?;
         variables.extend(self.lines.variable_override.clone());
         Ok(variables)
     }
@@ -267,13 +313,8 @@ impl Text<'_> {
         line: &str,
         variables: &Variables,
     ) -> Result<Option<SiteCommand>, NodeStorageError> {
-        SiteCommand::new(&format!("data.{}.{field}", self.field), line, variables.clone()).map_err(
-            |source| {
-                let meta = &self.profile.metadata;
-                let profile = format!("{}/{}", name_of(&meta.namespace), name_of(&meta.name));
-                NodeStorageError::Profile { profile, source }
-            },
-        )
+        SiteCommand::new(&format!("data.{}.{field}", self.field), line, variables.clone())
+            .map_err(|source| self.wrong_line(source))
     }
 
     fn hooks(

@@ -2,16 +2,11 @@
 
 use std::sync::Arc;
 
-use api::{
-    NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
-};
-use clientmount_agent::error::{Failure, Retry};
-use kube::ResourceExt;
-use storage::{ConvergeError, Converged, Desired, desired::FileSystem};
-
 use super::{
     desired::{check_block, desired},
-    report,
+    report::{self, State, is_syncing},
+    targets::{Places, targets},
+    unit::{self, Outcome, Unit},
 };
 use crate::{
     block_storage::report::is_current,
@@ -20,6 +15,12 @@ use crate::{
     world::{NoProfile, block_name},
     write::{WriteError, describe, has_finalizer},
 };
+use api::{
+    NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
+    nnf_node_storage::FileSystemType,
+};
+use clientmount_agent::error::{Failure, Retry};
+use kube::ResourceExt;
 
 /// What an NnfNodeStorage refers to.
 #[derive(Debug)]
@@ -82,13 +83,13 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
-/// The object's file systems; with `to_make`, on devices that are there.
+/// What the object asks for; with `to_make`, on devices that are there.
 fn units(
     context: &Context,
     view: &View,
     block: &NnfNodeBlockStorage,
     to_make: bool,
-) -> Result<Vec<FileSystem>, Failure> {
+) -> Result<Vec<Unit>, Failure> {
     let profile = view.profile.as_ref().map_err(|why| Failure::input(why.to_string()))?;
     if !profile.data().pinned {
         let name = describe(&**profile);
@@ -99,23 +100,40 @@ fn units(
     if to_make {
         check_block(&view.object, block).map_err(|error| Failure::from(&error))?;
     }
-    desired(&view.object, profile, block, &context.temporary).map_err(|error| Failure::from(&error))
+    let (object, temporary) = (&view.object, &context.temporary);
+    let units = if object.spec.file_system_type == FileSystemType::Lustre {
+        let places = Places { roots: &context.site.roots, temporary };
+        targets(object, profile, block, places)
+            .map(|units| units.into_iter().map(|it| Unit::Target(Box::new(it))).collect())
+    } else {
+        desired(object, profile, block, temporary, context.site.volumes)
+            .map(|units| units.into_iter().map(|it| Unit::FileSystem(Box::new(it))).collect())
+    };
+    units.map_err(|error| Failure::from(&error))
 }
 
 async fn make(
     context: &Context,
     object: &NnfNodeStorage,
-    units: Vec<FileSystem>,
+    units: Vec<Unit>,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let results = context.converge(units.into_iter().map(Desired::FileSystemReady).collect()).await;
-    let made: Vec<bool> = results.iter().map(Result::is_ok).collect();
+    let results = unit::make(context, units.clone()).await;
+    let told = object.status.iter().flat_map(|status| &status.allocations);
+    let was_ready: Vec<_> = told.map(|it| it.ready).collect();
+    let of = |(index, (unit, outcome))| {
+        State::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
+    };
+    let states: Vec<_> = units.iter().zip(&results).enumerate().map(of).collect();
     let failure = failure(&results);
+    if results.iter().flatten().any(|result| result.as_ref().is_err_and(is_syncing)) {
+        pass.wait();
+    }
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
     let error = failure.map(|it| context.resource_error(&it, "unable to create file system"));
-    pass.report(context, object, report::status(&made, error)).await
+    pass.report(context, object, report::status(&states, error)).await
 }
 
 /// Tears down what was made, and then lets go of the block storage and of the object.
@@ -165,14 +183,16 @@ async fn tear_down(
         Err(_) if !report::was_ever_made(&view.object) => return Ok(Torn::Down),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
-    let on_devices = units.into_iter().filter(|unit| !unit.volume.namespaces.is_empty());
-    let results = context.converge(on_devices.map(Desired::FileSystemGone).collect()).await;
+    let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
+    let results = unit::tear_down(context, on_devices.collect()).await;
     failure(&results).map_or(Ok(Torn::Down), Err)
 }
 
-fn failure(results: &[Result<Converged, ConvergeError>]) -> Option<Failure> {
-    let failed = results.iter().enumerate().filter_map(|(index, result)| {
-        Some((format!("file system {index}"), Failure::of_convergence(result.as_ref().err()?)))
-    });
+fn failure(results: &[Outcome]) -> Option<Failure> {
+    let errors = results.iter().enumerate();
+    let errors = errors.filter_map(|(index, it)| Some((index, it.as_ref()?.as_ref().err()?)));
+    let failed = errors
+        .filter(|(_, error)| !is_syncing(error))
+        .map(|(index, error)| (format!("file system {index}"), Failure::of_convergence(error)));
     combined(&failed.collect::<Vec<_>>())
 }

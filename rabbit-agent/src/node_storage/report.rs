@@ -4,21 +4,92 @@ use api::{
     NnfNodeStorage, NnfNodeStorageStatus, ResourceError,
     nnf_node_storage::{NnfNodeStorageAllocationStatus, NnfStorageHealth},
 };
+use storage::{
+    ConvergeError, Converged, Observed, Rejection,
+    desired::{Volume, VolumeLayer},
+};
 
-/// The status after its file systems converged (`true`) or failed.
+use super::unit::{Outcome, Unit};
+
+/// What became of one file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    volume: Option<Volume>,
+    /// `None` when it is not ready.
+    health: Option<NnfStorageHealth>,
+}
+
+impl State {
+    /// Of a file system on `volume` that converged or failed; `was_ready` when that was told before.
+    #[must_use]
+    pub fn of(volume: Volume, was_ready: bool, result: &Result<Converged, ConvergeError>) -> Self {
+        let health = match result {
+            Ok(converged) => Some(health(&volume, &converged.observed)),
+            // It is used while it is being made whole again.
+            Err(error) if was_ready && is_syncing(error) => Some(NnfStorageHealth::Degraded),
+            Err(_) => None,
+        };
+        let volume = Some(volume).filter(|volume| volume.layer != VolumeLayer::Plain);
+        Self { volume, health }
+    }
+
+    /// Of a unit; one whose turn did not come is not ready.
+    #[must_use]
+    pub fn of_unit(unit: &Unit, was_ready: bool, outcome: &Outcome) -> Self {
+        let health = match (unit, outcome) {
+            (Unit::FileSystem(fs), Some(result)) => {
+                return Self::of(fs.volume.clone(), was_ready, result);
+            }
+            (Unit::Target(_), Some(Ok(converged))) => Some(of_pool(&converged.observed)),
+            (Unit::FileSystem(_) | Unit::Target(_), _) => None,
+        };
+        Self { volume: None, health }
+    }
+}
+
+/// A pool that does without a device of its own is degraded.
+fn of_pool(observed: &Observed) -> NnfStorageHealth {
+    let pool = observed.zpool.as_ref().and_then(|it| it.imported.as_ref());
+    let is_degraded = pool.is_some_and(storage::observed::Zpool::is_degraded);
+    if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
+}
+
+/// A RAID that is being made whole is no error: it takes as long as it takes.
+#[must_use]
+pub fn is_syncing(error: &ConvergeError) -> bool {
+    matches!(error, ConvergeError::Rejected(Rejection::Syncing { .. }))
+}
+
+/// A volume that has lost a device, or of which LVM says that something is wrong, is degraded.
+fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
+    let report = observed.volume.as_ref().and_then(|state| state.lvm.as_ref()?.report.as_ref());
+    let group = report.and_then(|report| report.group(&volume.group));
+    let trouble = group.is_some_and(|group| {
+        let troubled = group.volume(&volume.logical).is_some_and(|it| it.trouble.is_some());
+        group.missing > 0 || troubled
+    });
+    if trouble { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
+}
+
+/// The status after its file systems converged or failed.
 ///
 /// Health is told only of what was seen; of a file system that failed it is not known, and left out.
 #[must_use]
-pub fn status(made: &[bool], error: Option<ResourceError>) -> NnfNodeStorageStatus {
-    let allocation = |ready: bool| NnfNodeStorageAllocationStatus {
-        health: ready.then_some(NnfStorageHealth::Healthy),
-        ready,
-        ..NnfNodeStorageAllocationStatus::default()
+pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageStatus {
+    let name =
+        |state: &State, of: fn(&Volume) -> &String| state.volume.as_ref().map(|it| of(it).clone());
+    let allocation = |state: &State| NnfNodeStorageAllocationStatus {
+        volume_group: name(state, |it| &it.group).unwrap_or_default(),
+        logical_volume: name(state, |it| &it.logical).unwrap_or_default(),
+        health: state.health.clone(),
+        ready: state.health.is_some(),
     };
-    let ready = made.iter().all(|it| *it);
+    let ready = states.iter().all(|it| it.health.is_some());
+    let is_degraded = states.iter().any(|it| it.health == Some(NnfStorageHealth::Degraded));
+    let health = if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy };
     NnfNodeStorageStatus {
-        allocations: made.iter().map(|it| allocation(*it)).collect(),
-        health: ready.then_some(NnfStorageHealth::Healthy),
+        allocations: states.iter().map(allocation).collect(),
+        health: ready.then_some(health),
         ready: ready && error.is_none(),
         error,
     }
@@ -40,22 +111,108 @@ pub fn was_ever_made(object: &NnfNodeStorage) -> bool {
 mod tests {
     use serde_json::json;
 
+    use storage::observed::{
+        DatasetState, LogicalVolume, LvmReport, LvmState, Percent, PoolHealth, PoolState, Vdev,
+        VdevPlace, VolumeGroup, VolumeState, Zpool,
+    };
+
     use super::*;
     use crate::samples;
+
+    fn made() -> State {
+        State { volume: None, health: Some(NnfStorageHealth::Healthy) }
+    }
+
+    #[test]
+    fn a_volume_that_lost_a_device_is_degraded_and_named() {
+        let layer = VolumeLayer::Lvm(Box::default());
+        let volume = Volume { group: "vg".into(), logical: "lv".into(), namespaces: vec![], layer };
+        let seen = |missing, trouble: Option<&str>| {
+            let logical = LogicalVolume {
+                name: "lv".into(),
+                trouble: trouble.map(str::to_owned),
+                ..LogicalVolume::default()
+            };
+            let group = VolumeGroup {
+                name: "vg".into(),
+                missing,
+                volumes: vec![logical],
+                ..VolumeGroup::default()
+            };
+            let report = Some(LvmReport { groups: vec![group], ..LvmReport::default() });
+            let lvm = Some(LvmState { report, ..LvmState::default() });
+            let observed = Observed {
+                volume: Some(VolumeState { lvm, ..VolumeState::default() }),
+                ..Observed::default()
+            };
+            let converged = Ok(Converged { observed, ..Converged::default() });
+            serde_json::to_value(status(&[State::of(volume.clone(), false, &converged)], None))
+                .unwrap()
+        };
+        let names =
+            json!({"volumeGroup": "vg", "logicalVolume": "lv", "health": "Healthy", "ready": true});
+        assert_eq!(seen(0, None)["allocations"][0], names);
+        for degraded in [seen(1, None), seen(0, Some("partial"))] {
+            assert_eq!(
+                (&degraded["health"], &degraded["ready"]),
+                (&json!("Degraded"), &json!(true))
+            );
+        }
+    }
+
+    /// zpool(8) calls some pools `ONLINE` that have lost a device.
+    #[test]
+    fn a_pool_that_lost_a_device_is_degraded_whatever_it_is_called() {
+        let seen = |state: &str, health| {
+            let vdevs =
+                vec![Vdev { name: "77".into(), state: state.into(), place: VdevPlace::Gone }];
+            let (name, dataset) = ("pool".into(), DatasetState::Whole);
+            let imported = Some(Zpool { name, health, vdevs, dataset });
+            let zpool = Some(PoolState { imported, ..PoolState::default() });
+            of_pool(&Observed { zpool, ..Observed::default() })
+        };
+        assert_eq!(seen("ONLINE", PoolHealth::Online), NnfStorageHealth::Healthy);
+        assert_eq!(seen("UNAVAIL", PoolHealth::Online), NnfStorageHealth::Degraded);
+        assert_eq!(seen("ONLINE", PoolHealth::Degraded), NnfStorageHealth::Degraded);
+    }
+
+    #[test]
+    fn one_that_is_made_whole_again_is_used_meanwhile_and_a_new_one_is_not() {
+        let syncing = || {
+            Err(ConvergeError::Rejected(Rejection::Syncing {
+                volume: "vg/lv".into(),
+                percent: Percent::default(),
+            }))
+        };
+        let volume = Volume {
+            group: "vg".into(),
+            logical: "lv".into(),
+            namespaces: vec![],
+            layer: VolumeLayer::Plain,
+        };
+        let state = |was_ready| State::of(volume.clone(), was_ready, &syncing());
+        let again = status(&[state(true)], None);
+        assert_eq!((again.ready, again.health), (true, Some(NnfStorageHealth::Degraded)));
+        let new = status(&[state(false)], None);
+        assert_eq!((new.ready, new.health), (false, None));
+    }
 
     #[test]
     fn the_status_has_the_shape_that_central_controllers_read() {
         let healthy = json!({"health": "Healthy", "ready": true});
         assert_eq!(
-            serde_json::to_value(status(&[true, true], None)).unwrap(),
+            serde_json::to_value(status(&[made(), made()], None)).unwrap(),
             json!({"allocations": [healthy, healthy], "health": "Healthy", "ready": true})
         );
     }
 
     #[test]
     fn one_that_failed_keeps_the_whole_from_being_ready() {
-        let status =
-            serde_json::to_value(status(&[true, false], Some(ResourceError::new("x")))).unwrap();
+        let status = serde_json::to_value(status(
+            &[made(), State { volume: None, health: None }],
+            Some(ResourceError::new("x")),
+        ))
+        .unwrap();
         assert_eq!(status["allocations"], json!([{"health": "Healthy", "ready": true}, {}]));
         assert_eq!((status.get("ready"), status.get("health")), (None, None));
     }
@@ -64,7 +221,7 @@ mod tests {
     fn a_refusal_leaves_what_is_known() {
         let mut object = samples::node_storage(1, "xfs");
         assert!(!was_ever_made(&object));
-        object.status = Some(status(&[true], None));
+        object.status = Some(status(&[made()], None));
         let after = refused(&object, ResourceError::new("x"));
         assert!(after.ready && after.error.is_some() && was_ever_made(&object));
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::samples;
-use api::names::finalizer;
+use api::{NnfNodeStorageStatus, names::finalizer};
 
 fn world() -> World {
     World::new("rabbit-1".parse().unwrap())
@@ -33,6 +33,20 @@ fn our_status_does_not_wake_us_and_wakes_those_who_wait() {
         world.take(Event::Apply(versioned(samples::block_storage_ready(1), 3))).is_empty(),
         "the echo"
     );
+}
+
+/// After a restart its target is to be mounted as soon as its devices are known again; an XFS has nothing to do then.
+#[test]
+fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
+    for (kind, woken) in [("lustre", 1), ("xfs", 0)] {
+        let mut world = world();
+        let mut made = samples::node_storage(1, kind);
+        made.status = Some(NnfNodeStorageStatus { ready: true, ..Default::default() });
+        world.take(Event::Apply(versioned(made, 1)));
+        world.take(Event::Apply(versioned(samples::block_storage(&[(1, &["rabbit-1"])]), 2)));
+        let wakes = world.wrote(versioned(samples::block_storage_ready(1), 3));
+        assert_eq!(wakes.len(), woken, "{kind}: {wakes:?}");
+    }
 }
 
 #[test]

@@ -3,19 +3,45 @@
 use std::sync::Arc;
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    RabbitLabels, SystemConfiguration,
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus,
+    NnfStorageProfile, RabbitLabels, SystemConfiguration,
     names::{NNF_NODE, finalizer},
+    nnf_node_storage::{FileSystemType, NnfStorageHealth},
 };
 use kube::ResourceExt;
 
 use super::{Kept, Key, Wake, World, block_name, refers_to};
 use crate::{
+    fence::is_shared,
     shelf::{Change, Shelf},
     write::has_finalizer,
 };
 
 impl World {
+    /// Who is fenced decides who is given a GFS2, and is shown in the NnfNode.
+    pub(crate) fn fences_changed(&self) -> Vec<Wake> {
+        let shared = self.block_storages.iter().filter(|it| is_shared(&it.metadata));
+        let shared = shared.map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
+        shared.chain([Wake::Related(Key::Node)]).collect()
+    }
+
+    /// The rabbit's own state is told anew, and whoever failed may not any more: the drive that was missing may be back.
+    pub(crate) fn node_moved(&self) -> Vec<Wake> {
+        let failing = |it: &&Arc<NnfNodeBlockStorage>| {
+            it.status.as_ref().is_some_and(|status| status.error.is_some())
+        };
+        let failing = self.block_storages.iter().filter(failing);
+        let again = failing.map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
+        [Wake::Related(Key::Node)].into_iter().chain(again).collect()
+    }
+
+    /// What was made on drives may have lost one, or be completed or repaired with one that came.
+    pub(crate) fn drives_changed(&self) -> Vec<Wake> {
+        let blocks = self.block_storages.iter().map(|it| Key::BlockStorage(it.name_any()));
+        let storages = self.node_storages.iter().map(|it| Key::NodeStorage(it.name_any()));
+        blocks.chain(storages).map(Wake::Related).collect()
+    }
+
     /// ClientMounts that are not done and for which `concerned` holds.
     fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
         let undone = |it: &ClientMount| {
@@ -32,12 +58,17 @@ impl World {
         })
     }
 
-    /// NnfNodeStorages that are not done and for which `concerned` holds.
+    /// NnfNodeStorages that are not done, or wait to be repaired, and for which `concerned` holds. A Lustre target is never
+    /// done: it serves for as long as it is there, and is mounted again when its devices are back after a restart.
     fn waiting_storages(&self, concerned: impl Fn(&NnfNodeStorage) -> bool) -> Vec<Wake> {
         let undone = |it: &NnfNodeStorage| {
-            let done =
-                it.status.as_ref().is_some_and(|status| status.ready && status.error.is_none());
-            !done || it.metadata.deletion_timestamp.is_some()
+            let whole = |status: &NnfNodeStorageStatus| {
+                let is_degraded = status.health == Some(NnfStorageHealth::Degraded);
+                status.ready && status.error.is_none() && !is_degraded
+            };
+            let done = it.status.as_ref().is_some_and(whole);
+            let serves = it.spec.file_system_type == FileSystemType::Lustre;
+            !done || serves || it.metadata.deletion_timestamp.is_some()
         };
         let storages = self.node_storages.iter().filter(|it| undone(it) && concerned(it));
         storages.map(|it| Wake::Related(Key::NodeStorage(it.name_any()))).collect()

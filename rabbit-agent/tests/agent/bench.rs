@@ -4,7 +4,7 @@ use std::{
     fmt::Debug,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
 };
@@ -13,7 +13,10 @@ use api::{
     ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     SystemConfiguration,
 };
-use clientmount_agent::site::{Side, Site};
+use clientmount_agent::{
+    site::{Side, Site},
+    volumes::Volumes,
+};
 use daemon::End;
 use futures::{StreamExt, TryStreamExt};
 use http::Method;
@@ -29,12 +32,14 @@ use kube::{
 };
 use kubeapi::Identity;
 use rabbit_agent::{
-    config::Rabbit, node_storage::desired::TemporaryRoot, signs::Signs, work, write::Object as Kind,
+    block_storage::desired::AllocationPolicy, config::Rabbit, fence::FenceConfig,
+    lustre_mgt::args::Mgs, node_storage::desired::TemporaryRoot, signs::Signs, work,
+    write::Object as Kind,
 };
 use serde_json::{Value, json};
 use storage::{
     Desired, Host, Observed, Step,
-    desired::{AllowedRoots, MountPoint},
+    desired::{AllowedRoots, Endpoint, MountPoint, Spread},
     fake::FakeHost,
     host::{ObserveError, StepError},
 };
@@ -61,15 +66,44 @@ struct Watched {
     looks: Arc<Mutex<Vec<Desired>>>,
     mounted: watch::Sender<usize>,
     unmounted: watch::Sender<usize>,
+    trouble: Arc<Mutex<Trouble>>,
+}
+
+/// What the drives do beyond what drives in memory do.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    /// The first drive does not answer.
+    pub(crate) fault: bool,
+    /// An attachment waits for this.
+    pub(crate) attach: Option<mpsc::Receiver<()>>,
+    /// That it began to wait is told here.
+    pub(crate) attaching: Option<oneshot::Sender<()>>,
 }
 
 impl Host for Watched {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         self.looks.lock().unwrap().push(desired.clone());
-        self.host.observe(desired)
+        let mut seen = self.host.observe(desired)?;
+        let is_faulty = self.trouble.lock().unwrap().fault;
+        // A look at a file system is none at the drives.
+        if let Some(drive) = seen.drives.first_mut().filter(|_| is_faulty) {
+            drive.fault = Some("it does not answer".into());
+            let of_drive = |it: &&mut storage::observed::Namespace| it.id.subsystem == drive.nqn;
+            seen.namespaces.iter_mut().filter(of_drive).for_each(|it| it.access.clear());
+        }
+        Ok(seen)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
+        if let Step::Attach { endpoint: Endpoint::Compute(_), .. } = step {
+            let (held, attaching) = {
+                let mut trouble = self.trouble.lock().unwrap();
+                (trouble.attach.take(), trouble.attaching.take())
+            };
+            attaching.into_iter().for_each(|it| it.send(()).unwrap());
+            // Until the other end is dropped.
+            held.into_iter().for_each(|it| assert!(it.recv().is_err()));
+        }
         self.host.apply(step)?;
         match step {
             Step::Mount { .. } => self.mounted.send_modify(|count| *count += 1),
@@ -87,11 +121,13 @@ pub(crate) struct Bench {
     pub(crate) mounted: watch::Sender<usize>,
     pub(crate) unmounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
+    pub(crate) trouble: Arc<Mutex<Trouble>>,
     pub(crate) signs: Signs,
+    pub(crate) volumes: Volumes,
     agent: Option<Agent>,
     gate: Gate,
     server: Server,
-    _directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 /// What the API answers the agent in its own place, if anything.
@@ -155,16 +191,28 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
-pub(crate) fn rabbit() -> Rabbit {
+pub(crate) fn rabbit(directory: &Path) -> Rabbit {
     Rabbit {
         site: Site {
             node: RABBIT.parse().unwrap(),
             side: Side::Rabbit,
             roots: roots(&["/mnt/nnf"]),
             index_root: None,
+            volumes: Volumes::Plain,
         },
         temporary: TemporaryRoot { path: "/mnt/temp".into(), roots: roots(&["/mnt/temp"]) },
+        policy: AllocationPolicy { spread: Spread::ONE, replace: true },
         pod: "pod-0".into(),
+        fence: FenceConfig {
+            requests: directory.join("requests"),
+            responses: directory.join("responses"),
+            dlm_tool: directory.join("dlm_tool").display().to_string(),
+            corosync: directory.join("corosync.conf"),
+        },
+        mgs: Mgs {
+            erase: directory.join("erase").display().to_string(),
+            deadline: Duration::from_secs(20),
+        },
     }
 }
 
@@ -207,11 +255,13 @@ impl Bench {
             mounted: watch::Sender::default(),
             unmounted: watch::Sender::default(),
             host,
+            trouble: Arc::default(),
             signs: Signs::default(),
+            volumes: Volumes::Plain,
             agent: None,
             gate: Gate::default(),
             server,
-            _directory: directory,
+            directory,
         };
         for name in [RABBIT, "rabbit-2"] {
             let namespace: Namespace =
@@ -269,9 +319,12 @@ impl Bench {
             looks: self.looks.clone(),
             mounted: self.mounted.clone(),
             unmounted: self.unmounted.clone(),
+            trouble: self.trouble.clone(),
         });
+        let mut config = rabbit(self.directory.path());
+        config.site.volumes = self.volumes;
         let task = tokio::spawn(work(
-            rabbit(),
+            config,
             host,
             self.gate.client(self.client.clone()),
             self.signs.clone(),
@@ -300,6 +353,12 @@ impl Bench {
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap()
+    }
+
+    /// The same for its status.
+    pub(crate) async fn status<K: Kind>(&self, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     pub(crate) async fn get<K: Kind>(&self, name: &str) -> K {
@@ -392,20 +451,31 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for usual in api::crd::crd_values() {
-        let name = usual["metadata"]["name"].as_str().unwrap();
-        match crds.iter().find(|crd| crd["metadata"]["name"] == name) {
-            Some(crd) if *crd == usual => {}
-            Some(crd) => install_crds(&client, std::slice::from_ref(crd)).await.unwrap(),
-            None => {
-                definitions.delete(name, &DeleteParams::default()).await.unwrap();
-                let gone =
-                    await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none());
-                gone.await.unwrap();
-            }
+    let named = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
+    let usual = api::crd::crd_values();
+    for crd in &usual {
+        match crds.iter().find(|it| named(it) == named(crd)) {
+            Some(same) if same == crd => {}
+            Some(other) => install_crds(&client, std::slice::from_ref(other)).await.unwrap(),
+            None => undefine(&definitions, &named(crd)).await,
         }
     }
+    for more in crds.iter().filter(|crd| !usual.iter().any(|it| named(it) == named(crd))) {
+        // An earlier test's objects go with it.
+        undefine(&definitions, &named(more)).await;
+        install_crds(&client, std::slice::from_ref(more)).await.unwrap();
+    }
     client
+}
+
+/// Takes a kind and all its objects from the API, if it has it.
+async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
+    match definitions.delete(name, &DeleteParams::default()).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => return,
+        Err(error) => panic!("delete {name}: {error}"),
+    }
+    await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none()).await.unwrap();
 }
 
 async fn reached(counted: &watch::Sender<usize>, count: usize) {
@@ -496,7 +566,9 @@ pub(crate) fn profile() -> Value {
             "blockDeviceCommands": {"sharedVg": false},
             "fileSystemCommands": {"rabbitCommands": {"mkfs": "$DEVICE", "mount": "$DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"}},
             "userCommands": {"postSetup": ["chown $USERID:$GROUPID $MOUNT_PATH"], "preTeardown": ["true"]}
-        }}
+        }, "lustreStorage": {"clientOptions": {"commandlines": {
+            "mountRabbit": "$DEVICE $MOUNT_PATH", "unmountRabbit": "$MOUNT_PATH"
+        }}}}
     })
 }
 

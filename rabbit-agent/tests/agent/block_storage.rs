@@ -1,7 +1,7 @@
 use api::{ErrorType, NnfNodeBlockStorage, Severity, SystemConfiguration};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use storage::{Step, desired::Endpoint};
+use storage::{Host, Step, desired::Endpoint};
 
 use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, system};
 
@@ -13,6 +13,10 @@ fn access_of(object: &NnfNodeBlockStorage, allocation: usize) -> Vec<(String, St
     accesses.map(|(node, access)| (node.clone(), access.storage_group_id.clone())).collect()
 }
 
+fn granted(access: &[&str]) -> serde_json::Value {
+    json!({"spec": {"allocations": [{"capacity": MIB, "access": access}]}})
+}
+
 #[tokio::test]
 async fn access_is_granted_by_slot_and_withdrawn() {
     let bench = Bench::new().await;
@@ -21,9 +25,7 @@ async fn access_is_granted_by_slot_and_withdrawn() {
     assert_eq!(access_of(&object, 0), [(RABBIT.to_owned(), format!("{NAME}-0-0"))]);
     assert!(object.status.as_ref().unwrap().pod_start_time.is_some());
 
-    let spec =
-        |access: &[&str]| json!({"spec": {"allocations": [{"capacity": MIB, "access": access}]}});
-    bench.change::<NnfNodeBlockStorage>(NAME, spec(&[RABBIT, "compute-03"])).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT, "compute-03"])).await;
     let object =
         bench.until(NAME, "granted", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 2).await;
     assert_eq!(access_of(&object, 0)[0], ("compute-03".to_owned(), format!("{NAME}-0-7")));
@@ -31,7 +33,7 @@ async fn access_is_granted_by_slot_and_withdrawn() {
         |step: &Step| matches!(step, Step::Attach { endpoint: Endpoint::Compute(6), .. });
     assert!(bench.host.applied().iter().any(to_slot_6));
 
-    bench.change::<NnfNodeBlockStorage>(NAME, spec(&[RABBIT])).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT])).await;
     bench.until(NAME, "withdrawn", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 1).await;
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
@@ -140,4 +142,52 @@ async fn a_full_disk_beneath_the_drives_is_told_with_its_numbers() {
     let user = object.status.unwrap().error.unwrap().user_message.unwrap();
     assert!(user.contains("insufficient capacity available") && user.contains("5242880"), "{user}");
     assert!(bench.host.is_clean());
+}
+
+#[tokio::test]
+async fn records_that_are_lost_are_adopted_from_the_status_and_what_nobody_claims_stays() {
+    let mut bench = Bench::new().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("going", &[(MIB, &[RABBIT])])).await;
+    bench.until::<NnfNodeBlockStorage>("going", "ready", block_ready).await;
+    let made: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
+    bench.stop().await;
+    bench.host.lose_records();
+    bench.host.reboot();
+    bench.delete::<NnfNodeBlockStorage>("going").await;
+    let before = bench.host.applied().len();
+    bench.start();
+    bench.until_gone::<NnfNodeBlockStorage>("going").await;
+    bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT, "compute-03"])).await;
+    let adopted =
+        bench.until(NAME, "granted", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 2).await;
+    let devices =
+        |it: &NnfNodeBlockStorage| it.status.as_ref().unwrap().allocations[0].devices.clone();
+    assert_eq!(devices(&adopted), devices(&made));
+    let since: Vec<_> = bench.host.applied().into_iter().skip(before).map(|it| it.kind()).collect();
+    assert!(
+        !since.contains(&"create-namespace") && !since.contains(&"delete-namespace"),
+        "{since:?}"
+    );
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    let left = bench.host.observe(&storage::Desired::Inventory).unwrap().namespaces;
+    assert_eq!(left.len(), 1, "nobody claims it, and nobody deletes it: {left:?}");
+}
+
+#[tokio::test]
+async fn a_drive_that_refuses_costs_the_allocation_and_nothing_else() {
+    let bench = Bench::new().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("first", &[(MIB, &[RABBIT])])).await;
+    bench.until::<NnfNodeBlockStorage>("first", "ready", block_ready).await;
+    let before = bench.host.observe(&storage::Desired::Inventory).unwrap();
+    bench.host.set_refusing(1, true);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "failed", block_failed).await;
+    let error = object.status.unwrap().error.unwrap();
+    assert_eq!(error.severity, Severity::Major);
+    assert!(error.debug_message.contains("drive-1"), "{}", error.debug_message);
+    assert_eq!(bench.host.observe(&storage::Desired::Inventory).unwrap(), before);
+    bench.host.set_refusing(1, false);
+    bench.until::<NnfNodeBlockStorage>(NAME, "ready", block_ready).await;
 }

@@ -1,8 +1,6 @@
 //! What the sites' central controllers, and the Go daemon that may be started in this one's place again, rely on.
 
-use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer,
-};
+use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer};
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
@@ -238,25 +236,6 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     let made = steps.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
     assert_eq!(made, 1);
     assert!(!steps.iter().any(|step| matches!(step, Step::MakeFileSystem { .. })), "{steps:#?}");
-}
-
-#[tokio::test]
-async fn a_management_target_is_told_that_nobody_serves_it_and_keeps_what_it_is_owed() {
-    let bench = Bench::new().await;
-    let held = json!({
-        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfLustreMGT",
-        "metadata": {"name": "mgt", "namespace": RABBIT, "finalizers": [finalizer::NNF_LUSTRE_MGT]},
-        "spec": {"addresses": ["10.0.0.1@tcp"], "fsNameStart": "aaaaaaaa"}
-    });
-    bench.make::<NnfLustreMgt>(RABBIT, held).await;
-    let told = |it: &NnfLustreMgt| it.status.as_ref().is_some_and(|it| it.error.is_some());
-    bench.until("mgt", "refused", told).await;
-    bench.delete::<NnfLustreMgt>("mgt").await;
-    // Something later, so that the deletion was surely seen.
-    bench.file_systems(1).await;
-    let left: NnfLustreMgt = bench.get("mgt").await;
-    assert_eq!(left.finalizers(), [finalizer::NNF_LUSTRE_MGT]);
-    assert!(left.status.unwrap().fs_name_next.is_empty());
 }
 
 #[tokio::test]

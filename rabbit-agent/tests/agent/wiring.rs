@@ -75,7 +75,7 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
 
     let coordinator = format!("unix://{}", at("coordinator.sock").display());
     let config = Config {
-        rabbit: rabbit(),
+        rabbit: rabbit(directory.path()),
         api: Address::Unix(at("api.sock")),
         coordinator: Some(tonic::transport::Endpoint::from_shared(coordinator).unwrap()),
         storage: LinuxConfig {
@@ -85,6 +85,7 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
             command_deadline: Duration::from_secs(9),
             mount_deadline: Duration::from_secs(9),
         },
+        health: rabbit_agent::health::args::HealthConfig::default(),
         probes: None,
         metrics: None,
         notes: Vec::new(),

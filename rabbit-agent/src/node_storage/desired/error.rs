@@ -1,13 +1,13 @@
 //! What can be wrong with a NnfNodeStorage. Each text names the field, the value and the remedy: it is what the user reads.
 
-use api::names::label;
+use api::{NnfStorageProfile, names::label};
 use storage::{
     desired::{MountPointError, NameError},
     template::SiteCommandError,
 };
 use thiserror::Error;
 
-use super::MOST_FILE_SYSTEMS;
+use super::{MOST_FILE_SYSTEMS, name_of};
 
 /// Why a NnfNodeStorage cannot be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -19,14 +19,16 @@ pub enum NodeStorageError {
     #[error("metadata.labels[{}]", label::OWNER_UID)]
     Owner(#[source] NameError),
     /// The type is known to the schema and not to this build.
-    #[error("spec.fileSystemType {0:?} is not supported by this build: use xfs or raw")]
+    #[error(
+        "spec.fileSystemType {0:?} is not supported by this build: use raw, xfs, gfs2 or lustre"
+    )]
     Type(String),
     /// Not a number of file systems.
     #[error("spec.count is {0}: use 0 to {MOST_FILE_SYSTEMS}")]
     Count(i64),
     /// One device cannot hold several file systems without LVM.
     #[error(
-        "spec.count is {0} with sharedAllocation: several file systems on one allocation need LVM, which this build does not have; use a profile with sharedVg false"
+        "spec.count is {0} with sharedAllocation: several file systems on one allocation need logical volumes: start the agents with --volumes lvm and a profile that makes them, or use a profile with sharedVg false"
     )]
     SharedCount(i64),
     /// The names that computes derive would differ.
@@ -96,6 +98,22 @@ pub enum NodeStorageError {
         #[source]
         source: SiteCommandError,
     },
+    /// What a Lustre target cannot be made of.
+    #[error("{field} is {value:?}: use {remedy}")]
+    Lustre {
+        /// Which field.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        remedy: &'static str,
+    },
+    /// A pool or dataset that the profile renamed.
+    #[error("$POOL_NAME or $ZVOL_NAME, as the profile's variableOverride has it")]
+    Dataset(#[source] NameError),
+    /// `$TARGET_PATH` leads somewhere else.
+    #[error("mount path of the Lustre target")]
+    TargetPath(#[source] MountPointError),
     /// `$TEMP_DIR` leads somewhere else.
     #[error("temporary mount directory")]
     Temporary(#[source] MountPointError),
@@ -110,4 +128,14 @@ pub enum NodeStorageError {
         #[source]
         source: NameError,
     },
+}
+
+impl NodeStorageError {
+    /// A line of this profile is wrong.
+    #[must_use]
+    pub fn in_profile(profile: &NnfStorageProfile, source: SiteCommandError) -> Self {
+        let meta = &profile.metadata;
+        let profile = format!("{}/{}", name_of(&meta.namespace), name_of(&meta.name));
+        Self::Profile { profile, source }
+    }
 }

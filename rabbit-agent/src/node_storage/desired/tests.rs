@@ -1,4 +1,7 @@
-use api::{NnfNodeStorage, nnf_node_storage::CommandVariable};
+use api::{
+    NnfNodeStorage, nnf_node_block_storage::NnfNodeBlockStorageDeviceStatus,
+    nnf_node_storage::CommandVariable,
+};
 use daemon::chain;
 
 use super::*;
@@ -15,7 +18,7 @@ fn made(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
 ) -> Result<Vec<FileSystem>, NodeStorageError> {
-    desired(object, profile, &samples::block_storage_ready(2), &temporary())
+    desired(object, profile, &samples::block_storage_ready(2), &temporary(), Volumes::Plain)
 }
 
 fn variable(name: &str, value: &str) -> CommandVariable {
@@ -123,13 +126,55 @@ fn a_shared_volume_group_with_one_file_system_is_named_without_the_index() {
 
 #[test]
 fn what_this_build_cannot_do_is_refused_before_anything_is_touched() {
-    for kind in ["lvm", "zfs", "gfs2", "lustre", "ext4"] {
+    for kind in ["lvm", "zfs", "ext4"] {
         let error = made(&samples::node_storage(1, kind), &samples::profile()).unwrap_err();
         assert_eq!(error, NodeStorageError::Type(kind.into()));
     }
     let mut shared = samples::node_storage(2, "raw");
     shared.spec.shared_allocation = true;
-    assert_eq!(made(&shared, &samples::profile()), Err(NodeStorageError::SharedCount(2)));
+    let mut profile = samples::profile();
+    profile.spec.data.raw_storage.block_device_commands.shared_vg = true;
+    assert_eq!(made(&shared, &profile), Err(NodeStorageError::SharedCount(2)));
+}
+
+/// The default profile of the sites, with logical volumes: two file systems in one group.
+#[test]
+fn lines_for_lvm_make_a_layer_and_see_what_the_node_shows() {
+    let mut profile = samples::profile();
+    let gfs2 = &mut profile.spec.data.gfs2_storage;
+    gfs2.block_device_commands.shared_vg = true;
+    let commands = &mut gfs2.block_device_commands.rabbit_commands;
+    commands.vg_create = "--shared --addtag $JOBID $VG_NAME $DEVICE_LIST".into();
+    commands.vg_change.lock_start = "--lock-start $VG_NAME".into();
+    commands.lv_create = "--stripes $DEVICE_NUM --size $LV_SIZE --name $LV_NAME $VG_NAME".into();
+    commands.lv_change.activate = "--activate ys $VG_NAME/$LV_NAME".into();
+    gfs2.file_system_commands.rabbit_commands.mkfs =
+        "-j2 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE".into();
+    let mut object = samples::node_storage(2, "gfs2");
+    object.spec.shared_allocation = true;
+    object.metadata.uid = Some("3e92c060-0000-4000-8000-000000000000".into());
+    let block = samples::block_storage_ready(2);
+    let units = desired(&object, &profile, &block, &temporary(), Volumes::Lvm).unwrap();
+    let more = BTreeMap::from(
+        [("$DEVICE_LIST", "/dev/a /dev/b"), ("$DEVICE_NUM", "2"), ("$DEVICE", "/dev/mapper/v")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    let [_, second] = &units[..] else { panic!("two") };
+    let lines = second.volume.layer.lines().unwrap();
+    let group = format!("{}_0", samples::OWNER);
+    let line = |command: &Option<SiteCommand>| command.as_ref().unwrap().expand(&more);
+    assert_eq!(line(&lines.vg_create), format!("--shared --addtag 287341 {group} /dev/a /dev/b"));
+    assert_eq!(line(&lines.lock_start), format!("--lock-start {group}"));
+    assert!(line(&lines.lv_create).ends_with(&format!("--name lv-1 {group}")));
+    assert_eq!(line(&lines.activate), format!("--activate ys {group}/lv-1"));
+    assert_eq!(
+        line(&second.mkfs),
+        "-j2 -p lock_dlm -t rabbit-1:fs-01-3365393263 /dev/mapper/v",
+        "the lock space's name is the one that the sites' computes know"
+    );
+    // Without LVM one device cannot hold both.
+    let plain = desired(&object, &profile, &block, &temporary(), Volumes::Plain);
+    assert_eq!(plain, Err(NodeStorageError::SharedCount(2)));
 }
 
 #[test]
@@ -191,4 +236,20 @@ fn block_storage_must_have_a_device_of_this_rabbit_for_each() {
         error.contains("allocation 1: put rabbit-1 first in spec.allocations[1].access"),
         "{error}"
     );
+}
+
+#[test]
+fn a_device_that_is_away_is_for_the_volume_to_miss_and_none_at_all_is_told() {
+    let (object, mut block) = (samples::node_storage(1, "xfs"), samples::block_storage_ready(1));
+    let allocation = &mut block.status.as_mut().unwrap().allocations[0];
+    let away = NnfNodeBlockStorageDeviceStatus {
+        namespace_id: "9".into(),
+        ..allocation.devices[0].clone()
+    };
+    allocation.devices.push(away);
+    assert_eq!(check_block(&object, &block), Ok(()));
+    let allocation = &mut block.status.as_mut().unwrap().allocations[0];
+    allocation.accesses.get_mut("rabbit-1").unwrap().device_paths.clear();
+    let told = check_block(&object, &block).unwrap_err();
+    assert!(matches!(told, NodeStorageError::NoAccess { index: 0, .. }), "{told}");
 }

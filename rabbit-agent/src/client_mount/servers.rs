@@ -1,0 +1,277 @@
+//! `.nnf-servers.json`: what a Lustre file system is made of, written into its root for its users when it is given to them.
+
+use api::{ClientMount, RabbitLabels, Servers, client_mount::ClientMountInfo, names::label};
+use clientmount_agent::{
+    desired::{Goal, MountUnits},
+    error::{Failure, Retry},
+};
+use kube::{Api, ResourceExt};
+use serde::Serialize;
+use storage::desired::{FileSystemKind, RootFile};
+use thiserror::Error;
+
+use crate::{pass::Context, write::WriteError};
+
+const NAME: &str = ".nnf-servers.json";
+
+/// What tools look for when it cannot be written.
+const PREFIX: &str = "unable to dump servers resource to file on clientmount path";
+
+/// Why it is not known what a file system is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ServersError {
+    /// The labels do not lead to it.
+    #[error(
+        "metadata.labels: {} is {kind:?}: a Lustre mount with setPermissions must be owned by a NnfStorage, with its name and namespace in the labels beside it",
+        label::OWNER_KIND
+    )]
+    Owner {
+        /// Who owns the object instead, or nobody.
+        kind: String,
+    },
+    /// It is not there.
+    #[error(
+        "Servers {0} does not exist: it has the name and namespace of the NnfStorage that owns the mount"
+    )]
+    Missing(String),
+    /// It is of another workflow.
+    #[error(
+        "Servers {place} is of workflow {found:?} and the mount of {wanted:?}: one of them was made anew, delete the mount"
+    )]
+    Foreign {
+        /// Namespace and name.
+        place: String,
+        /// Uid of its workflow.
+        found: String,
+        /// Uid of the mount's.
+        wanted: String,
+    },
+    /// It has sets that no Lustre file system is made of.
+    #[error(
+        "Servers {place}: spec.allocationSets[{set}].label: {label:?} is no part of a Lustre file system: use ost, mdt, mgt or mgtmdt"
+    )]
+    Label {
+        /// Namespace and name.
+        place: String,
+        /// Which set.
+        set: usize,
+        /// Its label.
+        label: String,
+    },
+    /// It counts what cannot be counted.
+    #[error(
+        "Servers {place}: spec.allocationSets[{set}].storage[{storage}].allocationCount: {count} is no number of targets: use 1 to {MOST}"
+    )]
+    Count {
+        /// Namespace and name.
+        place: String,
+        /// Which set.
+        set: usize,
+        /// Which rabbit in it.
+        storage: usize,
+        /// How many.
+        count: i64,
+    },
+}
+
+impl From<&ServersError> for Failure {
+    /// Servers are not watched, so they are looked at again by the clock.
+    fn from(error: &ServersError) -> Self {
+        let mut failure = Self::waiting(error.to_string());
+        failure.severity = api::Severity::Major;
+        failure.retry = Retry::Later;
+        failure.debug = format!("{PREFIX}: {}", failure.debug);
+        failure
+    }
+}
+
+/// More targets of one kind on one rabbit than any rabbit has drives for.
+const MOST: i64 = 4096;
+
+/// Rabbits by what they hold, once for each target, in the order of the object; `nnfNode` is every rabbit once. The fields are
+/// in the order in which they are written.
+#[derive(Debug, Default, Serialize)]
+struct Parts {
+    mdt: Vec<String>,
+    mgt: Vec<String>,
+    mgtmdt: Vec<String>,
+    #[serde(rename = "nnfNode")]
+    nnf_node: Vec<String>,
+    ost: Vec<String>,
+}
+
+/// Adds the file to every mount that is to have it.
+///
+/// # Errors
+/// When the API does not say what the file system is made of; within, when what it says cannot be used.
+pub(super) async fn add(
+    context: &Context,
+    object: &ClientMount,
+    units: &mut MountUnits,
+) -> Result<Result<(), ServersError>, WriteError> {
+    let wanted = |info: &ClientMountInfo| {
+        info.set_permissions && info.kind.as_str() == FileSystemKind::Lustre.as_str()
+    };
+    let mounts = units.goal == Goal::Mounted && !units.refused();
+    if !mounts || !object.spec.mounts.iter().any(wanted) {
+        return Ok(Ok(()));
+    }
+    let text = match text(context, object).await? {
+        Ok(text) => text,
+        Err(error) => return Ok(Err(error)),
+    };
+    for (info, mount) in object.spec.mounts.iter().zip(&mut units.mounts) {
+        if let (true, Ok(mount)) = (wanted(info), mount) {
+            let file = |owner| RootFile { name: NAME.to_owned(), text: text.clone(), owner };
+            mount.file = mount.owner.map(file);
+        }
+    }
+    Ok(Ok(()))
+}
+
+async fn text(
+    context: &Context,
+    object: &ClientMount,
+) -> Result<Result<String, ServersError>, WriteError> {
+    let (namespace, name) = match place(object) {
+        Ok(place) => place,
+        Err(error) => return Ok(Err(error)),
+    };
+    let place = format!("{namespace}/{name}");
+    let found = Api::<Servers>::namespaced(context.client.clone(), namespace).get_opt(name).await;
+    let found = found.map_err(|source| WriteError::Look {
+        object: format!("Servers {place}"),
+        source: Box::new(source),
+    })?;
+    Ok(found.ok_or(ServersError::Missing(place)).and_then(|servers| written(object, &servers)))
+}
+
+/// A NnfStorage is made from the Servers of its name and namespace, for a workflow as for a persistent storage.
+fn place(object: &ClientMount) -> Result<(&str, &str), ServersError> {
+    let part = |key| object.label(key);
+    let owner = (part(label::OWNER_NAMESPACE), part(label::OWNER_NAME), part(label::OWNER_KIND));
+    match owner {
+        (Some(namespace), Some(name), Some("NnfStorage")) => Ok((namespace, name)),
+        (_, _, kind) => Err(ServersError::Owner { kind: kind.unwrap_or_default().to_owned() }),
+    }
+}
+
+/// The file's text: one object on one line.
+fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersError> {
+    let place = || format!("{}/{}", servers.namespace().unwrap_or_default(), servers.name_any());
+    let workflow = |uid: Option<&str>| uid.map(str::to_owned);
+    let (found, wanted) =
+        (workflow(servers.label(label::WORKFLOW_UID)), workflow(object.label(label::WORKFLOW_UID)));
+    if let (Some(found), Some(wanted)) = (found, wanted)
+        && found != wanted
+    {
+        return Err(ServersError::Foreign { place: place(), found, wanted });
+    }
+    let mut parts = Parts::default();
+    for (index, set) in servers.spec.allocation_sets.iter().enumerate() {
+        let Parts { mdt, mgt, mgtmdt, nnf_node, ost } = &mut parts;
+        let part = match set.label.as_str() {
+            "mdt" => mdt,
+            "mgt" => mgt,
+            "mgtmdt" => mgtmdt,
+            "ost" => ost,
+            label => {
+                let label = label.to_owned();
+                return Err(ServersError::Label { place: place(), set: index, label });
+            }
+        };
+        for (storage, rabbit) in set.storage.iter().enumerate() {
+            let count = rabbit.allocation_count;
+            let times = usize::try_from(count).ok().filter(|_| (1..=MOST).contains(&count));
+            let times = times.ok_or_else(|| ServersError::Count {
+                place: place(),
+                set: index,
+                storage,
+                count,
+            })?;
+            part.extend(std::iter::repeat_n(rabbit.name.clone(), times));
+            if !nnf_node.contains(&rabbit.name) {
+                nnf_node.push(rabbit.name.clone());
+            }
+        }
+    }
+    let text = serde_json::to_string(&parts).expect("lists of text are JSON");
+    Ok(format!("{text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::samples;
+
+    fn servers(sets: &[(&str, &[(&str, i64)])]) -> Servers {
+        let storage = |storage: &[(&str, i64)]| -> Value {
+            let each = storage.iter();
+            each.map(|(name, count)| json!({"name": name, "allocationCount": count})).collect()
+        };
+        let sets: Value = sets
+            .iter()
+            .map(|(label, on)| json!({"label": label, "allocationSize": 1, "storage": storage(on)}))
+            .collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": "job-7-0", "namespace": "default"}, "spec": {"allocationSets": sets}
+        }))
+        .unwrap()
+    }
+
+    fn told(servers: &Servers) -> String {
+        written(&samples::client_mount(1), servers).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_target_is_named_and_every_rabbit_once() {
+        let servers = servers(&[
+            ("ost", &[("rabbit-node-1", 2), ("rabbit-node-2", 1)]),
+            ("ost", &[("rabbit-node-2", 1)]),
+            ("mdt", &[("rabbit-node-3", 1), ("rabbit-node-4", 1), ("rabbit-node-8", 1)]),
+            ("mgt", &[("rabbit-node-3", 1)]),
+            ("mgtmdt", &[("rabbit-node-4", 1)]),
+        ]);
+        let text = written(&samples::client_mount(1), &servers).unwrap();
+        let expected = concat!(
+            r#"{"mdt":["rabbit-node-3","rabbit-node-4","rabbit-node-8"],"#,
+            r#""mgt":["rabbit-node-3"],"mgtmdt":["rabbit-node-4"],"#,
+            r#""nnfNode":["rabbit-node-1","rabbit-node-2","rabbit-node-3","rabbit-node-4","rabbit-node-8"],"#,
+            r#""ost":["rabbit-node-1","rabbit-node-1","rabbit-node-2","rabbit-node-2"]}"#,
+            "\n"
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_no_lustre_is_told_with_its_place() {
+        let label = told(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
+        assert!(
+            label.contains("default/job-7-0: spec.allocationSets[1].label: \"xfs\""),
+            "{label}"
+        );
+        let count = told(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
+        assert!(count.contains("spec.allocationSets[0].storage[1].allocationCount: 0"), "{count}");
+        let mut foreign = servers(&[]);
+        foreign.labels_mut().insert(label::WORKFLOW_UID.into(), "another".into());
+        assert!(told(&foreign).contains("of workflow \"another\""));
+    }
+
+    #[test]
+    fn only_a_mount_of_a_storage_leads_to_servers() {
+        let mut mount = samples::client_mount(1);
+        for (key, value) in [
+            (label::OWNER_KIND, "NnfStorage"),
+            (label::OWNER_NAMESPACE, "default"),
+            (label::OWNER_NAME, "job-7-0"),
+        ] {
+            mount.labels_mut().insert(key.into(), value.into());
+        }
+        assert_eq!(place(&mount), Ok(("default", "job-7-0")));
+        mount.labels_mut().insert(label::OWNER_KIND.into(), "NnfAccess".into());
+        let error = place(&mount).unwrap_err().to_string();
+        assert!(error.contains("owner.kind is \"NnfAccess\""), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Where requests and answers lie, and what tells the cluster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thiserror::Error;
+
+/// Flags of fencing.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Fencing of GFS2")]
+pub struct FenceArgs {
+    /// Directory in which Pacemaker's agent asks for a compute to be fenced; made if its parent is there
+    #[arg(
+        long,
+        env = "NNF_FENCE_REQUEST_DIR",
+        value_name = "DIR",
+        default_value = "/localdisk/fence-recorder/requests"
+    )]
+    pub fence_requests: PathBuf,
+    /// Directory in which it finds the answers; while a compute has one of success there, it is given no GFS2
+    #[arg(
+        long,
+        env = "NNF_FENCE_RESPONSE_DIR",
+        value_name = "DIR",
+        default_value = "/localdisk/fence-recorder/responses"
+    )]
+    pub fence_responses: PathBuf,
+    /// The program that tells DLM that a node is fenced
+    #[arg(long, env = "WARREN_DLM_TOOL", value_name = "PROGRAM", default_value = "dlm_tool")]
+    pub dlm_tool: String,
+    /// Corosync's configuration, which says which number a node has
+    #[arg(
+        long,
+        env = "WARREN_COROSYNC_CONF",
+        value_name = "FILE",
+        default_value = "/etc/corosync/corosync.conf"
+    )]
+    pub corosync_conf: PathBuf,
+}
+
+/// A value that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FenceConfigError {
+    /// The agent's working directory is nobody's business.
+    #[error("{flag} {} is not absolute: begin it with /", .path.display())]
+    NotAbsolute {
+        /// Which flag.
+        flag: &'static str,
+        /// As given.
+        path: PathBuf,
+    },
+    /// An answer would be taken for a request.
+    #[error("--fence-requests and --fence-responses are both {}: give each a directory of its own", .0.display())]
+    Same(PathBuf),
+    /// Nothing to start.
+    #[error("--dlm-tool is empty: give the path of dlm_tool, or leave it out")]
+    NoTool,
+}
+
+/// What fencing needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FenceConfig {
+    /// Where requests are found.
+    pub requests: PathBuf,
+    /// Where answers are put, and stay for as long as a node is fenced.
+    pub responses: PathBuf,
+    /// What is started to tell DLM.
+    pub dlm_tool: String,
+    /// Where cluster nodes have their numbers.
+    pub corosync: PathBuf,
+}
+
+impl FenceArgs {
+    /// Checks what can be checked without a look at the node.
+    ///
+    /// # Errors
+    /// At the first value that cannot be used.
+    pub fn check(self) -> Result<FenceConfig, FenceConfigError> {
+        for (flag, path) in [
+            ("--fence-requests", &self.fence_requests),
+            ("--fence-responses", &self.fence_responses),
+            ("--corosync-conf", &self.corosync_conf),
+        ] {
+            if !path.is_absolute() {
+                return Err(FenceConfigError::NotAbsolute { flag, path: path.clone() });
+            }
+        }
+        if self.fence_requests == self.fence_responses {
+            return Err(FenceConfigError::Same(self.fence_requests));
+        }
+        if self.dlm_tool.trim().is_empty() {
+            return Err(FenceConfigError::NoTool);
+        }
+        Ok(FenceConfig {
+            requests: self.fence_requests,
+            responses: self.fence_responses,
+            dlm_tool: self.dlm_tool,
+            corosync: self.corosync_conf,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        fence: FenceArgs,
+    }
+
+    fn check(args: &[&str]) -> Result<FenceConfig, String> {
+        let line = Line::try_parse_from(["rabbit-agent"].iter().chain(args)).unwrap();
+        line.fence.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_directories_are_where_the_sites_agents_look() {
+        let config = check(&[]).unwrap();
+        assert_eq!(config.requests.to_str(), Some("/localdisk/fence-recorder/requests"));
+        assert_eq!(config.responses.to_str(), Some("/localdisk/fence-recorder/responses"));
+    }
+
+    #[test]
+    fn what_could_not_work_is_named() {
+        for (args, told) in [
+            (&["--fence-requests", "x"][..], "--fence-requests x is not absolute"),
+            (&["--fence-requests", "/x", "--fence-responses", "/x"], "are both /x"),
+            (&["--dlm-tool", ""], "--dlm-tool is empty"),
+        ] {
+            let error = check(args).unwrap_err();
+            assert!(error.contains(told), "{args:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Who may be given a GFS2: nobody who is fenced, or is about to be.
+//!
+//! A pass that began earlier may still be about to attach what is being withdrawn, so passes say what they grant for as long
+//! as they work, and a fence waits for those that grant something to its node; for no other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use storage::desired::{Allocation, Endpoint, NodeName};
+use thiserror::Error;
+use tokio::sync::Notify;
+
+/// It is not known who is fenced, so no compute is given a GFS2.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("a GFS2 is given to no compute, because it is not known which of them are fenced: {0}")]
+pub struct Blind(String);
+
+/// Who is fenced, for all who grant and show.
+#[derive(Debug, Clone)]
+pub struct Fences(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// A pass has ended.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    blind: Option<String>,
+    /// An answer of success is there.
+    marked: BTreeSet<NodeName>,
+    /// A request is there.
+    asked: BTreeSet<NodeName>,
+    /// A fence works on it.
+    busy: BTreeSet<NodeName>,
+    /// What running passes grant, each under a number of its own.
+    grants: BTreeMap<u64, BTreeSet<NodeName>>,
+    granted: u64,
+}
+
+impl State {
+    fn is_closed(&self, node: &NodeName) -> bool {
+        [&self.marked, &self.asked, &self.busy].into_iter().any(|it| it.contains(node))
+    }
+}
+
+/// A pass may give the computes that it asked for what they are to reach, for as long as it holds this.
+#[derive(Debug)]
+#[must_use]
+pub struct Grant {
+    of: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        lock(&self.of).grants.remove(&self.number);
+        self.of.ended.notify_waiters();
+    }
+}
+
+impl Default for Fences {
+    /// Nobody is fenced.
+    fn default() -> Self {
+        Self(Arc::new(Shared { state: Mutex::default(), ended: Notify::new() }))
+    }
+}
+
+impl Fences {
+    /// Nodes that are fenced.
+    #[must_use]
+    pub fn marked(&self) -> BTreeSet<NodeName> {
+        lock(&self.0).marked.clone()
+    }
+
+    /// Takes those who may not reach it out of the allocations of a GFS2, and lets the others have it.
+    ///
+    /// # Errors
+    /// When computes are to reach it and it is not known who may not.
+    pub fn grant(&self, wanted: &mut [Allocation]) -> Result<Grant, Blind> {
+        let mut state = lock(&self.0);
+        let mut computes = BTreeSet::new();
+        for allocation in wanted {
+            let closed = |endpoint: Endpoint, node: &NodeName| match endpoint {
+                Endpoint::Rabbit => false,
+                Endpoint::Compute(_) => state.is_closed(node),
+            };
+            allocation.access.retain(|it| !closed(it.endpoint, &it.node));
+            let left = allocation.access.iter().filter(|it| it.endpoint != Endpoint::Rabbit);
+            computes.extend(left.map(|it| it.node.clone()));
+        }
+        if let Some(why) = state.blind.clone().filter(|_| !computes.is_empty()) {
+            return Err(Blind(why));
+        }
+        state.granted += 1;
+        let number = state.granted;
+        state.grants.insert(number, computes);
+        Ok(Grant { of: Arc::clone(&self.0), number })
+    }
+
+    /// It cannot be known any more who is fenced.
+    pub(super) fn blind(&self, why: String) {
+        lock(&self.0).blind = Some(why);
+    }
+
+    /// What was read: who is fenced, and for whom that is asked. Whether others are fenced than before; what only waits to be
+    /// fenced is nobody's work but the fence's.
+    pub(super) fn saw(&self, marked: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
+        let mut state = lock(&self.0);
+        let changes = state.marked != marked;
+        (state.marked, state.asked) = (marked, asked);
+        changes
+    }
+
+    /// A fence of `node` begins.
+    pub(super) fn begin(&self, node: &NodeName) {
+        lock(&self.0).busy.insert(node.clone());
+    }
+
+    /// Nothing works on `node` any more.
+    pub(super) fn end(&self, node: &NodeName) {
+        lock(&self.0).busy.remove(node);
+    }
+
+    /// Waits until no pass is left that may give `node` anything.
+    pub(super) async fn quiet(&self, node: &NodeName) {
+        loop {
+            let ended = self.0.ended.notified();
+            tokio::pin!(ended);
+            // From here on an end is heard, also one before the wait.
+            ended.as_mut().enable();
+            if !lock(&self.0).grants.values().any(|computes| computes.contains(node)) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+/// Nothing panics in between.
+fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::samples;
+
+    fn set(nodes: &[&str]) -> BTreeSet<NodeName> {
+        nodes.iter().map(|it| it.parse().unwrap()).collect()
+    }
+
+    fn wanted() -> Vec<Allocation> {
+        let object =
+            samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-01", "compute-03"])]);
+        samples::wanted(&object)
+    }
+
+    fn granted(fences: &Fences) -> Vec<String> {
+        let mut wanted = wanted();
+        let _grant = fences.grant(&mut wanted).unwrap();
+        wanted[0].access.iter().map(|it| it.node.to_string()).collect()
+    }
+
+    #[test]
+    fn who_is_fenced_or_about_to_be_is_left_out_and_the_rabbit_never_is() {
+        let fences = Fences::default();
+        assert_eq!(granted(&fences).len(), 3);
+        assert!(fences.saw(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])));
+        assert!(!fences.saw(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])), "as before");
+        assert_eq!(granted(&fences), ["rabbit-1"]);
+        assert_eq!(fences.marked(), set(&["compute-01"]));
+
+        fences.begin(&"compute-01".parse().unwrap());
+        assert!(fences.saw(set(&[]), set(&[])));
+        assert_eq!(granted(&fences), ["rabbit-1", "compute-03"], "work on it has not ended");
+        fences.end(&"compute-01".parse().unwrap());
+        assert_eq!(granted(&fences).len(), 3);
+    }
+
+    #[test]
+    fn a_fence_waits_for_passes_that_grant_to_its_node_and_for_no_other() {
+        let fences = Fences::default();
+        let node: NodeName = "compute-03".parse().unwrap();
+        let first = fences.grant(&mut wanted()).unwrap();
+        let mut none = wanted();
+        none[0].access.retain(|it| it.node != node);
+        let other = fences.grant(&mut none).unwrap();
+        fences.begin(&node);
+        let mut quiet = Box::pin(fences.quiet(&node));
+        assert!(quiet.as_mut().now_or_never().is_none());
+        let later = fences.grant(&mut wanted()).unwrap();
+        drop(first);
+        assert!(quiet.as_mut().now_or_never().is_some(), "what began later leaves it out");
+        drop((later, other));
+    }
+
+    #[test]
+    fn the_blind_give_nothing_to_computes_and_all_to_the_rabbit() {
+        let fences = Fences::default();
+        fences.blind("the disk is gone".to_owned());
+        assert!(fences.grant(&mut wanted()).unwrap_err().to_string().contains("disk is gone"));
+        let mut rabbit = wanted();
+        rabbit[0].access.retain(|it| it.endpoint == Endpoint::Rabbit);
+        assert!(fences.grant(&mut rabbit).is_ok());
+    }
+}

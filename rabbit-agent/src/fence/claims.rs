@@ -1,0 +1,174 @@
+//! What the API says about whose namespaces a fence concerns, and who is who. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{NnfNodeBlockStorage, nnf_node_block_storage::NnfNodeBlockStorageStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use storage::{
+    desired::{AllocationId, NodeName, ObjectUid},
+    observed::NamespaceOwner,
+};
+
+use super::is_shared;
+use crate::chassis::Chassis;
+
+/// Every NnfNodeBlockStorage of the rabbit, as far as a fence must know it.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// Names of those with a GFS2.
+    shared: BTreeMap<ObjectUid, String>,
+    /// The others: a fence has no business with what is theirs.
+    others: BTreeSet<ObjectUid>,
+    /// What those with a GFS2 say that they have, NQN and NSID as written.
+    pub(super) devices: BTreeSet<(String, String)>,
+    /// Whom they say that they are given to.
+    named: BTreeSet<String>,
+    /// What cannot be told of them.
+    pub(super) unreadable: Vec<String>,
+}
+
+impl Claims {
+    /// Reads a complete list.
+    pub(super) fn of(objects: &[DeserializeGuard<NnfNodeBlockStorage>]) -> Self {
+        let mut claims = Self::default();
+        for object in objects {
+            let (metadata, readable) = match &object.0 {
+                Ok(object) => (&object.metadata, Ok(object)),
+                Err(invalid) => (&invalid.metadata, Err(&invalid.error)),
+            };
+            claims.enter(metadata, readable);
+        }
+        claims
+    }
+
+    fn enter(&mut self, metadata: &ObjectMeta, object: Result<&NnfNodeBlockStorage, &String>) {
+        let name = metadata.name.clone().unwrap_or_default();
+        let Ok(uid) = metadata.uid.as_deref().unwrap_or_default().parse() else {
+            self.unreadable.push(format!("NnfNodeBlockStorage {name} has no uid"));
+            return;
+        };
+        if !is_shared(metadata) {
+            self.others.insert(uid);
+            return;
+        }
+        match object {
+            Ok(object) => {
+                let asked = object.spec.allocations.iter().flat_map(|it| &it.access);
+                self.named.extend(asked.cloned());
+                object.status.iter().for_each(|status| self.told(status));
+            }
+            Err(why) => {
+                self.unreadable.push(format!("NnfNodeBlockStorage {name} cannot be read: {why}"));
+            }
+        }
+        self.shared.insert(uid, name);
+    }
+
+    fn told(&mut self, status: &NnfNodeBlockStorageStatus) {
+        for allocation in &status.allocations {
+            self.named.extend(allocation.accesses.keys().cloned());
+            let devices = allocation.devices.iter();
+            self.devices.extend(devices.map(|it| (it.nqn.clone(), it.namespace_id.clone())));
+        }
+    }
+
+    /// The allocation that a fence takes a namespace from, if it is ours to take: one of a GFS2, or one that no object claims,
+    /// of which nobody can say that it is not.
+    pub(super) fn concerned(&self, owner: &NamespaceOwner) -> Option<AllocationId> {
+        match owner {
+            NamespaceOwner::Ours(id)
+            | NamespaceOwner::Partial(id)
+            | NamespaceOwner::Replaced(id) => (!self.others.contains(&id.owner)).then_some(*id),
+            NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
+        }
+    }
+
+    /// Whether a namespace is certainly something else than a GFS2.
+    pub(super) fn is_of_others(&self, owner: &NamespaceOwner) -> bool {
+        match owner {
+            NamespaceOwner::Ours(id)
+            | NamespaceOwner::Partial(id)
+            | NamespaceOwner::Replaced(id) => self.others.contains(&id.owner),
+            NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
+        }
+    }
+
+    /// Whether any GFS2 is, or was last told to be, given to `node`.
+    pub(super) fn name(&self, node: &NodeName) -> bool {
+        self.named.contains(node.as_str())
+    }
+}
+
+/// The node that is fenced, by every name that the drives may have for it, and everybody else.
+#[derive(Debug)]
+pub(super) struct Who {
+    pub(super) node: NodeName,
+    /// Itself, and its place in the chassis: so a drive calls a host whose name was not written down.
+    names: BTreeSet<NodeName>,
+    /// Hosts that are certainly others.
+    others: BTreeSet<NodeName>,
+    pub(super) is_of_the_chassis: bool,
+}
+
+impl Who {
+    /// Who `node` is in this chassis.
+    pub(super) fn of(node: &NodeName, chassis: &Chassis) -> Self {
+        let place = |number: u8| format!("endpoint-{number}").parse().ok();
+        let mut who = Self {
+            node: node.clone(),
+            names: [node.clone()].into(),
+            others: [chassis.rabbit().clone()].into(),
+            is_of_the_chassis: false,
+        };
+        who.others.extend(place(0));
+        for (slot, name) in chassis.slots() {
+            let names = [Some(name.clone()), place(slot + 1)].into_iter().flatten();
+            if name == *node {
+                who.is_of_the_chassis = true;
+                who.names.extend(names);
+            } else {
+                who.others.extend(names);
+            }
+        }
+        who.others.retain(|it| it != node);
+        who
+    }
+
+    /// Whether `host` is the node itself.
+    pub(super) fn is(&self, host: &NodeName) -> bool {
+        self.names.contains(host)
+    }
+
+    /// Whether `host` may be the node: one that the chassis does not know may be anybody.
+    pub(super) fn may_be(&self, host: &NodeName) -> bool {
+        !self.others.contains(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn a_node_is_known_by_its_name_and_by_its_place() {
+        let who = Who::of(&"compute-03".parse().unwrap(), &samples::chassis());
+        for (host, is, may_be) in [
+            ("compute-03", true, true),
+            ("endpoint-7", true, true),
+            ("compute-02", false, false),
+            ("endpoint-2", false, false),
+            ("rabbit-1", false, false),
+            ("endpoint-0", false, false),
+            // An empty slot, and a name that was given up.
+            ("endpoint-5", false, true),
+            ("compute-77", false, true),
+        ] {
+            let host = host.parse().unwrap();
+            assert_eq!((who.is(&host), who.may_be(&host)), (is, may_be), "{host}");
+        }
+        assert!(who.is_of_the_chassis);
+        assert!(!Who::of(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
+    }
+}

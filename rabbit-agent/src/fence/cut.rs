@@ -1,0 +1,158 @@
+//! The fence itself: withdraw everything, look again, and say what is proved.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use api::{NnfNodeBlockStorage, SystemConfiguration, names::SYSTEM_CONFIGURATION};
+use apiclient::plain;
+use daemon::chain;
+use kube::{Api, Client, api::ListParams, core::DeserializeGuard};
+use serde::de::DeserializeOwned;
+use storage::{Converger, Desired, Observed, desired::NodeName};
+use thiserror::Error;
+
+use super::{
+    Fences,
+    claims::{Claims, Who},
+    doubt::{doubts, to_withdraw},
+    response::Verdict,
+};
+use crate::chassis::Chassis;
+
+/// A pass that attaches namespaces is not waited for longer: whoever asked waits too, and asks again.
+const QUIET_WITHIN: Duration = Duration::from_secs(15);
+
+/// An API that is well answers a list in less than a second.
+const LISTED_WITHIN: Duration = Duration::from_secs(8);
+
+/// What a fence works with.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    /// This rabbit.
+    pub(crate) node: NodeName,
+    /// The API.
+    pub(crate) client: Client,
+    /// The node's storage.
+    pub(crate) converger: Arc<Converger>,
+    /// Who may be given what.
+    pub(crate) fences: Fences,
+}
+
+/// Why nothing is proved.
+#[derive(Debug, Error)]
+enum CutError {
+    /// An agent that cuts its own rabbit off would fence every compute.
+    #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
+    Itself(NodeName),
+    /// What is withdrawn could be given back.
+    #[error("it is being given a GFS2, and that has not ended within {} s", QUIET_WITHIN.as_secs())]
+    Busy,
+    /// Whose the namespaces are is not known.
+    #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
+    List(String),
+    /// Who sits where is not known.
+    #[error("the API does not tell SystemConfiguration default/default: {0}")]
+    Chassis(String),
+    /// Who reaches what is not known.
+    #[error("the drives cannot be looked at: {0}")]
+    Look(String),
+    /// Nothing here has ever heard of it: most likely it is called otherwise here.
+    #[error(
+        "no compute of this rabbit is called {0}: name cluster nodes as SystemConfiguration default/default does"
+    )]
+    Unknown(NodeName),
+    /// What remains.
+    #[error("{}", .0.join("; "))]
+    Doubts(Vec<String>),
+}
+
+/// Takes every GFS2 of this rabbit from `node`.
+pub(super) async fn cut(tools: &Tools, node: &NodeName) -> Verdict {
+    proved(tools, node).await.unwrap_or_else(|error| doubtful(node, &error.to_string()))
+}
+
+/// The answer when `why` keeps it from being proved.
+pub(super) fn doubtful(node: &NodeName, why: &str) -> Verdict {
+    Verdict::Doubtful(format!("{node} is not fenced, or it cannot be proved: {why}"))
+}
+
+async fn proved(tools: &Tools, node: &NodeName) -> Result<Verdict, CutError> {
+    if *node == tools.node {
+        return Err(CutError::Itself(node.clone()));
+    }
+    let quiet = tokio::time::timeout(QUIET_WITHIN, tools.fences.quiet(node)).await;
+    quiet.map_err(|_| CutError::Busy)?;
+    // Drives first: of what is on them the API has heard before.
+    let before = look(tools).await?;
+    let claims = Claims::of(&objects(tools).await?);
+    let who = Who::of(node, &chassis(tools).await?);
+    let named = claims.name(node);
+    let seen = before.namespaces.iter().any(|it| it.access.contains(node));
+    if !(who.is_of_the_chassis || named || seen) {
+        return Err(CutError::Unknown(node.clone()));
+    }
+    let units = to_withdraw(&before, &claims, &who);
+    let (count, failures) = withdraw(tools, units).await;
+    let after = look(tools).await?;
+    let mut left = doubts(&after, &claims, &who);
+    if !left.is_empty() {
+        left.extend(failures);
+        return Err(CutError::Doubts(left));
+    }
+    Ok(if named || count > 0 {
+        Verdict::Cut(format!(
+            "{node} reaches no namespace of a GFS2 on {}: {count} were detached, and every drive was looked at again",
+            tools.node
+        ))
+    } else {
+        // The words that the Go agent uses.
+        Verdict::Nothing("No block storage resources found to fence".to_owned())
+    })
+}
+
+/// How many namespaces were detached, and what failed.
+async fn withdraw(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
+    let converger = Arc::clone(&tools.converger);
+    let results = blocking(move || converger.converge_all(&units)).await;
+    let (mut count, mut failures) = (0, Vec::new());
+    for result in results {
+        match result {
+            Ok(converged) => count += converged.steps.len(),
+            Err(error) => failures.push(chain(&error)),
+        }
+    }
+    (count, failures)
+}
+
+async fn look(tools: &Tools) -> Result<Observed, CutError> {
+    let converger = Arc::clone(&tools.converger);
+    let seen = blocking(move || converger.observe(&Desired::Inventory)).await;
+    seen.map_err(|error| CutError::Look(chain(&error)))
+}
+
+/// All of them, from the API and not from a watch, which may be behind.
+async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStorage>>, CutError> {
+    let api = Api::namespaced(tools.client.clone(), tools.node.as_str());
+    listed(&api, ListParams::default()).await.map_err(CutError::List)
+}
+
+async fn chassis(tools: &Tools) -> Result<Chassis, CutError> {
+    let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
+    // As it is watched: a rabbit has no right to get it.
+    let one = ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
+    let systems = listed(&api, one).await.map_err(CutError::Chassis)?;
+    Ok(Chassis::new(&tools.node, systems.first()))
+}
+
+async fn listed<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    which: ListParams,
+) -> Result<Vec<K>, String> {
+    match tokio::time::timeout(LISTED_WITHIN, api.list(&which)).await {
+        Ok(listed) => listed.map(|it| it.items).map_err(|error| plain(&error)),
+        Err(_) => Err(format!("it did not answer within {} s", LISTED_WITHIN.as_secs())),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("work on the node does not panic")
+}

@@ -1,0 +1,213 @@
+//! What a fence must withdraw, and what is left to doubt when it has. Pure.
+
+use std::collections::BTreeSet;
+
+use storage::{
+    Desired, Observed,
+    observed::{Drive, Namespace},
+};
+
+use super::claims::{Claims, Who};
+
+/// What to bring about, for everything of a GFS2 that the node reaches.
+pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<Desired> {
+    let reached = seen.namespaces.iter().filter_map(|it| Some((claims.concerned(&it.owner)?, it)));
+    let pairs: BTreeSet<_> = reached
+        .flat_map(|(id, namespace)| {
+            namespace.access.iter().filter(|host| who.is(host)).map(move |host| (id, host.clone()))
+        })
+        .collect();
+    let withdrawn = |(allocation, node)| Desired::Withdrawn { allocation, node };
+    pairs.into_iter().map(withdrawn).collect()
+}
+
+/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved.
+pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
+    let mut doubts = claims.unreadable.clone();
+    let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
+    doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
+    let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
+    doubts.extend(missing.map(|(nqn, nsid)| {
+        format!("namespace {nsid} of drive {nqn} carries a GFS2, and the drive cannot be asked who reaches it")
+    }));
+    doubts.sort();
+    doubts.dedup();
+    doubts
+}
+
+fn doubts_of(namespace: &Namespace, seen: &Observed, who: &Who) -> Vec<String> {
+    let id = &namespace.id;
+    let mut doubts = Vec::new();
+    let drive = drive(seen, &id.subsystem.to_string());
+    if let Some(fault) = drive.and_then(|it| it.fault.as_deref()) {
+        doubts.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
+    }
+    for host in namespace.access.iter().filter(|host| who.may_be(host)) {
+        doubts.push(if who.is(host) {
+            format!("it still reaches namespace {id}")
+        } else {
+            format!(
+                "namespace {id} is reached by {host}, which may be {}: add it to computesAccess of SystemConfiguration default/default, or detach it",
+                who.node
+            )
+        });
+    }
+    doubts
+}
+
+fn drive<'a>(seen: &'a Observed, nqn: &str) -> Option<&'a Drive> {
+    seen.drives.iter().find(|it| it.nqn.to_string() == nqn)
+}
+
+fn is_well(drive: Option<&Drive>) -> bool {
+    drive.is_some_and(|it| it.fault.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::DeserializeGuard;
+    use serde_json::json;
+    use storage::{
+        desired::{AllocationId, NamespaceId},
+        observed::NamespaceOwner,
+    };
+
+    use super::*;
+    use crate::samples;
+
+    const DRIVE: &str = "nqn.2026-01.io.warren:d0";
+    const OTHER: &str = "nqn.2026-01.io.warren:d1";
+    const XFS_UID: &str = "1a2a1017-e32b-40f1-940a-81c7b709810f";
+    const LOST_UID: &str = "2a2a1017-e32b-40f1-940a-81c7b709810f";
+
+    fn drive_called(nqn: &str, fault: Option<&str>) -> Drive {
+        Drive {
+            nqn: nqn.parse().unwrap(),
+            serial: String::new(),
+            model: String::new(),
+            firmware: String::new(),
+            slot: 0,
+            capacity: 1 << 30,
+            allocated: 0,
+            wear: 0,
+            warnings: Vec::new(),
+            fault: fault.map(str::to_owned),
+        }
+    }
+
+    fn namespace(nqn: &str, nsid: u32, owner: &str, access: &[&str]) -> Namespace {
+        let id = owner.parse().map(|owner| AllocationId { owner, index: 0 });
+        Namespace {
+            id: NamespaceId { subsystem: nqn.parse().unwrap(), nsid },
+            owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
+            size: 4096,
+            of: 1,
+            access: access.iter().map(|it| it.parse().unwrap()).collect(),
+            device: None,
+        }
+    }
+
+    fn seen(namespaces: Vec<Namespace>) -> Observed {
+        let drives = vec![drive_called(DRIVE, None), drive_called(OTHER, None)];
+        Observed { drives, namespaces, ..Observed::default() }
+    }
+
+    /// A GFS2 whose status tells of namespace 1 of the first drive, and an XFS.
+    fn claims() -> Claims {
+        let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
+        gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
+        let mut xfs =
+            serde_json::to_value(samples::block_storage(&[(1, &["compute-03"])])).unwrap();
+        xfs["metadata"]["uid"] = json!(XFS_UID);
+        let objects = [gfs2, xfs].map(|it| serde_json::from_value(it).unwrap());
+        let claims = Claims::of(&objects.map(|object| DeserializeGuard(Ok(object))));
+        assert!(claims.unreadable.is_empty() && claims.devices.len() == 1);
+        claims
+    }
+
+    fn who() -> Who {
+        Who::of(&"compute-03".parse().unwrap(), &samples::chassis())
+    }
+
+    fn told(seen: &Observed) -> String {
+        doubts(seen, &claims(), &who()).join("; ")
+    }
+
+    fn withdrawn(seen: &Observed) -> Vec<String> {
+        let units = to_withdraw(seen, &claims(), &who());
+        let told = |unit: &Desired| match unit {
+            Desired::Withdrawn { allocation, node } => format!("{}/{node}", allocation.owner),
+            other => panic!("{other:?}"),
+        };
+        units.iter().map(told).collect()
+    }
+
+    #[test]
+    fn what_is_of_a_gfs2_or_of_nobody_is_withdrawn_and_nothing_else() {
+        let seen = seen(vec![
+            namespace(DRIVE, 1, samples::BLOCK_UID, &["rabbit-1", "compute-01", "compute-03"]),
+            namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03"]),
+            namespace(DRIVE, 2, XFS_UID, &["compute-03"]),
+            namespace(DRIVE, 3, LOST_UID, &["endpoint-7"]),
+            namespace(DRIVE, 4, "somebody's", &["compute-03"]),
+            namespace(DRIVE, 5, LOST_UID, &["compute-01"]),
+        ]);
+        let expected =
+            [format!("{LOST_UID}/endpoint-7"), format!("{}/compute-03", samples::BLOCK_UID)];
+        assert_eq!(withdrawn(&seen), expected);
+        let doubts = told(&seen);
+        assert_eq!(doubts.matches("still reaches").count(), 4, "{doubts}");
+        assert!(!doubts.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {doubts}");
+    }
+
+    #[test]
+    fn it_is_proved_when_every_drive_shows_that_the_node_reaches_nothing_shared() {
+        let seen = seen(vec![
+            namespace(DRIVE, 1, samples::BLOCK_UID, &["rabbit-1", "compute-01", "endpoint-2"]),
+            namespace(DRIVE, 2, XFS_UID, &["compute-03", "compute-77"]),
+            namespace(DRIVE, 4, "somebody's", &["rabbit-1"]),
+        ]);
+        assert_eq!(told(&seen), "");
+        assert!(withdrawn(&seen).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_a_doubt() {
+        let gone = seen(Vec::new());
+        assert_eq!(told(&gone), "", "a drive that is well says that the namespace is gone");
+
+        let mut absent = seen(Vec::new());
+        absent.drives.remove(0);
+        assert!(told(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
+
+        let mut faulty = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
+        faulty.drives[0] = drive_called(DRIVE, Some("it does not answer"));
+        assert!(told(&faulty).contains("it does not answer"), "{}", told(&faulty));
+
+        let mut faulty = seen(vec![namespace(OTHER, 7, LOST_UID, &[])]);
+        faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
+        assert!(told(&faulty).contains("it does not answer"), "whose it is nobody knows");
+
+        let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
+        faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
+        assert_eq!(told(&faulty), "", "only an XFS is on it");
+
+        let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77"])]);
+        assert!(told(&stranger).contains("which may be compute-03"), "{}", told(&stranger));
+        let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7"])]);
+        assert!(told(&foreign).contains("still reaches"), "the records may be lost");
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_a_doubt_if_it_carries_a_gfs2() {
+        let read = |set: &str| {
+            let object = json!({
+                "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeBlockStorage",
+                "metadata": {"name": "x", "uid": XFS_UID, "labels": {"nnf.cray.hpe.com/allocationset": set}},
+                "spec": {"allocations": "many"}
+            });
+            Claims::of(&[serde_json::from_value(object).unwrap()]).unreadable.len()
+        };
+        assert_eq!((read("gfs2"), read("xfs")), (1, 0));
+    }
+}

@@ -1,0 +1,134 @@
+//! Changes in directories, from the kernel (inotify(7)); nothing is polled.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    sys::inotify::{AddWatchFlags, InitFlags, Inotify},
+};
+use tokio::io::unix::AsyncFd;
+
+/// Watches directories from its making on.
+#[derive(Debug)]
+pub(super) struct Watch {
+    ready: AsyncFd<OwnedFd>,
+    inotify: Inotify,
+}
+
+impl Watch {
+    /// Watches these directories.
+    ///
+    /// # Errors
+    /// When one of them cannot be watched.
+    pub(super) fn new(directories: &[&Path]) -> io::Result<Self> {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+        let changes = AddWatchFlags::IN_CLOSE_WRITE
+            | AddWatchFlags::IN_MOVED_TO
+            | AddWatchFlags::IN_MOVED_FROM
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_MOVE_SELF
+            | AddWatchFlags::IN_ONLYDIR;
+        for directory in directories {
+            inotify.add_watch(*directory, changes)?;
+        }
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe for types that may change their descriptor, which an OwnedFd does not"
+        )]
+        let ready = AsyncFd::new(inotify.as_fd().try_clone_to_owned()?)?;
+        Ok(Self { ready, inotify })
+    }
+
+    /// Waits until anything changed but files whose names begin with a dot. Events that the kernel had no room for count as
+    /// a change of anything.
+    ///
+    /// # Errors
+    /// When a directory is not the one any more that was watched.
+    pub(super) async fn changed(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.ready.readable().await?;
+            match self.drain() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(Errno::EAGAIN) => ready.clear_ready(),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ENOENT) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::NotFound,
+                        "it was deleted, renamed or unmounted",
+                    ));
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Takes the events that are there; `ENOENT` when a watch ended.
+    fn drain(&self) -> Result<bool, Errno> {
+        let ends = AddWatchFlags::IN_IGNORED
+            | AddWatchFlags::IN_UNMOUNT
+            | AddWatchFlags::IN_DELETE_SELF
+            | AddWatchFlags::IN_MOVE_SELF;
+        let mut changed = false;
+        for event in self.inotify.read_events()? {
+            if event.mask.intersects(ends) {
+                return Err(Errno::ENOENT);
+            }
+            let hidden = event.name.is_some_and(|name| name.as_bytes().starts_with(b"."));
+            changed |= !hidden;
+        }
+        Ok(changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn watched(directory: &Path) -> (std::path::PathBuf, Watch) {
+        let watched = directory.join("a");
+        fs::create_dir(&watched).unwrap();
+        let watch = Watch::new(&[&watched]).unwrap();
+        (watched, watch)
+    }
+
+    #[tokio::test]
+    async fn only_whole_files_and_their_end_are_changes() {
+        let directory = tempfile::tempdir().unwrap();
+        let (watched, watch) = watched(directory.path());
+        assert_eq!(watch.drain(), Err(Errno::EAGAIN));
+        fs::write(watched.join(".half"), "x").unwrap();
+        assert_eq!(watch.drain(), Ok(false), "it is not whole");
+        fs::rename(watched.join(".half"), watched.join("whole")).unwrap();
+        assert_eq!(watch.drain(), Ok(true));
+        fs::remove_file(watched.join("whole")).unwrap();
+        assert_eq!(watch.drain(), Ok(true));
+        let slow = fs::File::create(watched.join("slow")).unwrap();
+        assert_eq!(watch.drain(), Err(Errno::EAGAIN), "its writer has not ended");
+        drop(slow);
+        assert_eq!(watch.drain(), Ok(true));
+    }
+
+    #[tokio::test]
+    async fn changes_wake_who_waits_and_the_end_of_a_directory_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let (watched, watch) = watched(directory.path());
+        let writing = watched.clone();
+        let (changed, ()) = tokio::join!(watch.changed(), async move {
+            tokio::task::yield_now().await;
+            fs::write(writing.join("whole"), "x").unwrap();
+        });
+        changed.unwrap();
+        fs::rename(&watched, directory.path().join("b")).unwrap();
+        assert_eq!(watch.changed().await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,200 @@
+//! Requests, as Pacemaker's agent writes them, and the names that they and their answers have.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use storage::desired::NodeName;
+use thiserror::Error;
+use uuid::Uuid;
+
+/// A request has some hundred bytes; what is larger is none.
+pub(super) const LARGEST: u64 = 64 * 1024;
+
+/// `<node>-<uuid>.json`: the name of a request, and of its answer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileName {
+    node: NodeName,
+    id: Uuid,
+}
+
+/// What a name in one of the directories is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Named {
+    /// A request or an answer.
+    File(FileName),
+    /// None of our business: a dot file that is still being written, or something that is no JSON.
+    Other,
+    /// JSON that says neither which node nor which request.
+    Nameless,
+}
+
+/// A request that is none.
+#[derive(Debug, Error)]
+pub(super) enum RequestError {
+    /// Torn, or not what is asked for here.
+    #[error("it does not read as a request")]
+    Malformed(#[source] serde_json::Error),
+    /// Whom it means is not clear.
+    #[error("its name says {named}, and its target_node {target:?}: make them the same")]
+    OtherTarget { named: NodeName, target: String },
+    /// Which it is, is not clear.
+    #[error("its name says {named}, and its request_id {id:?}: make them the same")]
+    OtherId { named: Uuid, id: String },
+}
+
+/// Why a request that reads well is not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum Unserved {
+    /// Giving back what a fence took is an administrator's decision.
+    #[error(
+        "action {0:?} is not served, only off and reboot are: to give a node back what a fence took from it, delete its file of success from the responses"
+    )]
+    Action(String),
+}
+
+/// Somebody asks for a node to be fenced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) request_id: String,
+    /// As the asker wrote it.
+    pub(super) timestamp: String,
+    pub(super) action: String,
+    pub(super) target_node: String,
+    /// Who asks.
+    pub(super) recorder_node: String,
+    /// What a later asker may say, which goes back to it.
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+impl FileName {
+    /// What the name of a file says.
+    pub(super) fn read(name: &str) -> Named {
+        let Some(stem) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) else {
+            return Named::Other;
+        };
+        let parts = stem.len().checked_sub(UUID).and_then(|at| stem.split_at_checked(at));
+        let file = parts.and_then(|(node, id)| {
+            let (node, id) = (node.strip_suffix('-')?.parse().ok()?, Uuid::try_parse(id).ok()?);
+            Some(Self { node, id })
+        });
+        // As written: a name that reads the same and is spelled otherwise is another file.
+        file.filter(|it| it.to_string() == name).map_or(Named::Nameless, Named::File)
+    }
+
+    /// The node that is or was to be fenced.
+    pub(super) fn node(&self) -> &NodeName {
+        &self.node
+    }
+}
+
+const UUID: usize = uuid::fmt::Hyphenated::LENGTH;
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}.json", self.node, self.id)
+    }
+}
+
+impl Request {
+    /// Reads what is in the file `name`.
+    pub(super) fn read(name: &FileName, bytes: &[u8]) -> Result<Self, RequestError> {
+        let request: Self = serde_json::from_slice(bytes).map_err(RequestError::Malformed)?;
+        if request.target_node != name.node.as_str() {
+            let target = request.target_node;
+            return Err(RequestError::OtherTarget { named: name.node.clone(), target });
+        }
+        if Uuid::try_parse(&request.request_id) != Ok(name.id) {
+            return Err(RequestError::OtherId { named: name.id, id: request.request_id });
+        }
+        Ok(request)
+    }
+
+    /// Whether this agent does what is asked.
+    pub(super) fn served(&self) -> Result<(), Unserved> {
+        // A node that is switched off and on again by Pacemaker has lost the storage just the same.
+        match self.action.as_str() {
+            "off" | "reboot" => Ok(()),
+            other => Err(Unserved::Action(other.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    pub(crate) const ID: &str = "0b9b8c1e-6d0f-4f0e-9a53-1d2c3b4a5f60";
+
+    pub(crate) fn name(node: &str) -> FileName {
+        let Named::File(name) = FileName::read(&format!("{node}-{ID}.json")) else {
+            panic!("a name")
+        };
+        name
+    }
+
+    /// As the sites' fence_recorder writes it.
+    pub(crate) fn body(node: &str) -> Value {
+        json!({
+            "request_id": ID, "timestamp": "2026-06-01T07:12:09.123456+00:00", "action": "off",
+            "target_node": node, "recorder_node": "rabbit-1"
+        })
+    }
+
+    #[test]
+    fn names_tell_the_node_also_one_with_dashes() {
+        let found = name("compute-01");
+        assert_eq!(found.node().as_str(), "compute-01");
+        assert_eq!(found.to_string(), format!("compute-01-{ID}.json"));
+        for (text, named) in [
+            (format!(".compute-01-{ID}.json"), Named::Other),
+            (format!("compute-01-{ID}.json.tmp"), Named::Other),
+            ("notes.txt".to_owned(), Named::Other),
+            (format!("{ID}.json"), Named::Nameless),
+            (format!("-{ID}.json"), Named::Nameless),
+            ("compute-01.json".to_owned(), Named::Nameless),
+            (format!("compute-01-{}.json", ID.to_uppercase()), Named::Nameless),
+            (format!("a b-{ID}.json"), Named::Nameless),
+            ("é-0b9b8c1e-6d0f-4f0e-9a53-1d2c3b4a5f6é.json".to_owned(), Named::Nameless),
+        ] {
+            assert_eq!(FileName::read(&text), named, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_whole_requests_that_mean_the_node_of_their_name_are_read() {
+        let file = name("compute-01");
+        let read = |value: Value| Request::read(&file, value.to_string().as_bytes());
+        assert_eq!(read(body("compute-01")).unwrap().recorder_node, "rabbit-1");
+        assert!(matches!(read(body("compute-02")), Err(RequestError::OtherTarget { .. })));
+        for key in ["request_id", "timestamp", "action", "target_node", "recorder_node"] {
+            let mut without = body("compute-01");
+            without.as_object_mut().unwrap().remove(key);
+            assert!(matches!(read(without), Err(RequestError::Malformed(_))), "{key}");
+            let mut number = body("compute-01");
+            number[key] = json!(1);
+            assert!(matches!(read(number), Err(RequestError::Malformed(_))), "{key}");
+        }
+        let mut other = body("compute-01");
+        other["request_id"] = json!(ID.replace('0', "1"));
+        assert!(matches!(read(other), Err(RequestError::OtherId { .. })));
+        let torn = body("compute-01").to_string();
+        for length in 0..torn.len() {
+            assert!(Request::read(&file, &torn.as_bytes()[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_back_on_request() {
+        let read = |action: &str| {
+            let mut body = body("compute-01");
+            body["action"] = json!(action);
+            Request::read(&name("compute-01"), body.to_string().as_bytes()).unwrap().served()
+        };
+        assert_eq!((read("off"), read("reboot")), (Ok(()), Ok(())));
+        assert!(read("on").is_err() && read("").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! Answers. One of success is also the marker that its node is fenced.
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::request::Request;
+
+/// How a fence went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The node reaches nothing any more; in words what was taken from it.
+    Cut(String),
+    /// It had no GFS2 of this rabbit, and reaches none.
+    Nothing(String),
+    /// It may still reach something.
+    Doubtful(String),
+}
+
+impl Verdict {
+    pub(super) fn is_success(&self) -> bool {
+        match self {
+            Self::Cut(_) | Self::Nothing(_) => true,
+            Self::Doubtful(_) => false,
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        let (Self::Cut(text) | Self::Nothing(text) | Self::Doubtful(text)) = self;
+        text
+    }
+}
+
+/// The answer to a request, with everything that the request says.
+#[derive(Debug, Serialize)]
+pub(super) struct Response<'a> {
+    #[serde(flatten)]
+    request: Request,
+    success: bool,
+    message: &'a str,
+    /// What the sites' agents tell Pacemaker, whatever became of it.
+    action_performed: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+}
+
+impl<'a> Response<'a> {
+    /// The answer of `now` to `request`.
+    pub(super) fn new(request: &Request, verdict: &'a Verdict, now: Timestamp) -> Self {
+        let mut request = request.clone();
+        // So the Go agent answers when there was nothing to do, with the time of the answer.
+        let nothing = matches!(verdict, Verdict::Nothing(_));
+        if nothing {
+            request.timestamp = now.to_string();
+        }
+        Self {
+            request,
+            success: verdict.is_success(),
+            message: verdict.text(),
+            action_performed: "off",
+            status: nothing.then_some("success"),
+        }
+    }
+}
+
+/// What of an answer, also of another agent's, says whether its node is fenced.
+#[derive(Debug, Deserialize)]
+struct Marker {
+    success: Option<bool>,
+    status: Option<String>,
+}
+
+/// Whether an answer says that its node is fenced.
+///
+/// # Errors
+/// When it cannot be told.
+pub(super) fn is_marker(bytes: &[u8]) -> Result<bool, serde_json::Error> {
+    let marker: Marker = serde_json::from_slice(bytes)?;
+    Ok(marker.success == Some(true) || marker.status.as_deref() == Some("success"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fence::request::tests::{ID, body, name};
+
+    fn answered(verdict: &Verdict) -> Value {
+        let mut asked = body("compute-01");
+        asked["later"] = json!({"a": 1});
+        let request = Request::read(&name("compute-01"), asked.to_string().as_bytes()).unwrap();
+        let now = "2026-06-01T07:12:11Z".parse().unwrap();
+        serde_json::to_value(Response::new(&request, verdict, now)).unwrap()
+    }
+
+    #[test]
+    fn an_answer_repeats_the_request_and_says_how_it_went() {
+        let answer = answered(&Verdict::Cut("gone".into()));
+        assert_eq!(
+            answer,
+            json!({
+                "request_id": ID, "timestamp": "2026-06-01T07:12:09.123456+00:00", "action": "off",
+                "target_node": "compute-01", "recorder_node": "rabbit-1", "later": {"a": 1},
+                "success": true, "message": "gone", "action_performed": "off"
+            })
+        );
+    }
+
+    #[test]
+    fn an_answer_about_nothing_has_the_keys_that_the_go_agent_gives_it() {
+        let answer = answered(&Verdict::Nothing("none".into()));
+        assert_eq!(
+            (&answer["success"], &answer["status"], &answer["timestamp"]),
+            (&json!(true), &json!("success"), &json!("2026-06-01T07:12:11Z"))
+        );
+    }
+
+    #[test]
+    fn only_success_marks_a_node() {
+        for (verdict, marks) in [
+            (Verdict::Cut(String::new()), true),
+            (Verdict::Nothing(String::new()), true),
+            (Verdict::Doubtful(String::new()), false),
+        ] {
+            assert_eq!(is_marker(answered(&verdict).to_string().as_bytes()).unwrap(), marks);
+        }
+        assert!(is_marker(br#"{"status":"success"}"#).unwrap());
+        assert!(!is_marker(b"{}").unwrap());
+        assert!(is_marker(br#"{"success":tr"#).is_err() && is_marker(b"").is_err());
+    }
+}

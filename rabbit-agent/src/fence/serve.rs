@@ -1,0 +1,342 @@
+//! The loop: what lies in the directories, one fence per node at a time, and any number of nodes side by side.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    sync::Arc,
+    time::Duration,
+};
+
+use daemon::chain;
+use futures::{Stream, StreamExt};
+use k8s_openapi::jiff::Timestamp;
+use storage::{desired::NodeName, linux::dlm};
+use thiserror::Error;
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+pub(crate) use super::cut::Tools;
+use super::{
+    FenceConfig, corosync,
+    cut::{cut, doubtful},
+    notify::Watch,
+    request::{FileName, Request},
+    response::{Response, Verdict},
+    spool::{Scan, Spool, SpoolError},
+};
+use crate::{signs::Signs, watch::Told};
+
+/// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
+/// that too.
+const CUT_WITHIN: Duration = Duration::from_secs(40);
+
+/// dlm_controld is on this node, and answers at once if it runs.
+const ACK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Fences as it is asked to.
+pub(crate) struct Fencer {
+    desk: Option<Desk>,
+    tools: Arc<Tools>,
+    config: Arc<FenceConfig>,
+    signs: Signs,
+    tell: mpsc::UnboundedSender<Told>,
+    running: JoinSet<Ended>,
+    busy: BTreeSet<NodeName>,
+    /// Requests whose answer could not be written: there is nothing to gain before anything changes.
+    given_up: BTreeSet<FileName>,
+    /// What was said of files that cannot be read.
+    told: BTreeSet<String>,
+}
+
+/// The directories, and what the kernel says of them.
+struct Desk {
+    spool: Spool,
+    watch: Watch,
+}
+
+/// A node with which no fence is busy any more, and the requests that could not be answered.
+type Ended = (NodeName, Vec<FileName>);
+
+/// What to do next.
+enum Turn {
+    Changed,
+    Ended(Ended),
+    Blind(String),
+}
+
+/// DLM was not told.
+#[derive(Debug, Error)]
+enum AckError {
+    #[error("read {path}")]
+    Read {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} gives {node} no nodeid")]
+    NoNumber { path: String, node: NodeName },
+    #[error(transparent)]
+    Command(#[from] storage::host::CommandError),
+}
+
+impl Fencer {
+    /// Opens the directories and reads who is fenced. From then on the stream says when that changes.
+    ///
+    /// Without directories nobody can ask for a fence: then no compute is given a GFS2, and everything else goes on.
+    pub(crate) fn open(
+        config: FenceConfig,
+        tools: Tools,
+        signs: Signs,
+    ) -> (Self, impl Stream<Item = Told> + use<>) {
+        let (tell, told) = mpsc::unbounded_channel();
+        let mut fencer = Self {
+            desk: None,
+            tools: Arc::new(tools),
+            config: Arc::new(config),
+            signs,
+            tell,
+            running: JoinSet::new(),
+            busy: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            told: BTreeSet::new(),
+        };
+        match fencer.desk() {
+            Ok(desk) => fencer.desk = Some(desk),
+            Err(why) => {
+                log::info!("no compute is fenced, and none is given a GFS2: {why}");
+                fencer.tools.fences.blind(why);
+            }
+        }
+        // At its end nobody is fenced any more, but what was said stays.
+        (fencer, UnboundedReceiverStream::new(told).chain(futures::stream::pending()))
+    }
+
+    fn desk(&mut self) -> Result<Desk, String> {
+        let (requests, responses) = (self.config.requests.clone(), self.config.responses.clone());
+        let spool = Spool::open(requests, responses).map_err(|error| chain(&error))?;
+        // Watched first: what comes during the scan is not missed.
+        let watch = Watch::new(&[&spool.requests, &spool.responses])
+            .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
+        let scan = spool.scan().map_err(|error| chain(&error))?;
+        self.saw(&scan);
+        Ok(Desk { spool, watch })
+    }
+
+    /// Works for ever.
+    pub(crate) async fn run(mut self) {
+        self.look().await;
+        loop {
+            let turn = match &self.desk {
+                Some(desk) => tokio::select! {
+                    changed = desk.watch.changed() => match changed {
+                        Ok(()) => Turn::Changed,
+                        Err(error) => Turn::Blind(format!("watch the fence requests: {error}; restart the agent when their directories are back")),
+                    },
+                    Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
+                },
+                None => match self.running.join_next().await {
+                    Some(ended) => Turn::Ended(joined(ended)),
+                    None => return std::future::pending().await,
+                },
+            };
+            match turn {
+                Turn::Changed => self.given_up.clear(),
+                Turn::Ended((node, unanswered)) => {
+                    self.busy.remove(&node);
+                    self.given_up.extend(unanswered);
+                    // First what the files say of it now, so that it is not open in between.
+                    self.look().await;
+                    self.tools.fences.end(&node);
+                    self.changed();
+                    continue;
+                }
+                Turn::Blind(why) => self.blind(why),
+            }
+            self.look().await;
+        }
+    }
+
+    fn blind(&mut self, why: String) {
+        log::error!("no compute is given a GFS2 any more: {why}");
+        self.desk = None;
+        self.tools.fences.blind(why);
+        self.changed();
+    }
+
+    /// Nobody listens any more only when the agent stops.
+    fn changed(&self) {
+        drop(self.tell.send(Told::of_fences()));
+    }
+
+    async fn look(&mut self) {
+        let Some(desk) = &self.desk else { return };
+        let spool = desk.spool.clone();
+        let scan = match blocking(move || spool.scan()).await {
+            Ok(scan) => scan,
+            Err(error) => return self.blind(chain(&error)),
+        };
+        if self.saw(&scan) {
+            self.changed();
+        }
+        self.start(scan).await;
+    }
+
+    /// Takes in what was read; whether others are fenced than before.
+    fn saw(&mut self, scan: &Scan) -> bool {
+        for trouble in scan.troubles.difference(&self.told) {
+            log::warn!("{trouble}");
+        }
+        self.told.clone_from(&scan.troubles);
+        let asked = scan.asked.keys().map(|name| name.node().clone()).collect();
+        self.tools.fences.saw(scan.marked.clone(), asked)
+    }
+
+    async fn start(&mut self, scan: Scan) {
+        let Some(desk) = &self.desk else { return };
+        for name in scan.answered {
+            let spool = desk.spool.clone();
+            let gone = blocking(move || spool.take_away(&name)).await;
+            tell(gone);
+        }
+        let mut by_node: BTreeMap<NodeName, Vec<_>> = BTreeMap::new();
+        for (name, request) in scan.asked {
+            if !self.given_up.contains(&name) && !self.busy.contains(name.node()) {
+                by_node.entry(name.node().clone()).or_default().push((name, request));
+            }
+        }
+        for (node, requests) in by_node {
+            requests.iter().for_each(|_| self.signs.count_fence());
+            self.busy.insert(node.clone());
+            self.tools.fences.begin(&node);
+            let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
+            let spool = desk.spool.clone();
+            self.running.spawn(fence(tools, config, spool, node, requests));
+        }
+    }
+}
+
+/// Fences one node, and answers everybody who asked for it.
+async fn fence(
+    tools: Arc<Tools>,
+    config: Arc<FenceConfig>,
+    spool: Spool,
+    node: NodeName,
+    requests: Vec<(FileName, Request)>,
+) -> Ended {
+    let (served, refused): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|(_, request)| request.served().is_ok());
+    let mut unanswered = Vec::new();
+    for asked in refused {
+        let why = asked.1.served().err().map(|it| it.to_string()).unwrap_or_default();
+        unanswered.extend(answer(&spool, asked, doubtful(&node, &why)).await);
+    }
+    if served.is_empty() {
+        return (node, unanswered);
+    }
+    for (_, request) in &served {
+        log::info!(
+            "{node} is to be fenced, asks {}: {}",
+            request.recorder_node,
+            request.request_id
+        );
+    }
+    let (verdict, late) = cut_in_time(&tools, &node).await;
+    let verdict = acknowledged(&config, &node, verdict).await;
+    if verdict.is_success() {
+        log::info!("{}", verdict.text());
+    } else {
+        log::error!("{}", verdict.text());
+    }
+    for asked in served {
+        unanswered.extend(answer(&spool, asked, verdict.clone()).await);
+    }
+    if let Some(late) = late {
+        // What it still detaches would be missing from a node that was given it again.
+        drop(late.await);
+    }
+    (node, unanswered)
+}
+
+/// The fence, or that it did not come to its end, with what of it still runs.
+async fn cut_in_time(
+    tools: &Arc<Tools>,
+    node: &NodeName,
+) -> (Verdict, Option<JoinHandle<Verdict>>) {
+    let (used, target) = (Arc::clone(tools), node.clone());
+    let mut cutting = tokio::spawn(async move { cut(&used, &target).await });
+    match tokio::time::timeout(CUT_WITHIN, &mut cutting).await {
+        Ok(Ok(verdict)) => (verdict, None),
+        Ok(Err(error)) => (doubtful(node, &format!("the fence ended early: {error}")), None),
+        Err(_) => {
+            let why = format!("it did not come to an end within {} s", CUT_WITHIN.as_secs());
+            (doubtful(node, &why), Some(cutting))
+        }
+    }
+}
+
+/// Tells DLM of a fence that is proved, and the answer whether that went well: its locks are held until somebody tells it.
+async fn acknowledged(config: &Arc<FenceConfig>, node: &NodeName, verdict: Verdict) -> Verdict {
+    if !verdict.is_success() {
+        return verdict;
+    }
+    let (config, target) = (Arc::clone(config), node.clone());
+    let told = blocking(move || acknowledge(&config, &target)).await;
+    let told = match told {
+        Ok(()) => "DLM was told".to_owned(),
+        Err(error) => format!("DLM could not be told: {}", chain(&error)),
+    };
+    match verdict {
+        Verdict::Cut(text) => Verdict::Cut(format!("{text}; {told}")),
+        Verdict::Nothing(text) => Verdict::Nothing(format!("{text}; {told}")),
+        doubtful @ Verdict::Doubtful(_) => doubtful,
+    }
+}
+
+fn acknowledge(config: &FenceConfig, node: &NodeName) -> Result<(), AckError> {
+    let path = config.corosync.display().to_string();
+    let text = fs::read_to_string(&config.corosync)
+        .map_err(|source| AckError::Read { path: path.clone(), source })?;
+    let id = corosync::node_id(&text, node)
+        .ok_or_else(|| AckError::NoNumber { path, node: node.clone() })?;
+    Ok(dlm::fence_ack(&config.dlm_tool, id, ACK_WITHIN)?)
+}
+
+/// Answers, and only then takes the request away; gives it back if it could not be answered.
+async fn answer(
+    spool: &Spool,
+    (name, request): (FileName, Request),
+    verdict: Verdict,
+) -> Option<FileName> {
+    let (spool, of) = (spool.clone(), name.clone());
+    let answered = blocking(move || {
+        spool.answer(&of, &Response::new(&request, &verdict, Timestamp::now()))?;
+        log::info!("answered {of}: {}", if verdict.is_success() { "fenced" } else { "not fenced" });
+        // The answer is there: a request that stays is taken away when it is seen again.
+        tell(spool.take_away(&of));
+        Ok(())
+    });
+    let answered: Result<(), SpoolError> = answered.await;
+    let failed = answered.is_err();
+    tell(answered);
+    failed.then_some(name)
+}
+
+fn tell(result: Result<(), SpoolError>) {
+    if let Err(error) = result {
+        log::error!("{}", chain(&error));
+    }
+}
+
+fn joined(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
+    match ended {
+        Ok(ended) => ended,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("reading and writing files does not panic")
+}

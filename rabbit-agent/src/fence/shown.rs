@@ -1,0 +1,47 @@
+//! Fenced computes, as the NnfNode shows them. Pure.
+
+use std::collections::BTreeSet;
+
+use api::nnf_node::{NnfResourceHealth, NnfResourceStatus, NnfServerStatus};
+use storage::desired::NodeName;
+
+/// Shows computes that are fenced as that, whatever else is known of them: central controllers give no mount to one.
+pub fn show(servers: &mut [NnfServerStatus], fenced: &BTreeSet<NodeName>) {
+    for server in servers {
+        if fenced.iter().any(|it| it.as_str() == server.hostname) {
+            server.status = Some(NnfResourceStatus::Fenced);
+            server.health = Some(NnfResourceHealth::Critical);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::NnfNodeStatus;
+
+    use super::*;
+    use crate::{node::report, samples};
+
+    #[test]
+    fn a_fenced_compute_is_shown_in_its_slot_and_no_other_is() {
+        let mut status = report::status(
+            &NnfNodeStatus::default(),
+            None,
+            &samples::chassis(),
+            &crate::health::Judgement::default(),
+            0,
+        );
+        let before = status.servers.clone();
+        show(&mut status.servers, &["compute-03".parse().unwrap()].into());
+        for (place, (now, before)) in status.servers.iter().zip(&before).enumerate() {
+            if place == 7 {
+                assert_eq!(
+                    (&now.status, &now.health),
+                    (&Some(NnfResourceStatus::Fenced), &Some(NnfResourceHealth::Critical))
+                );
+            } else {
+                assert_eq!(now, before);
+            }
+        }
+    }
+}

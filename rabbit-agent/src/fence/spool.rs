@@ -1,0 +1,341 @@
+//! The two directories: what lies in them, answers put in whole, requests taken out last.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use daemon::chain;
+use storage::desired::NodeName;
+use thiserror::Error;
+
+use super::{
+    request::{FileName, LARGEST, Named, Request},
+    response::{Response, is_marker},
+};
+
+/// The directories cannot be used.
+#[derive(Debug, Error)]
+pub(super) enum SpoolError {
+    /// Whether anything is fenced cannot be known.
+    #[error("open {}: see that its parent directory is there and keeps its files over a reboot, or name another with --fence-requests and --fence-responses", .path.display())]
+    Open {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The same, later.
+    #[error("read {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// An answer that nobody could read is none.
+    #[error("write {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// It would be answered again.
+    #[error("delete {}", .path.display())]
+    Delete {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The directories of requests and answers.
+#[derive(Debug, Clone)]
+pub(super) struct Spool {
+    pub(super) requests: PathBuf,
+    pub(super) responses: PathBuf,
+}
+
+/// What lies in them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Nodes with an answer that says, or may say, that they are fenced.
+    pub(super) marked: BTreeSet<NodeName>,
+    /// Requests without an answer.
+    pub(super) asked: BTreeMap<FileName, Request>,
+    /// Requests that have one: a crash came before they were deleted.
+    pub(super) answered: Vec<FileName>,
+    /// Files that do not read as what they should be, each with the reason.
+    pub(super) troubles: BTreeSet<String>,
+}
+
+impl Spool {
+    /// Opens both directories, and makes those that are missing in a parent that is there.
+    pub(super) fn open(requests: PathBuf, responses: PathBuf) -> Result<Self, SpoolError> {
+        for path in [&requests, &responses] {
+            let made = match fs::create_dir(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    fs::read_dir(path).map(drop)
+                }
+                other => other.and_then(|()| path.parent().map_or(Ok(()), sync)),
+            };
+            made.map_err(|source| SpoolError::Open { path: path.clone(), source })?;
+        }
+        Ok(Self { requests, responses })
+    }
+
+    /// Reads everything. Requests first: one that is answered meanwhile is then still seen, or its marker is.
+    pub(super) fn scan(&self) -> Result<Scan, SpoolError> {
+        let mut scan = Scan::default();
+        let requests = self.files(&self.requests, &mut scan.troubles)?;
+        let responses = self.files(&self.responses, &mut scan.troubles)?;
+        for (name, bytes) in &responses {
+            let path = self.responses.join(name.to_string());
+            let marks = bytes
+                .as_ref()
+                .map_err(ToString::to_string)
+                .and_then(|bytes| is_marker(bytes).map_err(|error| error.to_string()));
+            let marks = marks.unwrap_or_else(|why| {
+                scan.troubles.insert(format!(
+                    "{} cannot be read, and {} counts as fenced until it is deleted: {why}",
+                    path.display(),
+                    name.node()
+                ));
+                true
+            });
+            if marks {
+                scan.marked.insert(name.node().clone());
+            }
+        }
+        for (name, bytes) in requests {
+            if matches!(responses.get(&name), Some(Ok(bytes)) if is_marker(bytes).is_ok()) {
+                scan.answered.push(name);
+                continue;
+            }
+            let read = bytes
+                .map_err(|error| error.to_string())
+                .and_then(|bytes| Request::read(&name, &bytes).map_err(|error| chain(&error)));
+            match read {
+                Ok(request) => drop(scan.asked.insert(name, request)),
+                Err(why) => {
+                    let path = self.requests.join(name.to_string());
+                    scan.troubles
+                        .insert(format!("fence request {} is left alone: {why}", path.display()));
+                }
+            }
+        }
+        Ok(scan)
+    }
+
+    /// The files of a directory by name, with what is in them or why that cannot be read; what went meanwhile is left out.
+    fn files(
+        &self,
+        directory: &Path,
+        troubles: &mut BTreeSet<String>,
+    ) -> Result<BTreeMap<FileName, io::Result<Vec<u8>>>, SpoolError> {
+        let broken = |source| SpoolError::Read { path: directory.to_owned(), source };
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(directory).map_err(broken)? {
+            let name: OsString = entry.map_err(broken)?.file_name();
+            let path = directory.join(&name);
+            match name.to_str().map_or(Named::Nameless, FileName::read) {
+                Named::Other => {}
+                Named::Nameless => {
+                    let path = path.display();
+                    troubles.insert(format!("{path} is left alone: call it <node>-<uuid>.json"));
+                }
+                Named::File(name) => match read(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    bytes => drop(files.insert(name, bytes)),
+                },
+            }
+        }
+        Ok(files)
+    }
+
+    /// Puts an answer where the asker looks for it, whole or not at all; returns when it is on disk.
+    pub(super) fn answer(
+        &self,
+        name: &FileName,
+        response: &Response<'_>,
+    ) -> Result<(), SpoolError> {
+        let path = self.responses.join(name.to_string());
+        let temporary = self.responses.join(format!(".{name}"));
+        let write = || {
+            let mut bytes = serde_json::to_vec_pretty(response).map_err(io::Error::other)?;
+            bytes.push(b'\n');
+            let mut file = File::create(&temporary)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)?;
+            sync(&self.responses)
+        };
+        write().map_err(|source| SpoolError::Write { path: path.clone(), source })
+    }
+
+    /// Takes a request away; that the asker did so is fine.
+    pub(super) fn take_away(&self, name: &FileName) -> Result<(), SpoolError> {
+        let path = self.requests.join(name.to_string());
+        let removed = match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.and_then(|()| sync(&self.requests)),
+        };
+        removed.map_err(|source| SpoolError::Delete { path, source })
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it has more than {LARGEST} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+    use crate::fence::{
+        request::tests::{body, name},
+        response::Verdict,
+    };
+
+    fn spool() -> (tempfile::TempDir, Spool) {
+        let directory = tempfile::tempdir().unwrap();
+        let [requests, responses] = ["requests", "responses"].map(|it| directory.path().join(it));
+        let spool = Spool::open(requests, responses).unwrap();
+        (directory, spool)
+    }
+
+    fn ask(spool: &Spool, node: &str) -> FileName {
+        let name = name(node);
+        fs::write(spool.requests.join(name.to_string()), body(node).to_string()).unwrap();
+        name
+    }
+
+    fn answer(spool: &Spool, name: &FileName, verdict: &Verdict) {
+        let bytes = body(name.node().as_str()).to_string();
+        let request = Request::read(name, bytes.as_bytes()).unwrap();
+        spool.answer(name, &Response::new(&request, verdict, Timestamp::UNIX_EPOCH)).unwrap();
+    }
+
+    fn nodes<'a>(names: impl IntoIterator<Item = &'a NodeName>) -> Vec<&'a str> {
+        names.into_iter().map(NodeName::as_str).collect()
+    }
+
+    #[test]
+    fn directories_are_made_in_a_parent_that_is_there_and_nowhere_else() {
+        let (directory, spool) = spool();
+        Spool::open(spool.requests, spool.responses).unwrap();
+        let missing = directory.path().join("not-mounted/requests");
+        let error = Spool::open(missing.clone(), directory.path().join("responses")).unwrap_err();
+        assert!(error.to_string().contains("--fence-requests"), "{error}");
+        assert!(!missing.parent().unwrap().exists(), "a disk that is mounted later would hide it");
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(Spool::open(file, directory.path().join("responses")).is_err());
+    }
+
+    #[test]
+    fn a_request_is_there_until_it_is_answered_and_its_node_marked_after_that() {
+        let (_directory, spool) = spool();
+        assert_eq!(spool.scan().unwrap(), Scan::default());
+        let name = ask(&spool, "compute-01");
+        let scan = spool.scan().unwrap();
+        assert!(scan.asked.contains_key(&name) && scan.marked.is_empty());
+
+        // A crash between the answer and the end of the request.
+        answer(&spool, &name, &Verdict::Cut(String::new()));
+        let scan = spool.scan().unwrap();
+        assert_eq!((nodes(&scan.marked), scan.asked.len()), (vec!["compute-01"], 0));
+        assert_eq!(scan.answered, std::slice::from_ref(&name));
+        spool.take_away(&name).unwrap();
+        spool.take_away(&name).unwrap();
+        let scan = spool.scan().unwrap();
+        assert_eq!((nodes(&scan.marked), scan.answered.len()), (vec!["compute-01"], 0));
+
+        fs::remove_file(spool.responses.join(name.to_string())).unwrap();
+        assert_eq!(spool.scan().unwrap(), Scan::default());
+    }
+
+    #[test]
+    fn a_refusal_marks_nobody_and_one_success_is_enough() {
+        let (_directory, spool) = spool();
+        let name = ask(&spool, "compute-01");
+        answer(&spool, &name, &Verdict::Doubtful(String::new()));
+        assert!(spool.scan().unwrap().marked.is_empty());
+        let other = name.to_string().replace("0b9b", "1b9b");
+        fs::write(spool.responses.join(other), r#"{"status": "success"}"#).unwrap();
+        assert_eq!(nodes(&spool.scan().unwrap().marked), ["compute-01"]);
+    }
+
+    #[test]
+    fn what_is_torn_is_told_and_left_and_a_torn_answer_keeps_its_node_out() {
+        let (_directory, spool) = spool();
+        let name = ask(&spool, "compute-01");
+        let request = spool.requests.join(name.to_string());
+        fs::write(&request, &body("compute-01").to_string()[..40]).unwrap();
+        fs::write(spool.requests.join(".half.json"), "{").unwrap();
+        fs::write(spool.requests.join("notes.txt"), "x").unwrap();
+        fs::write(spool.requests.join("x.json"), "{}").unwrap();
+        fs::create_dir(spool.requests.join(name.to_string().replace("01-", "03-"))).unwrap();
+        let torn = name.to_string().replace("01-", "02-");
+        fs::write(spool.responses.join(&torn), r#"{"success": tr"#).unwrap();
+        let scan = spool.scan().unwrap();
+        assert!(scan.asked.is_empty() && scan.answered.is_empty());
+        assert_eq!(nodes(&scan.marked), ["compute-02"]);
+        assert_eq!(scan.troubles.len(), 4, "{:#?}", scan.troubles);
+        assert!(request.exists());
+
+        // Its end is written: the request is whole.
+        ask(&spool, "compute-01");
+        assert_eq!(spool.scan().unwrap().asked.len(), 1);
+    }
+
+    #[test]
+    fn a_torn_answer_does_not_count_as_one() {
+        let (_directory, spool) = spool();
+        let name = ask(&spool, "compute-01");
+        let path = spool.responses.join(name.to_string());
+        fs::write(&path, r#"{"success": tr"#).unwrap();
+        let scan = spool.scan().unwrap();
+        assert!(scan.asked.contains_key(&name) && scan.answered.is_empty());
+        answer(&spool, &name, &Verdict::Doubtful("x".into()));
+        assert!(spool.scan().unwrap().marked.is_empty(), "it was replaced as a whole");
+    }
+
+    #[test]
+    fn what_a_crash_left_half_written_is_no_answer() {
+        let (_directory, spool) = spool();
+        let name = ask(&spool, "compute-01");
+        fs::write(spool.responses.join(format!(".{name}")), r#"{"success": true}"#).unwrap();
+        let scan = spool.scan().unwrap();
+        assert!(scan.marked.is_empty() && scan.asked.contains_key(&name));
+        answer(&spool, &name, &Verdict::Cut(String::new()));
+        assert!(!spool.responses.join(format!(".{name}")).exists());
+    }
+
+    #[test]
+    fn a_directory_that_went_is_an_error_and_no_empty_one() {
+        let (_directory, spool) = spool();
+        fs::remove_dir(&spool.responses).unwrap();
+        assert!(spool.scan().is_err());
+        let name = ask(&spool, "compute-01");
+        let request = Request::read(&name, body("compute-01").to_string().as_bytes()).unwrap();
+        let verdict = Verdict::Cut(String::new());
+        let response = Response::new(&request, &verdict, Timestamp::UNIX_EPOCH);
+        assert!(spool.answer(&name, &response).is_err());
+    }
+}

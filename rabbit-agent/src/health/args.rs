@@ -1,0 +1,142 @@
+//! The part of the command line that is about health.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use clap::Args;
+use storage::linux::health::Port;
+
+use crate::chassis::SLOTS;
+
+/// What is looked at, and how often.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Health")]
+pub struct HealthArgs {
+    /// How often drives are asked for their SMART logs, which they do not announce, e.g. 30m; 0 for never
+    #[arg(long, env = "WARREN_DRIVE_CHECK", value_name = "TIME", default_value = "1h", value_parser = every)]
+    pub drive_check: Duration,
+    /// Where a compute is plugged in, if no PCIe switch tells: its index and a PCI slot or function, e.g.
+    /// 3=/sys/bus/pci/slots/7 or 3=0000:41:00.0; repeat for several. A bridge stands for what is behind it. When nothing is
+    /// there, the compute is Offline
+    #[arg(long = "compute-link", env = "WARREN_COMPUTE_LINKS", value_name = "INDEX=PORT", value_delimiter = ',', value_parser = compute_link)]
+    pub compute_links: Vec<(u8, Port)>,
+    /// How many slots for drives the chassis has: those without a drive are shown as NotPresent
+    #[arg(long, env = "WARREN_DRIVE_SLOTS", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub drive_slots: u16,
+}
+
+/// What is looked at, and how often.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HealthConfig {
+    /// Without an event, if at all.
+    pub every: Option<Duration>,
+    /// Computes' places by slot.
+    pub ports: BTreeMap<u8, Port>,
+    /// Slots for drives; 0 when nobody said.
+    pub drive_slots: u16,
+}
+
+impl HealthArgs {
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// The index of a compute that was given two places.
+    pub fn check(self) -> Result<HealthConfig, u8> {
+        let mut ports = BTreeMap::new();
+        for (slot, port) in self.compute_links {
+            if ports.insert(slot, port).is_some() {
+                return Err(slot);
+            }
+        }
+        let every = Some(self.drive_check).filter(|every| !every.is_zero());
+        Ok(HealthConfig { every, ports, drive_slots: self.drive_slots })
+    }
+}
+
+/// A duration as Go writes them (time.ParseDuration): `1h30m`, `1.5h`, `90s`, `0`. A week is the longest.
+fn every(text: &str) -> Result<Duration, &'static str> {
+    const USE: &str =
+        "use a time like 1h, 1h30m or 90s of at least a second and at most a week, or 0 for never";
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut seconds = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits =
+            rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or(USE)?;
+        let (number, after) = rest.split_at(digits);
+        let letters = after
+            .find(|letter: char| letter.is_ascii_digit() || letter == '.')
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let unit = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return Err(USE),
+        };
+        seconds += number.parse::<f64>().map_err(|_| USE)? * unit;
+        rest = after;
+    }
+    let is_sane = seconds == 0.0 || (1.0..=7.0 * 86_400.0).contains(&seconds);
+    if !is_sane || text.is_empty() {
+        return Err(USE);
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| USE)
+}
+
+fn compute_link(text: &str) -> Result<(u8, Port), String> {
+    const USE: &str = "use INDEX=PORT with an index from 0 to 15, e.g. 3=/sys/bus/pci/slots/7";
+    let (index, port) = text.split_once('=').ok_or(USE)?;
+    let index = index.parse().ok().filter(|index| *index < SLOTS).ok_or(USE)?;
+    Ok((index, port.parse().map_err(|error: storage::linux::health::PortError| error.to_string())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_go_reads_them() {
+        for (text, seconds) in [
+            ("1h", Some(3600)),
+            ("1h30m", Some(5400)),
+            ("1.5h", Some(5400)),
+            ("60s", Some(60)),
+            ("2000ms", Some(2)),
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("", None),
+            ("60", None),
+            ("1x", None),
+            ("h", None),
+            ("-1h", None),
+            ("10ms", None),
+            ("1000h", None),
+        ] {
+            assert_eq!(every(text).ok(), seconds.map(Duration::from_secs), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_compute_has_one_place() {
+        let args = |links: &[&str]| HealthArgs {
+            drive_check: Duration::ZERO,
+            compute_links: links.iter().map(|link| compute_link(link).unwrap()).collect(),
+            drive_slots: 18,
+        };
+        let config = args(&["3=/sys/bus/pci/slots/7", "0=0000:41:00.0"]).check().unwrap();
+        assert_eq!(config.ports.keys().copied().collect::<Vec<_>>(), [0, 3]);
+        assert_eq!((config.every, config.drive_slots), (None, 18));
+        assert_eq!(args(&["3=0000:41:00.0", "3=0000:42:00.0"]).check(), Err(3));
+        for (text, told) in
+            [("16=0000:41:00.0", "from 0 to 15"), ("x", "INDEX=PORT"), ("3=eth0", "\"eth0\"")]
+        {
+            let error = compute_link(text).unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

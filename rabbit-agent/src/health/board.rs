@@ -1,0 +1,247 @@
+//! Where the rabbit's health hangs: whoever looks puts up what he judged, whoever listens hears of changes, and whoever saw
+//! something move calls for a look.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures::{Stream, stream};
+use proto::v1::{Health, health::State};
+use storage::{Observed, health::Probe};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::{
+    judge::{Judgement, judge},
+    rules::Seen,
+    tell,
+};
+
+/// The newest health, for whoever listens.
+#[derive(Debug, Clone)]
+pub struct Board {
+    newest: watch::Sender<Health>,
+    judged: Arc<Mutex<Judgement>>,
+    /// How often it was called for a look.
+    calls: watch::Sender<u64>,
+    /// When the next look is due by itself.
+    due: watch::Sender<Option<Instant>>,
+    probe: Option<Arc<dyn Probe>>,
+    /// One look at the volume groups at a time, however long it hangs.
+    groups: Arc<Semaphore>,
+    every: Option<Duration>,
+    slots: u16,
+}
+
+impl Default for Board {
+    /// One without a probe: what the drives tell is all that is known.
+    fn default() -> Self {
+        Self {
+            newest: watch::Sender::new(Health::default()),
+            judged: Arc::default(),
+            calls: watch::Sender::new(0),
+            due: watch::Sender::new(None),
+            probe: None,
+            groups: Arc::new(Semaphore::new(1)),
+            every: None,
+            slots: 0,
+        }
+    }
+}
+
+impl Board {
+    /// A board for what `probe` sees; without an event it is looked at `every` so often, if at all. The chassis has so many
+    /// `slots` for drives, or 0 when nobody said.
+    #[must_use]
+    pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
+        Self { probe: Some(probe), every, slots, ..Self::default() }
+    }
+
+    /// How many slots for drives the chassis has; 0 when nobody said.
+    #[must_use]
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    /// Who reads facts of the node, if anybody.
+    #[must_use]
+    pub fn probe(&self) -> Option<Arc<dyn Probe>> {
+        self.probe.clone()
+    }
+
+    /// The turn to look at volume groups, until it is dropped; `None` while another look has it.
+    #[must_use]
+    pub fn groups_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.groups).try_acquire_owned().ok()
+    }
+
+    /// Judges a look, and says in the log what came and what went.
+    #[must_use]
+    pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
+        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = judge(&judged, seen, now);
+        say(&judged, &next);
+        *judged = next.clone();
+        drop(judged);
+        self.due.send_replace(self.next_look(&next, now));
+        next
+    }
+
+    /// What was judged last.
+    #[must_use]
+    pub fn judged(&self) -> Judgement {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The same look, and in it the drives that were there before and are not any more.
+    #[must_use]
+    pub fn with_missing(&self, observed: Observed) -> Observed {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner).with_missing(observed)
+    }
+
+    fn next_look(&self, judged: &Judgement, now: Instant) -> Option<Instant> {
+        let recheck = judged.recheck.filter(|_| self.every.is_some());
+        let every = self.every.map(|every| now + every);
+        [judged.settles, recheck, every].into_iter().flatten().min()
+    }
+
+    /// Puts up what was judged, with the drives' bytes.
+    pub fn tell(&self, judged: &Judgement, total: u64, allocated: u64) {
+        self.put(tell::health(judged, total, allocated));
+    }
+
+    /// Puts up what was judged of something else than the drives, once they were looked at.
+    pub fn tell_more(&self, judged: &Judgement) {
+        let newest = self.newest.borrow().clone();
+        if newest.state() != State::Unspecified {
+            self.tell(judged, newest.capacity_total, newest.capacity_allocated);
+        }
+    }
+
+    fn put(&self, health: Health) {
+        self.newest.send_if_modified(|current| {
+            let changed = *current != health;
+            *current = health;
+            changed
+        });
+    }
+
+    /// Listens from now on.
+    #[must_use]
+    pub fn listen(&self) -> watch::Receiver<Health> {
+        self.newest.subscribe()
+    }
+
+    /// Something moved: whatever it was, it is to be looked at. Any number of calls before a look are one.
+    pub fn call(&self) {
+        self.calls.send_modify(|count| *count += 1);
+    }
+
+    /// Hears calls from now on.
+    #[must_use]
+    pub fn called(&self) -> watch::Receiver<u64> {
+        self.calls.subscribe()
+    }
+
+    /// An item for every time that a look is due, by a call or by itself.
+    pub fn looks_due(&self) -> impl Stream<Item = ()> + use<> {
+        let ears = (self.calls.subscribe(), self.due.subscribe(), self.due.clone());
+        stream::unfold(ears, |(mut calls, mut due, reset)| async move {
+            loop {
+                let at = *due.borrow_and_update();
+                tokio::select! {
+                    called = calls.changed() => called.ok()?,
+                    changed = due.changed() => { changed.ok()?; continue }
+                    () = sleep_until(at) => drop(reset.send_replace(None)),
+                }
+                return Some(((), (calls, due, reset)));
+            }
+        })
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One line for what came, and one for what went. A number that moves is no news.
+fn say(before: &Judgement, after: &Judgement) {
+    for (key, condition) in &after.conditions {
+        let known = before.conditions.get(key);
+        if known.is_none_or(|known| !key.1.is_measured() && known.text != condition.text) {
+            log::warn!("{}", condition.text);
+        }
+    }
+    for (key, condition) in &before.conditions {
+        if !after.conditions.contains_key(key) {
+            log::info!("no more: {}", condition.text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use futures::StreamExt;
+
+    use super::*;
+    use crate::health::{DrivesSeen, Seen};
+
+    fn nothing(computes: &BTreeMap<u8, storage::desired::NodeName>) -> Seen<'_> {
+        Seen { computes, links: None, facts: None, drives: DrivesSeen::NotAsked, claimants: None }
+    }
+
+    #[test]
+    fn listeners_hear_only_changes() {
+        let board = Board::default();
+        let mut listener = board.listen();
+        board.tell_more(&Judgement::default());
+        assert!(!listener.has_changed().unwrap(), "the drives were not looked at yet");
+        board.tell(&Judgement::default(), 100, 10);
+        assert!(listener.has_changed().unwrap());
+        assert_eq!(listener.borrow_and_update().capacity_allocated, 10);
+        board.tell(&Judgement::default(), 100, 10);
+        board.tell_more(&Judgement::default());
+        assert!(!listener.has_changed().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_look_is_due_when_called_for_or_when_its_time_comes_and_not_before() {
+        let computes = BTreeMap::new();
+        let board = Board { every: Some(Duration::from_millis(20)), ..Board::default() };
+        let due = board.looks_due();
+        tokio::pin!(due);
+        assert!(futures::poll!(due.next()).is_pending(), "nobody looked yet, and nobody called");
+        board.call();
+        board.call();
+        due.next().await.unwrap();
+        assert!(futures::poll!(due.next()).is_pending(), "two calls are one look");
+        let begun = Instant::now();
+        drop(board.judge(&nothing(&computes), begun));
+        due.next().await.unwrap();
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        assert!(futures::poll!(due.next()).is_pending(), "once");
+    }
+
+    #[test]
+    fn volume_groups_are_looked_at_by_one_at_a_time() {
+        let board = Board::default();
+        let turn = board.groups_turn();
+        assert!(turn.is_some() && board.clone().groups_turn().is_none());
+        drop(turn);
+        assert!(board.groups_turn().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_looks_only_on_events_has_no_timer() {
+        let computes = BTreeMap::new();
+        let board = Board::default();
+        let now = Instant::now();
+        drop(board.judge(&nothing(&computes), now));
+        assert_eq!(*board.due.borrow(), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! From what is seen, and what was known, to what is wrong. Pure: the clock comes in as an argument.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use storage::{
+    Observed,
+    desired::Nqn,
+    health::{Facts, Link, LinkErrors, Smart},
+    observed::{DeviceNumber, Drive},
+};
+
+use super::{
+    condition::{Condition, Finding, Kind, Subject},
+    rules::{DrivesSeen, ENTER, LEAVE, Seen, findings},
+};
+
+/// How often what announces no end is looked at while it lasts.
+const RECHECK: Duration = Duration::from_secs(60);
+
+/// What is wrong with a rabbit, and what it takes to judge the next look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// What is wrong.
+    pub conditions: BTreeMap<(Subject, Kind), Condition>,
+    /// When a condition may have settled; the next look should not be later.
+    pub settles: Option<Instant>,
+    /// When to look whether something that announces no end has ended.
+    pub recheck: Option<Instant>,
+    known: Known,
+}
+
+/// What earlier looks saw of things that only count up, or that were well once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) counters: BTreeMap<Nqn, Counters>,
+    /// Drives that were there once since the agent started.
+    pub(super) drives: BTreeMap<Nqn, Drive>,
+    /// Mounts that took writes.
+    pub(super) writable: BTreeSet<(String, DeviceNumber)>,
+}
+
+/// What a drive had counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    pub(super) smart: Option<Smart>,
+    pub(super) errors: Option<LinkErrors>,
+}
+
+/// Whether a look tells anything of a condition.
+enum Told {
+    /// What it was about is no more.
+    Gone,
+    /// It was not looked at, or could not be.
+    Nothing,
+    /// It was looked at.
+    Seen,
+}
+
+impl Judgement {
+    /// The same look, and in it the drives that were there before and are not any more: one without a namespace leaves no other
+    /// trace. They are forgotten when the agent starts anew.
+    #[must_use]
+    pub fn with_missing(&self, mut observed: Observed) -> Observed {
+        let is_there = |nqn: &Nqn| observed.drives.iter().any(|it| it.nqn == *nqn);
+        let missing = self.known.drives.values().filter(|it| !is_there(&it.nqn));
+        let missing: Vec<_> = missing
+            .map(|it| Drive {
+                capacity: 0,
+                allocated: 0,
+                warnings: Vec::new(),
+                fault: Some(MISSING.to_owned()),
+                ..it.clone()
+            })
+            .collect();
+        observed.drives.extend(missing);
+        observed.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+        observed
+    }
+}
+
+const MISSING: &str =
+    "it is not there any more: put it back, or restart rabbit-agent if it is gone for good";
+
+/// Judges a look. What it did not see stays as it was.
+#[must_use]
+pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
+    let staying = findings(seen, &before.known, LEAVE);
+    let mut conditions = BTreeMap::new();
+    for (key, condition) in &before.conditions {
+        let stays = match told(seen, key) {
+            Told::Gone => None,
+            Told::Nothing => Some(condition.clone()),
+            Told::Seen => match staying.get(key) {
+                Some(finding) => Some(entered(finding.clone())),
+                None => settling(key.1, condition, now),
+            },
+        };
+        conditions.extend(stays.map(|condition| (key.clone(), condition)));
+    }
+    let entering = findings(seen, &before.known, ENTER);
+    conditions.extend(entering.into_iter().map(|(key, finding)| (key, entered(finding))));
+    let settles = conditions
+        .iter()
+        .filter_map(|((_, kind), it)| Some(it.clean_since? + kind.settles_in()))
+        .min();
+    let lasts = |((_, kind), it): (&(Subject, Kind), &Condition)| {
+        it.clean_since.is_none() && !kind.needs_no_look()
+    };
+    let recheck = conditions.iter().any(lasts).then(|| now + RECHECK);
+    Judgement { conditions, settles, recheck, known: learn(&before.known, seen) }
+}
+
+fn entered(finding: Finding) -> Condition {
+    Condition { severity: finding.severity, text: finding.text, clean_since: None }
+}
+
+fn settling(kind: Kind, condition: &Condition, now: Instant) -> Option<Condition> {
+    let since = condition.clean_since.unwrap_or(now);
+    let over = now.saturating_duration_since(since) >= kind.settles_in();
+    (!over).then(|| Condition { clean_since: Some(since), ..condition.clone() })
+}
+
+fn told(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Told {
+    match subject {
+        Subject::Rabbit => of_rabbit(seen, *kind),
+        Subject::Drive(nqn) => of_drive(seen, nqn, *kind),
+        Subject::Compute(slot) => match seen.links.map(|links| links.get(slot)) {
+            None => Told::Nothing,
+            Some(Some(_)) if !seen.computes.contains_key(slot) => Told::Gone,
+            Some(None) => Told::Gone,
+            Some(Some(Link::Unread(_))) if *kind != Kind::Unread => Told::Nothing,
+            Some(Some(_)) => Told::Seen,
+        },
+        Subject::FileSystem(target) => {
+            let listed = seen.facts.and_then(|facts| facts.file_systems.as_ref());
+            among(listed.map(|all| all.iter().any(|it| it.target == *target)))
+        }
+        Subject::Group(name) => {
+            let listed = seen.facts.and_then(|facts| facts.groups.as_ref());
+            among(listed.map(|all| all.iter().any(|it| it.name == *name)))
+        }
+    }
+}
+
+fn among(listed: Option<bool>) -> Told {
+    match listed {
+        None => Told::Nothing,
+        Some(false) => Told::Gone,
+        Some(true) => Told::Seen,
+    }
+}
+
+fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Told {
+    let of_facts = |is_there: fn(&Facts) -> bool| match seen.facts {
+        Some(facts) if is_there(facts) => Told::Seen,
+        _ => Told::Nothing,
+    };
+    match (kind, seen.drives) {
+        (Kind::Unread, _) => of_facts(|_| true),
+        (Kind::Memory, _) => of_facts(|facts| facts.memory.is_some()),
+        (Kind::Pressure, _) => of_facts(|facts| facts.pressure.is_some()),
+        (Kind::Load, _) => of_facts(|facts| facts.load.is_some()),
+        (_, DrivesSeen::NotAsked) => Told::Nothing,
+        (Kind::NotLooked, _) | (_, DrivesSeen::Whole { .. }) => Told::Seen,
+        (_, DrivesSeen::Failed) => Told::Nothing,
+    }
+}
+
+fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Told {
+    let DrivesSeen::Whole { observed, .. } = seen.drives else { return Told::Nothing };
+    let Some(drive) = observed.drives.iter().find(|it| it.nqn == *nqn) else { return Told::Gone };
+    let is_seen = match kind {
+        Kind::Unusable => true,
+        Kind::Warned(_) | Kind::Worn => drive.fault.is_none(),
+        Kind::SpareLow | Kind::MediaErrors | Kind::PowerLost => observed.smart.contains_key(nqn),
+        _ => seen.facts.is_some_and(|facts| facts.drives.contains_key(nqn)),
+    };
+    if is_seen { Told::Seen } else { Told::Nothing }
+}
+
+/// What the next look is compared with.
+fn learn(before: &Known, seen: &Seen<'_>) -> Known {
+    let mut known = before.clone();
+    if let DrivesSeen::Whole { observed, .. } = seen.drives {
+        for drive in &observed.drives {
+            if drive.fault.is_none() {
+                known.drives.insert(drive.nqn.clone(), drive.clone());
+            }
+            let counters = known.counters.entry(drive.nqn.clone()).or_default();
+            counters.smart = observed.smart.get(&drive.nqn).copied().or(counters.smart);
+            let errors = seen.facts.and_then(|it| it.drives.get(&drive.nqn)?.errors);
+            counters.errors = errors.or(counters.errors);
+        }
+        known.counters.retain(|nqn, _| observed.drives.iter().any(|it| it.nqn == *nqn));
+    }
+    if let Some(mounted) = seen.facts.and_then(|it| it.file_systems.as_ref()) {
+        let place = |it: &storage::health::FileSystemFacts| (it.target.clone(), it.device);
+        known.writable.retain(|known| mounted.iter().any(|it| place(it) == *known));
+        known.writable.extend(mounted.iter().filter(|it| !it.is_read_only).map(place));
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests;

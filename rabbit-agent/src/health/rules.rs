@@ -1,0 +1,229 @@
+//! What counts as wrong: one function per thing that is looked at. Pure.
+//!
+//! Every rule is read twice, with the thresholds for entering a condition and with those for staying in it.
+
+mod drive;
+mod mounted;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
+
+use storage::{
+    Observed,
+    desired::{NodeName, ObjectUid},
+    health::{Facts, Link, Load, Memory, Pressure},
+};
+
+use super::{
+    condition::{Finding, Kind, Severity, Subject},
+    judge::Known,
+};
+
+/// What was seen in one look; parts of it, when the look was only at those.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Computes that are configured, by slot.
+    pub computes: &'a BTreeMap<u8, NodeName>,
+    /// Links to computes.
+    pub links: Option<&'a BTreeMap<u8, Link>>,
+    /// Facts of the node.
+    pub facts: Option<&'a Facts>,
+    /// The drives.
+    pub drives: DrivesSeen<'a>,
+    /// Every NnfNodeBlockStorage of the rabbit; `None` when nobody asked for what they claim.
+    pub claimants: Option<&'a BTreeSet<ObjectUid>>,
+}
+
+/// A look at the drives.
+#[derive(Debug, Clone, Copy)]
+pub enum DrivesSeen<'a> {
+    /// They were not looked at.
+    NotAsked,
+    /// They were, and the look failed.
+    Failed,
+    /// They were.
+    Whole {
+        /// Drives, SMART logs and namespaces.
+        observed: &'a Observed,
+        /// Namespaces that no object claims.
+        unclaimed: &'a [String],
+    },
+}
+
+/// Where a rule draws its line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Thresholds {
+    /// Degrees below the drive's own thresholds.
+    pub(super) degrees: i64,
+    /// Percent of spare blocks above the drive's own threshold.
+    pub(super) spare: u8,
+    /// Percent of memory that must be available.
+    memory: u64,
+    /// Hundredths of a percent of the last minute in which every task waited for memory.
+    pressure: u64,
+    /// Hundredths of a task per processor.
+    load: u64,
+}
+
+/// Beyond this it is wrong.
+pub(super) const ENTER: Thresholds =
+    Thresholds { degrees: 0, spare: 0, memory: 5, pressure: 1000, load: 400 };
+/// Short of this it is well again.
+pub(super) const LEAVE: Thresholds =
+    Thresholds { degrees: 5, spare: 2, memory: 8, pressure: 500, load: 300 };
+
+pub(super) type Findings = BTreeMap<(Subject, Kind), Finding>;
+
+/// Everything that is wrong by these thresholds.
+pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findings {
+    let mut found = Findings::new();
+    computes(seen, &mut found);
+    if let Some(facts) = seen.facts {
+        node(facts, at, &mut found);
+        mounted::file_systems(facts, known, &mut found);
+        mounted::groups(facts, &mut found);
+        if let Some(claimants) = seen.claimants {
+            mounted::unclaimed(facts, claimants, &mut found);
+        }
+    }
+    match seen.drives {
+        DrivesSeen::NotAsked => {}
+        DrivesSeen::Failed => note(
+            &mut found,
+            &Subject::Rabbit,
+            Kind::NotLooked,
+            Severity::Critical,
+            &"the drives cannot be looked at: see the log of rabbit-agent",
+        ),
+        DrivesSeen::Whole { observed, unclaimed: strays } => {
+            for it in &observed.drives {
+                drive::drive(it, observed.smart.get(&it.nqn), seen.facts, known, at, &mut found);
+            }
+            no_drive(observed, &mut found);
+            unclaimed(strays, &mut found);
+        }
+    }
+    found
+}
+
+pub(super) fn note(
+    found: &mut Findings,
+    subject: &Subject,
+    kind: Kind,
+    severity: Severity,
+    text: &dyn Display,
+) {
+    found.insert((subject.clone(), kind), Finding { severity, text: text.to_string() });
+}
+
+fn computes(seen: &Seen<'_>, found: &mut Findings) {
+    let links = seen.links.into_iter().flatten();
+    for (slot, link) in links {
+        let Some(name) = seen.computes.get(slot) else { continue };
+        let subject = Subject::Compute(*slot);
+        let text = format!("{name} (index {slot})");
+        match link {
+            Link::Down => {
+                let text = format!(
+                    "{text}: its PCIe link is down: power it on, or check its cable and the port"
+                );
+                note(found, &subject, Kind::LinkLost, Severity::Critical, &text);
+            }
+            Link::Unread(why) => note(
+                found,
+                &Subject::Compute(*slot),
+                Kind::Unread,
+                Severity::Warning,
+                &format!("{text}: its PCIe link cannot be looked at: {why}"),
+            ),
+            up @ Link::Up { .. } => degraded(&subject, &text, up, found),
+        }
+    }
+}
+
+/// A link that could do more than it does.
+pub(super) fn degraded(subject: &Subject, name: &str, link: &Link, found: &mut Findings) {
+    let Link::Up { current: Some(current), most: Some(most) } = link else { return };
+    if current.is_less_than(*most) {
+        let text = format!(
+            "{name}: its PCIe link runs at {current}, and both ends can {most}: reseat it, or check its cable and the port"
+        );
+        note(found, subject, Kind::LinkDegraded, Severity::Warning, &text);
+    }
+}
+
+fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
+    let mut warn =
+        |kind, text: String| note(found, &Subject::Rabbit, kind, Severity::Warning, &text);
+    if !facts.unread.is_empty() {
+        warn(Kind::Unread, format!("not all could be looked at: {}", facts.unread.join("; ")));
+    }
+    if let Some(Memory { total, available }) = facts.memory
+        && available.saturating_mul(100) < total.saturating_mul(at.memory)
+    {
+        warn(
+            Kind::Memory,
+            format!(
+                "memory: {} MiB of {} MiB are available, less than {} %: see what uses it with ps --sort=-rss",
+                available >> 20,
+                total >> 20,
+                at.memory
+            ),
+        );
+    }
+    if let Some(Pressure { memory }) = facts.pressure
+        && memory >= at.pressure
+    {
+        warn(
+            Kind::Pressure,
+            format!(
+                "memory: everything waited for it in {} % of the last minute, {} % or more is too much: see what uses it with ps --sort=-rss",
+                memory / 100,
+                at.pressure / 100
+            ),
+        );
+    }
+    if let Some(Load { hundredths, processors }) = facts.load
+        && hundredths >= at.load.saturating_mul(processors)
+    {
+        warn(
+            Kind::Load,
+            format!(
+                "load: {} tasks ran or hung in the last five minutes, {} or more are too many for {processors} processors: see which with ps -eo stat,pid,wchan,args",
+                hundredths / 100,
+                at.load.saturating_mul(processors) / 100
+            ),
+        );
+    }
+}
+
+fn no_drive(observed: &Observed, found: &mut Findings) {
+    if observed.drives.iter().all(|it| it.capacity == 0) {
+        let text = "no drive is usable: check the drives of this node and --drive-model, or name a pool with --file-pool";
+        note(found, &Subject::Rabbit, Kind::NoDrive, Severity::Critical, &text);
+    }
+}
+
+/// As many as a person reads in one line of a table.
+const NAMED: usize = 8;
+
+fn unclaimed(strays: &[String], found: &mut Findings) {
+    if strays.is_empty() {
+        return;
+    }
+    let text = format!(
+        "{} namespaces belong to no NnfNodeBlockStorage and are left alone; delete them by hand if nobody needs them: {}",
+        strays.len(),
+        named(strays, ", ")
+    );
+    note(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
+}
+
+/// The first few, and how many more there are.
+pub(super) fn named(all: &[String], between: &str) -> String {
+    let (named, more) = all.split_at(all.len().min(NAMED));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    format!("{}{more}", named.join(between))
+}

@@ -1,0 +1,139 @@
+//! What may be wrong with a drive.
+
+use storage::{
+    health::{DriveFacts, Facts, Link, LinkErrors, Smart, Temperature},
+    observed::Drive,
+};
+
+use super::{Findings, Thresholds, degraded, note};
+use crate::health::{
+    condition::{Kind, Severity, Subject},
+    judge::{Counters, Known},
+};
+
+/// Repaired errors of a link between two looks that are worth a word: single ones are not.
+const MANY: u64 = 100;
+
+pub(super) fn drive(
+    drive: &Drive,
+    smart: Option<&Smart>,
+    facts: Option<&Facts>,
+    known: &Known,
+    at: Thresholds,
+    found: &mut Findings,
+) {
+    let subject = Subject::Drive(drive.nqn.clone());
+    let mut tell = |kind, severity, text: String| {
+        note(found, &subject, kind, severity, &format!("{}: {text}", drive.nqn));
+    };
+    if let Some(fault) = &drive.fault {
+        tell(Kind::Unusable, Severity::Critical, fault.clone());
+    }
+    for warning in &drive.warnings {
+        let severity = if warning.ends_writing() { Severity::Warning } else { Severity::Critical };
+        tell(
+            Kind::Warned(*warning),
+            severity,
+            format!("{warning}: see nvme smart-log, and replace the drive if it stays"),
+        );
+    }
+    if drive.wear >= 100 {
+        let text = format!("{} % of its rated life are used: plan to replace it", drive.wear);
+        tell(Kind::Worn, Severity::Warning, text);
+    }
+    let before = known.counters.get(&drive.nqn);
+    if let Some(smart) = smart {
+        worn_out(smart, before, at, &mut tell);
+    }
+    if let Some(facts) = facts.and_then(|facts| facts.drives.get(&drive.nqn)) {
+        attached(facts, before, at, &mut tell);
+        if let Some(link) = &facts.link {
+            degraded(&subject, &drive.nqn.to_string(), link, found);
+        }
+    }
+}
+
+fn worn_out(
+    smart: &Smart,
+    before: Option<&Counters>,
+    at: Thresholds,
+    tell: &mut impl FnMut(Kind, Severity, String),
+) {
+    let Smart { spare, spare_threshold: threshold, .. } = *smart;
+    if spare < threshold.saturating_add(at.spare) {
+        let text =
+            format!("{spare} % of its spare blocks are left, threshold {threshold} %: replace it");
+        tell(Kind::SpareLow, Severity::Warning, text);
+    }
+    let Some(before) = before.and_then(|it| it.smart) else { return };
+    let (was, is) = (before.media_errors, smart.media_errors);
+    if is > was {
+        let text = format!(
+            "{is} media errors, {was} at the look before: read back what is on it, and replace it if they grow"
+        );
+        tell(Kind::MediaErrors, Severity::Warning, text);
+    }
+    let (was, is) = (before.unsafe_shutdowns, smart.unsafe_shutdowns);
+    if is > was {
+        let text = format!(
+            "it lost power without notice {is} times, {was} at the look before: check the slot and its power"
+        );
+        tell(Kind::PowerLost, Severity::Warning, text);
+    }
+}
+
+/// What the kernel shows of a drive that is plugged in.
+fn attached(
+    facts: &DriveFacts,
+    before: Option<&Counters>,
+    at: Thresholds,
+    tell: &mut impl FnMut(Kind, Severity, String),
+) {
+    if facts.link == Some(Link::Down) {
+        let text = "its PCIe link is down: reseat it, or check the slot".to_owned();
+        tell(Kind::LinkLost, Severity::Critical, text);
+    }
+    if !facts.controller.is_empty() && facts.controller != "live" {
+        let text =
+            format!("its controller is {}, not live: see the kernel's log", facts.controller);
+        tell(Kind::Controller, Severity::Warning, text);
+    }
+    if !facts.read_only.is_empty() {
+        let text = format!(
+            "namespaces {:?} take no writes: see blockdev --getro, and nvme smart-log",
+            facts.read_only
+        );
+        tell(Kind::ReadOnlyNamespace, Severity::Warning, text);
+    }
+    if let Some(temperature) = facts.temperature {
+        warmth(temperature, at, tell);
+    }
+    if let (Some(is), Some(was)) = (facts.errors, before.and_then(|it| it.errors)) {
+        errors(was, is, tell);
+    }
+}
+
+fn warmth(temperature: Temperature, at: Thresholds, tell: &mut impl FnMut(Kind, Severity, String)) {
+    let Temperature { now, warning, critical } = temperature;
+    let mut beyond = |threshold: Option<i64>, kind, severity| {
+        if let Some(threshold) = threshold.filter(|threshold| now >= threshold - at.degrees) {
+            let text =
+                format!("it is at {now} °C, threshold {threshold} °C: check fans and air flow");
+            tell(kind, severity, text);
+        }
+    };
+    beyond(warning, Kind::Hot, Severity::Warning);
+    beyond(critical, Kind::TooHot, Severity::Critical);
+}
+
+fn errors(was: LinkErrors, is: LinkErrors, tell: &mut impl FnMut(Kind, Severity, String)) {
+    let new = |was: u64, is: u64| is.saturating_sub(was);
+    let (fatal, nonfatal) = (new(was.fatal, is.fatal), new(was.nonfatal, is.nonfatal));
+    let correctable = new(was.correctable, is.correctable);
+    if fatal + nonfatal > 0 || correctable >= MANY {
+        let text = format!(
+            "its PCIe link had {fatal} fatal, {nonfatal} nonfatal and {correctable} correctable errors since the look before: reseat it"
+        );
+        tell(Kind::LinkErrors, Severity::Warning, text);
+    }
+}

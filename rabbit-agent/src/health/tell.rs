@@ -1,0 +1,106 @@
+//! What is wrong, in the words of those who ask: the coordinator's and the NnfNode's. Pure.
+
+use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
+use proto::v1::{Health, health::State};
+use storage::{desired::Nqn, observed::DriveWarning};
+
+use super::{
+    condition::{Condition, Kind, Severity, Subject},
+    judge::Judgement,
+    rules::named,
+};
+
+/// Health of the rabbit as a whole, with every reason, the worst first.
+#[must_use]
+pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
+    let mut wrong: Vec<_> = judgement.conditions.iter().collect();
+    wrong.sort_by_key(|(_, it)| std::cmp::Reverse(it.severity));
+    let told: Vec<_> = wrong.into_iter().map(|(_, it)| it.text.clone()).collect();
+    let state = match overall(judgement) {
+        NnfResourceHealth::Critical => State::Critical,
+        NnfResourceHealth::Ok => State::Ok,
+        _ => State::Warning,
+    };
+    Health {
+        state: state.into(),
+        message: named(&told, "; "),
+        capacity_total: total,
+        capacity_allocated: allocated,
+    }
+}
+
+/// What is critical for one drive, one compute or one file system is a warning for the rabbit, which serves the others.
+#[must_use]
+pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
+    let critical = |((subject, _), it): (&(Subject, Kind), &Condition)| {
+        *subject == Subject::Rabbit && it.severity == Severity::Critical
+    };
+    if judgement.conditions.iter().any(critical) {
+        NnfResourceHealth::Critical
+    } else if judgement.conditions.is_empty() {
+        NnfResourceHealth::Ok
+    } else {
+        NnfResourceHealth::Warning
+    }
+}
+
+/// How a drive is, in the states that the sites' tools know: one that cannot be reached is offline, one that ends writing is
+/// disabled, one that warns of anything else has failed.
+#[must_use]
+pub fn of_drive(judgement: &Judgement, nqn: &Nqn) -> (NnfResourceStatus, NnfResourceHealth) {
+    let subject = Subject::Drive(nqn.clone());
+    let is = |wanted: fn(&Kind) -> bool| of(judgement, &subject).any(|(kind, _)| wanted(kind));
+    if is(|kind| matches!(kind, Kind::Unusable | Kind::LinkLost)) {
+        (NnfResourceStatus::Offline, NnfResourceHealth::Critical)
+    } else if is(ends_writing) {
+        (NnfResourceStatus::Disabled, NnfResourceHealth::Warning)
+    } else if is(|kind| matches!(kind, Kind::Warned(_) | Kind::TooHot)) {
+        (NnfResourceStatus::Failed, NnfResourceHealth::Critical)
+    } else {
+        (NnfResourceStatus::Ready, worst(judgement, &subject))
+    }
+}
+
+fn ends_writing(kind: &Kind) -> bool {
+    match kind {
+        Kind::SpareLow => true,
+        Kind::Warned(warning) => DriveWarning::ends_writing(warning),
+        _ => false,
+    }
+}
+
+/// How the compute in a slot is, as far as its link tells.
+#[must_use]
+pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfResourceHealth) {
+    let subject = Subject::Compute(slot);
+    let lost = of(judgement, &subject).any(|(kind, _)| *kind == Kind::LinkLost);
+    let status = if lost { NnfResourceStatus::Offline } else { NnfResourceStatus::Ready };
+    (status, worst(judgement, &subject))
+}
+
+/// How well the rabbit's own node is: its memory and load, its file systems and volume groups.
+#[must_use]
+pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
+    let mut own = judgement.conditions.keys().filter(|(subject, kind)| match subject {
+        Subject::Rabbit => matches!(kind, Kind::Memory | Kind::Pressure | Kind::Load),
+        Subject::FileSystem(_) | Subject::Group(_) => true,
+        Subject::Drive(_) | Subject::Compute(_) => false,
+    });
+    own.next().map_or(NnfResourceHealth::Ok, |_| NnfResourceHealth::Warning)
+}
+
+fn of<'a>(
+    judgement: &'a Judgement,
+    subject: &'a Subject,
+) -> impl Iterator<Item = (&'a Kind, &'a Condition)> {
+    let all = judgement.conditions.iter().filter(move |((it, _), _)| it == subject);
+    all.map(|((_, kind), condition)| (kind, condition))
+}
+
+fn worst(judgement: &Judgement, subject: &Subject) -> NnfResourceHealth {
+    match of(judgement, subject).map(|(_, it)| it.severity).max() {
+        None => NnfResourceHealth::Ok,
+        Some(Severity::Warning) => NnfResourceHealth::Warning,
+        Some(Severity::Critical) => NnfResourceHealth::Critical,
+    }
+}

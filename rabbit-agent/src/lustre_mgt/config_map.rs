@@ -1,0 +1,66 @@
+//! The ConfigMap in which the next name outlives the object.
+
+use api::NnfLustreMgt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use super::{
+    MgtError,
+    plan::{Published, is_name_wanted},
+};
+
+/// The key under which it is kept.
+pub(super) const KEY: &str = "NextFsName";
+
+/// What the object's ConfigMap says, if it has one and is about to give out a name.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) async fn read(
+    client: &Client,
+    object: &NnfLustreMgt,
+) -> Result<Option<Published>, MgtError> {
+    let Some(reference) = &object.spec.fs_name_start_reference else { return Ok(None) };
+    if !is_name_wanted(object) {
+        return Ok(None);
+    }
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    let (kind, namespace, name) =
+        (part(&reference.kind), part(&reference.namespace), part(&reference.name));
+    if kind != "ConfigMap" || namespace.is_empty() || name.is_empty() {
+        return Err(MgtError::Reference { kind, namespace, name });
+    }
+    let found = Api::<ConfigMap>::namespaced(client.clone(), &namespace).get(&name).await;
+    let found = found.map_err(|source| MgtError::ConfigMap {
+        call: "read",
+        place: format!("{namespace}/{name}"),
+        source: Box::new(source),
+    })?;
+    let next = found.data.unwrap_or_default().remove(KEY);
+    Ok(Some(Published { namespace, name, next, version: found.metadata.resource_version }))
+}
+
+/// Puts the next name down, unless somebody else wrote since it was read.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) async fn publish(
+    client: &Client,
+    published: &Published,
+    next: &str,
+) -> Result<(), MgtError> {
+    let patch = json!({
+        "metadata": {"resourceVersion": published.version}, "data": {KEY: next},
+    });
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), &published.namespace);
+    let written = maps.patch(&published.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    written.map(drop).map_err(|source| MgtError::ConfigMap {
+        call: "write",
+        place: published.place(),
+        source: Box::new(source),
+    })
+}

@@ -1,0 +1,271 @@
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn reference(name: &str) -> Value {
+    json!({"kind": "NnfStorage", "name": name, "namespace": "default"})
+}
+
+fn mgt(spec: &Value, status: Value) -> NnfLustreMgt {
+    let mut object = json!({"metadata": {"name": "mgt"}, "spec": {"addresses": ["10.0.0.1@tcp"]}});
+    object["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    object["status"] = status;
+    serde_json::from_value(object).unwrap()
+}
+
+fn claims(names: &[&str]) -> Value {
+    names.iter().copied().map(reference).collect()
+}
+
+fn given(names: &[(&str, &str)]) -> Value {
+    names.iter().map(|(who, name)| json!({"reference": reference(who), "fsname": name})).collect()
+}
+
+fn published(next: Option<&str>) -> Published {
+    Published {
+        namespace: "nnf-system".into(),
+        name: "names".into(),
+        next: next.map(str::to_owned),
+        version: Some("7".into()),
+    }
+}
+
+/// What plan and record come to when nothing on the target fails, with what was done there.
+fn settle(
+    object: &mut NnfLustreMgt,
+    mut published: Option<Published>,
+) -> (Vec<String>, Option<Published>) {
+    let mut done = Vec::new();
+    while let Some((_, action)) = plan(object, published.as_ref(), &[]) {
+        match action.unwrap() {
+            Action::Tell(status) => object.status = Some(*status),
+            Action::Publish(name) => {
+                done.push(format!("publish {name}"));
+                published.as_mut().unwrap().next = Some(name.to_string());
+            }
+            Action::Erase(claim) => {
+                done.push(format!("erase {}", claim.fs_name));
+                object.status = Some(without_claim(object, &claim));
+            }
+            Action::Run(entry) => {
+                done.push(entry.commands.join("; "));
+                object.status = Some(with_commands_run(object, &entry, None));
+            }
+        }
+    }
+    (done, published)
+}
+
+fn names_of(object: &NnfLustreMgt) -> Vec<&str> {
+    object.status.iter().flat_map(|it| &it.claim_list).map(|it| &*it.fs_name).collect()
+}
+
+fn next_of(object: &NnfLustreMgt) -> &str {
+    &object.status.as_ref().unwrap().fs_name_next
+}
+
+fn refused(object: &NnfLustreMgt, published: Option<&Published>) -> String {
+    plan(object, published, &[]).unwrap().1.unwrap_err().to_string()
+}
+
+#[test]
+fn the_first_claim_gets_the_first_name() {
+    let spec = json!({"fsNameStart": "bbbbbbbb", "claimList": claims(&["one"])});
+    let mut object = mgt(&spec, Value::Null);
+    assert!(settle(&mut object, None).0.is_empty());
+    assert_eq!((names_of(&object), next_of(&object)), (vec!["bbbbbbbb"], "bbbbbbbc"));
+}
+
+#[test]
+fn after_the_last_name_comes_the_first() {
+    let spec = json!({"fsNameStart": "zzzzzzzz", "claimList": claims(&["one", "two"])});
+    let mut object = mgt(&spec, Value::Null);
+    settle(&mut object, None);
+    assert_eq!(names_of(&object), ["zzzzzzzz", "aaaaaaaa"]);
+    assert_eq!(next_of(&object), "aaaaaaab");
+}
+
+#[test]
+fn the_config_map_says_where_to_begin_and_is_told_of_the_next_name_first() {
+    let spec = json!({"fsNameStart": "aaaaaaaa", "claimList": claims(&["one"])});
+    let mut object = mgt(&spec, Value::Null);
+    let (done, left) = settle(&mut object, Some(published(Some("cccccccc"))));
+    assert_eq!((names_of(&object), next_of(&object)), (vec!["cccccccc"], "cccccccd"));
+    assert_eq!((done, left), (vec!["publish cccccccd".into()], Some(published(Some("cccccccd")))));
+
+    let mut empty = mgt(&json!({"fsNameStart": "aaaaaaaa"}), Value::Null);
+    let (done, _) = settle(&mut empty, Some(published(None)));
+    assert!(done.is_empty() && next_of(&empty) == "aaaaaaaa", "no name was given out");
+}
+
+#[test]
+fn black_listed_names_and_those_in_use_are_passed_over() {
+    let spec = json!({
+        "fsNameStart": "aaaaaaaa", "fsNameBlackList": ["aaaaaaaa", "aaaaaaac", "anything"],
+        "claimList": claims(&["old", "one", "two"])
+    });
+    let mut object = mgt(&spec, Value::Null);
+    settle(&mut object, None);
+    assert_eq!(names_of(&object), ["aaaaaaab", "aaaaaaad", "aaaaaaae"]);
+    // Somebody set the counter back.
+    let status = json!({"fsNameNext": "aaaaaaab", "claimList": given(&[("old", "aaaaaaad")])});
+    let mut object = mgt(&spec, status);
+    settle(&mut object, None);
+    assert_eq!(names_of(&object), ["aaaaaaad", "aaaaaaab", "aaaaaaae"]);
+}
+
+#[test]
+fn one_action_names_one_claim() {
+    let spec = json!({"claimList": claims(&["one", "two", "one"])});
+    let mut object = mgt(&spec, json!({"fsNameNext": "aaaaaaaa"}));
+    let (work, action) = plan(&object, None, &[]).unwrap();
+    let Ok(Action::Tell(status)) = action else { panic!("{action:?}") };
+    assert_eq!((work, status.claim_list.len()), (Work::Names, 1));
+    settle(&mut object, None);
+    assert_eq!(names_of(&object), ["aaaaaaaa", "aaaaaaab"], "a claim that comes twice is one");
+}
+
+#[test]
+fn a_name_is_erased_when_its_claim_is_withdrawn_and_not_used_before() {
+    let spec = json!({"claimList": claims(&["new"])});
+    let status = json!({"fsNameNext": "aaaaaaaa", "claimList": given(&[("old", "aaaaaaaa")])});
+    let mut object = mgt(&spec, status);
+    let (done, _) = settle(&mut object, None);
+    assert_eq!(done, ["erase aaaaaaaa"]);
+    assert_eq!(names_of(&object), ["aaaaaaab"], "the name was in use when the new one was chosen");
+}
+
+#[test]
+fn what_nobody_claimed_and_what_is_no_name_is_not_erased() {
+    let nobody = json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa"}]});
+    assert!(plan(&mgt(&json!({}), nobody), None, &[]).is_none());
+    let shell = given(&[("old", "a; rm x")]);
+    let object = mgt(&json!({}), json!({"fsNameNext": "aaaaaaab", "claimList": shell}));
+    assert!(refused(&object, None).contains("\"a; rm x\" is no Lustre file system name"));
+}
+
+#[test]
+fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
+    let entry = |who, line| json!({"reference": reference(who), "commands": [line]});
+    let list = json!([entry("one", "lctl one"), entry("two", "lctl two")]);
+    let status = json!({"fsNameNext": "aaaaaaab", "commandList": [
+        {"reference": reference("gone"), "ready": true},
+        {"reference": reference("two"), "ready": false, "error":
+            {"debugMessage": "x", "severity": "Minor", "type": "Internal"}}]});
+    let mut object = mgt(&json!({"commandList": list}), status);
+    let (done, _) = settle(&mut object, None);
+    assert_eq!(done, ["lctl one", "lctl two"]);
+    let told = &object.status.as_ref().unwrap().command_list;
+    let names: Vec<_> =
+        told.iter().map(|it| it.reference.as_ref().unwrap().name.clone().unwrap()).collect();
+    assert_eq!(names, ["two", "one"]);
+    assert!(told.iter().all(|it| it.ready && it.error.is_none()), "{told:?}");
+}
+
+#[test]
+fn commands_that_were_changed_while_they_ran_are_not_told_to_be_done() {
+    let entry = |line| json!([{"reference": reference("one"), "commands": [line]}]);
+    let before = mgt(&json!({"commandList": entry("old")}), json!({"fsNameNext": "aaaaaaaa"}));
+    let after = mgt(&json!({"commandList": entry("new")}), json!({"fsNameNext": "aaaaaaaa"}));
+    let ran = &before.spec.command_list[0];
+    assert!(with_commands_run(&after, ran, None).command_list.is_empty());
+    assert!(with_commands_run(&before, ran, None).command_list[0].ready);
+}
+
+#[test]
+fn what_failed_stops_nothing_else() {
+    let entry = json!([{"reference": reference("one"), "commands": ["lctl"]}]);
+    let spec = json!({"claimList": claims(&["one"]), "commandList": entry});
+    let status = json!({"fsNameNext": "AAAAAAAA", "claimList": given(&[("old", "aaaaaaaa")])});
+    let object = mgt(&spec, status);
+    let mut failed = Vec::new();
+    while let Some((work, _)) = plan(&object, None, &failed) {
+        failed.push(work);
+    }
+    let told: Vec<_> = failed.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["give out names", "erase aaaaaaaa", "run the commands of one"]);
+}
+
+#[test]
+fn a_deleted_object_is_owed_its_erasures_and_nothing_more() {
+    let entry = json!([{"reference": reference("one"), "commands": ["lctl"]}]);
+    let spec = json!({"claimList": claims(&["kept", "new"]), "commandList": entry});
+    let status = json!({"fsNameNext": "aaaaaaac", "claimList":
+        given(&[("old", "aaaaaaaa"), ("kept", "aaaaaaab")])});
+    let mut object = mgt(&spec, status);
+    object.metadata.deletion_timestamp = Some(Time("2026-06-01T07:12:09Z".parse().unwrap()));
+    assert_eq!(settle(&mut object, None).0, ["erase aaaaaaaa"]);
+    assert_eq!(names_of(&object), ["aaaaaaab"]);
+}
+
+#[test]
+fn names_that_cannot_be_counted_from_are_told_with_their_place() {
+    let claim = json!({"claimList": claims(&["one"])});
+    for (start, status, map, told) in [
+        ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is no file system name"),
+        ("", Value::Null, None, "spec.fsNameStart: is empty"),
+        ("", Value::Null, Some(None), "spec.fsNameStartReference leads to no name"),
+        (
+            "aaaaaaaa",
+            Value::Null,
+            Some(Some("a1")),
+            "ConfigMap nnf-system/names: data.NextFsName: \"a1\"",
+        ),
+        ("aaaaaaaa", json!({"fsNameNext": "UPPERCAS"}), None, "status.fsNameNext: \"UPPERCAS\""),
+    ] {
+        let mut spec = claim.clone();
+        spec["fsNameStart"] = json!(start);
+        let map = map.map(published);
+        let error = refused(&mgt(&spec, status), map.as_ref());
+        assert!(error.contains(told) && error.contains("8 letters from a to z"), "{error}");
+    }
+}
+
+/// Every prefix of the work is cut off by a crash: what was done is done, what was not written down is not. Claims come and go
+/// in between, in every order that three bits give.
+#[test]
+fn no_two_claims_ever_have_one_name_wherever_the_work_is_cut_off() {
+    for seed in 0_u32..512 {
+        let mut object =
+            mgt(&json!({"fsNameStart": "zzzzzzzy", "fsNameBlackList": ["aaaaaaaa"]}), Value::Null);
+        let mut map = Some(published(None));
+        let mut erased = BTreeSet::new();
+        for round in 0..9 {
+            let wanted: Vec<_> = ["one", "two", "three"]
+                .into_iter()
+                .enumerate()
+                .filter(|(bit, _)| (seed.rotate_right(round) >> bit) & 1 == 1)
+                .map(|(_, name)| name)
+                .collect();
+            object.spec.claim_list = serde_json::from_value(claims(&wanted)).unwrap();
+            let mut left = (seed >> (round % 5)) % 5;
+            while let Some((_, action)) = plan(&object, map.as_ref(), &[]) {
+                match action.unwrap() {
+                    Action::Publish(name) => map.as_mut().unwrap().next = Some(name.to_string()),
+                    Action::Erase(claim) => {
+                        erased.insert(claim.fs_name.clone());
+                        if left == 0 {
+                            break;
+                        }
+                        object.status = Some(without_claim(&object, &claim));
+                    }
+                    Action::Tell(_) if left == 0 => break,
+                    Action::Tell(status) => object.status = Some(*status),
+                    Action::Run(entry) => panic!("{entry:?}"),
+                }
+                left = left.saturating_sub(1);
+                let names = names_of(&object);
+                let unlike: BTreeSet<_> = names.iter().collect();
+                assert_eq!(unlike.len(), names.len(), "seed {seed}: {names:?}");
+                assert!(!names.contains(&"aaaaaaaa"), "seed {seed}: {names:?}");
+            }
+        }
+        settle(&mut object, map);
+        let given = names_of(&object).len();
+        assert_eq!(given, object.spec.claim_list.len(), "seed {seed}: it converges");
+        assert!(erased.iter().all(|name| name.parse::<FsName>().is_ok()));
+    }
+}

@@ -1,0 +1,220 @@
+//! Does what the plan says, and writes it down before anything else is done.
+
+use api::{
+    NnfLustreMgt, NnfLustreMgtStatus,
+    names::finalizer,
+    nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim},
+};
+use clientmount_agent::error::Failure;
+use kube::{Api, ResourceExt, api::ListParams};
+use storage::{linux::mgs, template::SiteCommand};
+
+use super::{
+    MgtError, config_map,
+    name::FsName,
+    plan::{Action, Published, Work, plan, with_commands_run, with_error, without_claim},
+};
+use crate::{
+    failure::combined,
+    pass::{Context, Pass},
+    write::{self, WriteError, describe, has_finalizer},
+};
+
+/// How often what was done on the target is written down anew when somebody else changed the object meanwhile.
+const TRIES: usize = 5;
+
+/// Brings one management target to what its object asks for; on deletion lets the object go once no name is left that was
+/// withdrawn. Names that are still claimed then stay on the target, which belongs to whoever deletes the object.
+///
+/// # Errors
+/// When a write did not happen.
+pub async fn reconcile(
+    context: &Context,
+    object: &NnfLustreMgt,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let deleted = object.metadata.deletion_timestamp.is_some();
+    if deleted && !has_finalizer(object, finalizer::NNF_LUSTRE_MGT) {
+        return Ok(());
+    }
+    let object = if deleted {
+        object.clone()
+    } else {
+        pass.with_finalizer(context, object, finalizer::NNF_LUSTRE_MGT).await?
+    };
+    let mut run = Run { context, pass, object, failures: Vec::new() };
+    run.everything().await?;
+    run.end(deleted).await
+}
+
+/// One pass over one object.
+struct Run<'a> {
+    context: &'a Context,
+    pass: &'a mut Pass,
+    /// As the API stored it last.
+    object: NnfLustreMgt,
+    failures: Vec<(Work, Failure)>,
+}
+
+impl Run<'_> {
+    async fn everything(&mut self) -> Result<(), WriteError> {
+        loop {
+            let mut failed: Vec<Work> =
+                self.failures.iter().map(|(work, _)| work.clone()).collect();
+            let published = match self.published(&failed).await {
+                Ok(published) => published,
+                Err(error) => {
+                    self.failed(Work::Names, &error);
+                    failed.push(Work::Names);
+                    None
+                }
+            };
+            let Some((work, action)) = plan(&self.object, published.as_ref(), &failed) else {
+                return Ok(());
+            };
+            let done = match action {
+                Ok(action) => self.act(action, published.as_ref()).await?,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                self.failed(work, &error);
+            }
+        }
+    }
+
+    async fn published(&mut self, failed: &[Work]) -> Result<Option<Published>, MgtError> {
+        let is_asked =
+            !failed.contains(&Work::Names) && self.object.metadata.deletion_timestamp.is_none();
+        if is_asked { config_map::read(&self.context.client, &self.object).await } else { Ok(None) }
+    }
+
+    fn failed(&mut self, work: Work, error: &MgtError) {
+        self.failures.push((work, Failure::from(error)));
+    }
+
+    async fn act(
+        &mut self,
+        action: Action,
+        published: Option<&Published>,
+    ) -> Result<Result<(), MgtError>, WriteError> {
+        match action {
+            Action::Tell(status) => self.tell(*status).await,
+            Action::Publish(next) => Ok(self.publish(published, next).await),
+            Action::Erase(claim) => self.erase(claim).await,
+            Action::Run(entry) => self.run(entry).await,
+        }
+    }
+
+    async fn publish(
+        &mut self,
+        published: Option<&Published>,
+        next: FsName,
+    ) -> Result<(), MgtError> {
+        let published = published.expect("a name is published to the ConfigMap that was read");
+        config_map::publish(&self.context.client, published, &next.to_string()).await
+    }
+
+    async fn erase(
+        &mut self,
+        claim: NnfLustreMgtStatusClaim,
+    ) -> Result<Result<(), MgtError>, WriteError> {
+        let (mgs, fs_name) = (self.context.mgs.clone(), claim.fs_name.clone());
+        log::info!("{}: erases fsname {fs_name} from MGT", describe(&self.object));
+        let erased =
+            self.context.blocking(move || mgs::erase(&mgs.erase, &fs_name, mgs.deadline)).await;
+        if let Err(source) = erased {
+            return Ok(Err(MgtError::Erase { fs_name: claim.fs_name, source }));
+        }
+        self.record(|object| without_claim(object, &claim)).await
+    }
+
+    async fn run(
+        &mut self,
+        entry: NnfLustreMgtSpecCommand,
+    ) -> Result<Result<(), MgtError>, WriteError> {
+        let place = self.object.spec.command_list.iter().position(|it| *it == entry);
+        let place = place.expect("the entry is one of the object's");
+        let (deadline, lines) = (self.context.mgs.deadline, entry.commands.clone());
+        let object = describe(&self.object);
+        log::info!("{object}: runs commands of spec.commandList[{place}] on MGT");
+        let ran = self.context.blocking(move || {
+            let lines: Vec<_> = lines
+                .iter()
+                .enumerate()
+                .map(|(index, line)| (format!("spec.commandList[{place}].commands[{index}]"), line))
+                .map(|(field, line)| Ok((SiteCommand::new(&field, line, [].into())?, field)))
+                .collect::<Result<_, MgtError>>()?;
+            for (line, field) in lines {
+                let ended = line.map_or(Ok(()), |line| mgs::run(line.line(), deadline));
+                ended.map_err(|source| MgtError::Command { field, source })?;
+            }
+            Ok(())
+        });
+        let ran = ran.await;
+        let error =
+            ran.as_ref().err().map(|error| self.context.resource_error(&Failure::from(error), ""));
+        let told = self.record(|object| with_commands_run(object, &entry, error.as_ref())).await?;
+        Ok(ran.and(told))
+    }
+
+    /// Writes down what was done on the target, also when somebody asked for more meanwhile.
+    async fn record(
+        &mut self,
+        change: impl Fn(&NnfLustreMgt) -> NnfLustreMgtStatus,
+    ) -> Result<Result<(), MgtError>, WriteError> {
+        for _ in 1..TRIES {
+            match self.tell(change(&self.object)).await {
+                Err(WriteError::Conflict { .. }) => self.object = self.again().await?,
+                told => return told,
+            }
+        }
+        self.tell(change(&self.object)).await
+    }
+
+    /// The object as it is now.
+    async fn again(&mut self) -> Result<NnfLustreMgt, WriteError> {
+        let (object, name) = (describe(&self.object), self.object.name_any());
+        let api = Api::namespaced(self.context.client.clone(), self.context.node.as_str());
+        let named = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = api.list(&named).await.map_err(|source| WriteError::Look {
+            object: object.clone(),
+            source: Box::new(source),
+        })?;
+        let same = found.items.into_iter().find(|it: &NnfLustreMgt| it.uid() == self.object.uid());
+        same.ok_or(WriteError::Gone { object })
+    }
+
+    async fn tell(
+        &mut self,
+        status: NnfLustreMgtStatus,
+    ) -> Result<Result<(), MgtError>, WriteError> {
+        let mut after = self.object.clone();
+        after.status = Some(status);
+        let Some(stored) = write::status(&self.context.client, &self.object, &after).await? else {
+            return Ok(Ok(()));
+        };
+        self.pass.wrote(stored.clone());
+        self.object = stored;
+        let kept = self.object.status == after.status;
+        Ok(if kept { Ok(()) } else { Err(MgtError::NotKept) })
+    }
+
+    /// Tells what failed, if anything did; lets a deleted object go of which everything is done.
+    async fn end(mut self, deleted: bool) -> Result<(), WriteError> {
+        let failures: Vec<_> = self
+            .failures
+            .iter()
+            .map(|(work, failure)| (work.to_string(), failure.clone()))
+            .collect();
+        let failure = combined(&failures);
+        if let Some(failure) = &failure {
+            self.pass.failed(&self.object, failure);
+        } else if deleted {
+            let held = finalizer::NNF_LUSTRE_MGT;
+            return self.pass.without_finalizer(self.context, &self.object, held).await;
+        }
+        let error = failure.map(|failure| self.context.resource_error(&failure, ""));
+        let status = with_error(&self.object, error);
+        self.tell(status).await.map(drop)
+    }
+}

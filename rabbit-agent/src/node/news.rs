@@ -1,0 +1,203 @@
+//! What became of drives, computes and volumes since the status before. Pure.
+//!
+//! Drives and computes are compared with what the NnfNode tells, so that a restart of the agent is no news.
+
+use std::collections::BTreeSet;
+
+use api::{
+    NnfNodeStatus,
+    nnf_node::{NnfDriveStatus, NnfResourceStatus, NnfServerStatus},
+};
+use storage::{Observed, observed::Drive};
+
+use crate::{
+    events::News,
+    health::{Judgement, Kind, Subject},
+};
+
+const LOOK: &str = "LookAtHealth";
+
+/// All of it, from what was told and judged before to what is now.
+pub(super) fn news(
+    (told, known): (&NnfNodeStatus, &Judgement),
+    (tells, judged): (&NnfNodeStatus, &Judgement),
+    seen: Option<&Observed>,
+) -> Vec<News> {
+    let mut news = computes(&told.servers, &tells.servers);
+    let looked_at = seen.map_or(&[][..], |seen| &seen.drives);
+    news.extend(drives(&told.drives, &tells.drives, looked_at, judged));
+    news.extend(volumes(known, judged));
+    news
+}
+
+/// Computes that were fenced, or are no more.
+pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<News> {
+    let is_fenced = |it: &NnfServerStatus| it.status == Some(NnfResourceStatus::Fenced);
+    let news = |now: &NnfServerStatus| {
+        let was = before.iter().find(|it| it.hostname == now.hostname)?;
+        let name = &now.hostname;
+        let news = match (is_fenced(was), is_fenced(now)) {
+            (false, true) => News::warning(
+                "ComputeFenced",
+                "Fence",
+                format!("{name} is fenced: it is given no GFS2 of this rabbit"),
+            ),
+            (true, false) => {
+                News::normal("ComputeUnfenced", "Fence", format!("{name} is fenced no more"))
+            }
+            (true, true) | (false, false) => return None,
+        };
+        Some(news.of_part(format!("status.servers{{{name}}}")))
+    };
+    after.iter().filter(|it| !it.hostname.is_empty()).filter_map(news).collect()
+}
+
+/// Drives that failed, or can be used again. `seen` are those that were looked at.
+fn drives(
+    before: &[NnfDriveStatus],
+    after: &[NnfDriveStatus],
+    seen: &[Drive],
+    judged: &Judgement,
+) -> Vec<News> {
+    let is_well = |it: &NnfDriveStatus| it.status == Some(NnfResourceStatus::Ready);
+    let news = |drive: &Drive| {
+        let serial = &drive.serial;
+        let of_it = |it: &&NnfDriveStatus| it.serial_number == *serial && it.model == drive.model;
+        let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
+        let news = match (is_well(was), is_well(now)) {
+            (true, false) => News::warning("DriveFailed", LOOK, why(drive, judged)),
+            (false, true) => {
+                News::normal("DriveReady", LOOK, format!("{} can be used again", drive.nqn))
+            }
+            (true, true) | (false, false) => return None,
+        };
+        Some(news.of_part(format!("status.drives{{{serial}}}")))
+    };
+    seen.iter().filter_map(news).collect()
+}
+
+fn why(drive: &Drive, judged: &Judgement) -> String {
+    let of_it = |(subject, _): &(Subject, Kind)| *subject == Subject::Drive(drive.nqn.clone());
+    let wrong = judged.conditions.iter().filter(|(key, _)| of_it(key));
+    let texts: Vec<_> = wrong.map(|(_, it)| it.text.as_str()).collect();
+    texts.join("; ")
+}
+
+/// Volume groups that lost something, or have all again.
+fn volumes(before: &Judgement, after: &Judgement) -> Vec<News> {
+    let (was, is) = (degraded(before), degraded(after));
+    let name_of = |name: &String| format!("volume group {name}");
+    let lost = is.difference(&was).map(|name| {
+        let text =
+            |kind| Some(after.conditions.get(&(Subject::Group(name.clone()), kind))?.text.clone());
+        let texts: Vec<_> = [Kind::Missing, Kind::Unwell].into_iter().filter_map(text).collect();
+        News::warning("VolumeDegraded", LOOK, texts.join("; ")).of_part(name_of(name))
+    });
+    let whole = was.difference(&is).map(|name| {
+        let text = format!("{} is whole again, or is gone", name_of(name));
+        News::normal("VolumeRepaired", LOOK, text).of_part(name_of(name))
+    });
+    lost.chain(whole).collect()
+}
+
+fn degraded(judged: &Judgement) -> BTreeSet<String> {
+    let names = judged.conditions.keys().filter_map(|(subject, kind)| match (subject, kind) {
+        (Subject::Group(name), Kind::Missing | Kind::Unwell) => Some(name.clone()),
+        _ => None,
+    });
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, time::Instant};
+
+    use storage::health::{Facts, GroupFacts};
+
+    use super::*;
+    use crate::{
+        health::{DrivesSeen, Seen, judge},
+        node::report,
+        samples,
+    };
+
+    fn drive(fault: Option<&str>) -> Drive {
+        Drive {
+            nqn: "nqn.x:d0".parse().unwrap(),
+            serial: "S1".into(),
+            model: "M".into(),
+            firmware: "F".into(),
+            slot: 0,
+            capacity: 100,
+            allocated: 0,
+            wear: 0,
+            warnings: Vec::new(),
+            fault: fault.map(str::to_owned),
+        }
+    }
+
+    fn judged(before: &Judgement, drives: &[Drive], missing: u32, now: Instant) -> Judgement {
+        let group = GroupFacts { name: "vg0".into(), missing, ..GroupFacts::default() };
+        let facts = Facts { groups: Some(vec![group]), ..Facts::default() };
+        let observed = Observed { drives: drives.to_vec(), ..Observed::default() };
+        let seen = Seen {
+            computes: &BTreeMap::new(),
+            links: None,
+            facts: Some(&facts),
+            drives: DrivesSeen::Whole { observed: &observed, unclaimed: &[] },
+            claimants: None,
+        };
+        judge(before, &seen, now)
+    }
+
+    fn shown(drive: &Drive, judged: &Judgement) -> Vec<NnfDriveStatus> {
+        let seen = Observed { drives: vec![drive.clone()], ..Observed::default() };
+        let before = NnfNodeStatus::default();
+        report::status(&before, Some(&seen), &samples::chassis(), judged, 0).drives
+    }
+
+    fn reasons(news: &[News]) -> Vec<&'static str> {
+        news.iter().map(|it| it.reason).collect()
+    }
+
+    #[test]
+    fn a_drive_that_fails_is_told_with_what_is_wrong_and_a_restart_tells_nothing() {
+        let now = Instant::now();
+        let (well, broken) = (drive(None), drive(Some("it does not answer")));
+        let fine = judged(&Judgement::default(), std::slice::from_ref(&well), 0, now);
+        let bad = judged(&fine, std::slice::from_ref(&broken), 0, now);
+        let (was, is) = (shown(&well, &fine), shown(&broken, &bad));
+        let seen = [broken];
+        let told = drives(&was, &is, &seen, &bad);
+        assert_eq!(reasons(&told), ["DriveFailed"]);
+        assert!(told[0].is_warning && told[0].note().contains("nqn.x:d0: it does not answer"));
+        assert_eq!(told[0].part.as_deref(), Some("status.drives{S1}"));
+        assert_eq!(drives(&is, &is, &seen, &bad), []);
+        assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
+        assert_eq!(drives(&[], &is, &seen, &bad), [], "nothing was told of it before");
+    }
+
+    #[test]
+    fn a_volume_is_told_when_it_loses_something_and_when_it_has_it_back() {
+        let now = Instant::now();
+        let whole = judged(&Judgement::default(), &[drive(None)], 0, now);
+        let degraded = judged(&whole, &[drive(None)], 1, now);
+        let told = volumes(&whole, &degraded);
+        assert_eq!(reasons(&told), ["VolumeDegraded"]);
+        assert!(told[0].note().contains("volume group vg0: 1 physical volumes are missing"));
+        assert_eq!(volumes(&degraded, &degraded), []);
+        assert_eq!(reasons(&volumes(&degraded, &whole)), ["VolumeRepaired"]);
+    }
+
+    #[test]
+    fn a_compute_is_told_when_it_is_fenced_and_when_it_is_no_more() {
+        let was = report::servers(&samples::chassis(), &Judgement::default());
+        let mut is = was.clone();
+        crate::fence::shown::show(&mut is, &["compute-03".parse().unwrap()].into());
+        let told = computes(&was, &is);
+        assert_eq!(reasons(&told), ["ComputeFenced"]);
+        assert_eq!(told[0].part.as_deref(), Some("status.servers{compute-03}"));
+        assert_eq!(computes(&is, &is), []);
+        assert_eq!(reasons(&computes(&is, &was)), ["ComputeUnfenced"]);
+    }
+}

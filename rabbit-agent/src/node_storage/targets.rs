@@ -1,0 +1,295 @@
+//! `NnfNodeStorageSpec` of type `lustre` to targets.
+//!
+//! Names are those of the agent before this, so that either finds what the other made: pool `pool-<uid of the NnfStorage>-
+//! <type>-<index>`, in it a dataset called like the type, mounted at `<first mount root>/<uid>-<type>-<index>`.
+
+#[cfg(test)]
+mod tests;
+
+use api::{
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels,
+    names::label,
+    nnf_node_storage::{BackFs, LustreTargetType},
+    nnf_storage_profile::{LustreClientOptions, LustreTargetOptions},
+};
+use storage::{
+    desired::{
+        AllowedRoots, Dataset, FileSystemId, Hook, HookId, HookScope, LustreClient, LustreTarget,
+        MountPoint, ObjectUid, TargetLines,
+    },
+    template::{SiteCommand, expand},
+};
+
+use super::desired::{NodeStorageError, TemporaryRoot, Variables, count, namespaces, with_given};
+
+/// Where targets and set-up hooks see things.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Beneath which targets are mounted.
+    pub roots: &'a AllowedRoots,
+    /// Beneath which hooks see the file system.
+    pub temporary: &'a TemporaryRoot,
+}
+
+/// The Lustre targets that the object asks for, on the namespaces that `block` reports.
+///
+/// # Errors
+/// On the first field that cannot be carried out.
+pub fn targets(
+    object: &NnfNodeStorage,
+    profile: &NnfStorageProfile,
+    block: &NnfNodeBlockStorage,
+    places: Places<'_>,
+) -> Result<Vec<LustreTarget>, NodeStorageError> {
+    let count = count(object)?;
+    let spec = &object.spec.lustre_storage;
+    let kind = spec.target_type.clone().ok_or_else(|| wrong("targetType", "", KINDS))?;
+    let lustre = &profile.data().lustre_storage;
+    let options = lustre.target_options(&kind);
+    let options = options.ok_or_else(|| wrong("targetType", kind.as_str(), KINDS))?;
+    if object.spec.shared_allocation && count > 1 {
+        let of_each = "false: each pool needs an allocation of its own";
+        return Err(NodeStorageError::Lustre {
+            field: "spec.sharedAllocation".to_owned(),
+            value: "true".to_owned(),
+            remedy: of_each,
+        });
+    }
+    check(object, &kind)?;
+    let text = Text { object, profile, kind, options, client: &lustre.client_options, count };
+    (0..count).map(|index| text.target(index, block, places)).collect()
+}
+
+const KINDS: &str = "mgt, mdt, mgtmdt or ost";
+
+fn wrong(field: &str, value: &str, remedy: &'static str) -> NodeStorageError {
+    let field = format!("spec.lustreStorage.{field}");
+    NodeStorageError::Lustre { field, value: value.to_owned(), remedy }
+}
+
+fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeStorageError> {
+    let spec = &object.spec.lustre_storage;
+    let name = &spec.file_system_name;
+    let is_plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
+    // lustre(7): a file system's name has at most 8 characters. A management target alone serves any.
+    let needs_name = *kind != LustreTargetType::Mgt;
+    if !is_plain || name.len() > 8 || (needs_name && name.is_empty()) {
+        return Err(wrong("fileSystemName", name, "1 to 8 letters, digits, '_', '-' or '.'"));
+    }
+    let finds_itself = matches!(kind, LustreTargetType::Mgt | LustreTargetType::MgtMdt);
+    if spec.mgs_address.is_empty() && !finds_itself {
+        return Err(wrong("mgsAddress", "", "the LNet address of the management server"));
+    }
+    Ok(())
+}
+
+struct Text<'a> {
+    object: &'a NnfNodeStorage,
+    profile: &'a NnfStorageProfile,
+    kind: LustreTargetType,
+    options: &'a LustreTargetOptions,
+    client: &'a LustreClientOptions,
+    count: u32,
+}
+
+impl Text<'_> {
+    fn target(
+        &self,
+        index: u32,
+        block: &NnfNodeBlockStorage,
+        places: Places<'_>,
+    ) -> Result<LustreTarget, NodeStorageError> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let meta = &self.object.metadata;
+        let owner =
+            self.object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
+        let owner: ObjectUid = owner.parse().map_err(NodeStorageError::Owner)?;
+        let number = self.number(index)?;
+        let mut variables = self.variables(index, number, owner, places)?;
+        let backs = expand("$BACKFS", &variables);
+        if backs != BackFs::Zfs.as_str() {
+            return Err(wrong("backFs", &backs, "zfs: targets are made on pools of ZFS"));
+        }
+        let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), places.roots)
+            .map_err(NodeStorageError::TargetPath)?;
+        // What sites override by that name is where clients mount.
+        variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
+        let id = FileSystemId::derive(owner, &text(&meta.namespace), &text(&meta.name), index);
+        let scope = HookScope::file_system(&id);
+        let first_of_all = self.kind == LustreTargetType::Ost && number == 0;
+        let hooks = |phase, lines| {
+            self.hooks(&scope, phase, &format!("{}.{phase}", self.field()), lines, &variables)
+        };
+        let lines = &self.options.command_lines;
+        Ok(LustreTarget {
+            id,
+            dataset: dataset(&variables)?,
+            namespaces: namespaces(block, index as usize)?,
+            target,
+            lines: self.lines(&variables)?,
+            post_activate: hooks("postActivate", &lines.post_activate)?,
+            pre_deactivate: hooks("preDeactivate", &lines.pre_deactivate)?,
+            client: match first_of_all {
+                true => Some(self.client(index, &scope, &variables, places)?),
+                false => None,
+            },
+        })
+    }
+
+    /// The target's index in its file system.
+    fn number(&self, index: u32) -> Result<u32, NodeStorageError> {
+        let start = self.object.spec.lustre_storage.start_index;
+        let number = u32::try_from(start).ok().and_then(|start| start.checked_add(index));
+        // Lustre writes it with four hexadecimal digits (mkfs.lustre(8)).
+        number
+            .filter(|number| *number < 0xffff)
+            .ok_or_else(|| wrong("startIndex", &start.to_string(), "0 to 65534"))
+    }
+
+    fn field(&self) -> String {
+        let options = match self.kind {
+            LustreTargetType::Mgt => "mgtOptions",
+            LustreTargetType::Mdt => "mdtOptions",
+            LustreTargetType::MgtMdt => "mgtMdtOptions",
+            LustreTargetType::Ost | LustreTargetType::Other(_) => "ostOptions",
+        };
+        format!("data.lustreStorage.{options}.commandlines")
+    }
+
+    /// Weakest first: what the agent knows, what the object says, what the profile overrides.
+    fn variables(
+        &self,
+        index: u32,
+        number: u32,
+        owner: ObjectUid,
+        places: Places<'_>,
+    ) -> Result<Variables, NodeStorageError> {
+        let (spec, kind) = (&self.object.spec.lustre_storage, self.kind.as_str());
+        let label = |key| self.object.label(key).unwrap_or_default().to_owned();
+        let root = places.roots.iter().next().map(|root| root.display().to_string());
+        let root = root.unwrap_or_default();
+        let name = &spec.file_system_name;
+        let backs = spec.back_fs.as_ref().map_or("", BackFs::as_str);
+        let parts = &spec.lustre_components;
+        let known = [
+            ("$JOBID", label(label::JOB_ID)),
+            ("$DIRECTIVE_INDEX", label(label::DIRECTIVE_INDEX)),
+            ("$WORKFLOW_UID", label(label::WORKFLOW_UID)),
+            ("$USERID", self.object.spec.user_id.to_string()),
+            ("$GROUPID", self.object.spec.group_id.to_string()),
+            ("$ZPOOL_NAME", format!("pool-{owner}-{kind}-{number}")),
+            ("$ZPOOL_DATA_SET", kind.to_owned()),
+            ("$POOL_NAME", "$ZPOOL_NAME".to_owned()),
+            ("$ZVOL_NAME", "$POOL_NAME/$ZPOOL_DATA_SET".to_owned()),
+            ("$DEVICE", "$ZVOL_NAME".to_owned()),
+            ("$TARGET_PATH", format!("{root}/{owner}-{kind}-{number}")),
+            ("$TARGET_TYPE", kind.to_owned()),
+            ("$TARGET_NAME", format!("{name}-{}{number:04}", kind.to_uppercase())),
+            ("$INDEX", number.to_string()),
+            ("$FS_NAME", name.clone()),
+            ("$MGS_NID", spec.mgs_address.clone()),
+            ("$BACKFS", backs.to_owned()),
+            ("$NUM_MDTS", parts.mdts.len().to_string()),
+            ("$NUM_MGTS", parts.mgts.len().to_string()),
+            ("$NUM_MGTMDTS", parts.mgtmdts.len().to_string()),
+            ("$NUM_OSTS", parts.osts.len().to_string()),
+            ("$NUM_NNFNODES", parts.nnf_nodes.len().to_string()),
+        ];
+        let known = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut variables = with_given(known, &self.object.spec, index, self.count)?;
+        variables.extend(self.options.variable_override.clone());
+        Ok(variables)
+    }
+
+    fn lines(&self, variables: &Variables) -> Result<TargetLines, NodeStorageError> {
+        let field = self.field();
+        let line = |name: &str, text: &str| self.line(&format!("{field}.{name}"), text, variables);
+        let lines = &self.options.command_lines;
+        Ok(TargetLines {
+            create: line("zpoolCreate", &lines.zpool_create)?,
+            destroy: line("zpoolDestroy", &lines.zpool_destroy)?,
+            replace: line("zpoolReplace", &lines.zpool_replace)?,
+            mkfs: line("mkfs", &lines.mkfs)?,
+            mount: line("mountTarget", &lines.mount_target)?,
+            unmount: line("unmountTarget", &lines.unmount_target)?,
+        })
+    }
+
+    /// The whole file system, which the rabbit with its first object target sets up.
+    fn client(
+        &self,
+        index: u32,
+        scope: &HookScope,
+        variables: &Variables,
+        places: Places<'_>,
+    ) -> Result<LustreClient, NodeStorageError> {
+        let name = self.object.metadata.name.clone().unwrap_or_default();
+        let default = places.temporary.mount_point(&name, index);
+        let default = default.map_err(NodeStorageError::Temporary)?.to_string();
+        let mut variables = variables.clone();
+        variables.extend(self.client.variable_override.clone());
+        variables.entry("$TEMP_DIR".to_owned()).or_insert(default);
+        let temporary = expand("$TEMP_DIR", &variables);
+        let temporary = MountPoint::parse(&temporary, &places.temporary.roots)
+            .map_err(NodeStorageError::Temporary)?;
+        variables.insert("$MOUNT_PATH".to_owned(), temporary.to_string());
+        let field = "data.lustreStorage.clientOptions.commandlines";
+        let lines = &self.client.command_lines;
+        let hooks = |phase, name: &str, lines| {
+            self.hooks(scope, phase, &format!("{field}.{name}"), lines, &variables)
+        };
+        Ok(LustreClient {
+            source: expand("$MGS_NID:/$FS_NAME", &variables),
+            temporary,
+            mount: self.line(&format!("{field}.mountRabbit"), &lines.mount_rabbit, &variables)?,
+            post_setup: hooks("postSetup", "rabbitPostSetup", &lines.rabbit_post_setup)?,
+            pre_teardown: hooks("preTeardown", "rabbitPreTeardown", &lines.rabbit_pre_teardown)?,
+            post_teardown: hooks(
+                "postTeardown",
+                "rabbitPostTeardown",
+                &lines.rabbit_post_teardown,
+            )?,
+        })
+    }
+
+    fn line(
+        &self,
+        field: &str,
+        line: &str,
+        variables: &Variables,
+    ) -> Result<Option<SiteCommand>, NodeStorageError> {
+        let line = SiteCommand::new(field, line, variables.clone());
+        line.map_err(|source| NodeStorageError::in_profile(self.profile, source))
+    }
+
+    fn hooks(
+        &self,
+        scope: &HookScope,
+        phase: &'static str,
+        field: &str,
+        lines: &[String],
+        variables: &Variables,
+    ) -> Result<Vec<Hook>, NodeStorageError> {
+        let mut hooks = Vec::new();
+        for (place, line) in lines.iter().enumerate() {
+            let command = self.line(&format!("{field}[{place}]"), line, variables)?;
+            let id = HookId { scope: scope.clone(), phase, place };
+            hooks.extend(command.map(|command| Hook { id, command }));
+        }
+        Ok(hooks)
+    }
+}
+
+/// What the lines name after all overrides: that is what is looked at, too.
+fn dataset(variables: &Variables) -> Result<Dataset, NodeStorageError> {
+    let (pool, whole) = (expand("$POOL_NAME", variables), expand("$ZVOL_NAME", variables));
+    let name = whole.strip_prefix(&format!("{pool}/"));
+    let Some(name) = name else {
+        return Err(NodeStorageError::Lustre {
+            field: "the profile's variableOverride of $ZVOL_NAME".to_owned(),
+            value: whole,
+            remedy: "a dataset in $POOL_NAME",
+        });
+    };
+    Dataset::new(&pool, name).map_err(NodeStorageError::Dataset)
+}

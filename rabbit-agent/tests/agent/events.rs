@@ -1,0 +1,82 @@
+//! Events as `kubectl describe` asks for them, and an API that takes none.
+
+use std::time::Duration;
+
+use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE};
+use http::Method;
+use k8s_openapi::api::core::v1::Event;
+use kube::{ResourceExt, api::ListParams};
+
+use crate::bench::{
+    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
+};
+
+const MIB: i64 = 1 << 20;
+
+/// The first Event of an object with that reason, found by what describe selects by.
+async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: &str) -> Event {
+    let (name, uid) = (object.name_any(), object.uid().unwrap());
+    let fields = format!(
+        "involvedObject.name={name},involvedObject.namespace={RABBIT},involvedObject.kind={kind},involvedObject.uid={uid}"
+    );
+    let wanted = ListParams::default().fields(&fields);
+    let found = async {
+        loop {
+            let listed = bench.of::<Event>(RABBIT).list(&wanted).await.unwrap();
+            let mut of_reason =
+                listed.into_iter().filter(|it| it.reason.as_deref() == Some(reason));
+            if let Some(event) = of_reason.next() {
+                return event;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(30), found).await;
+    found.unwrap_or_else(|_| panic!("no {reason} of {kind} {name}"))
+}
+
+#[tokio::test]
+async fn an_allocation_is_told_in_an_event_that_describe_finds() {
+    let bench = Bench::new().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
+    let event = event_of(&bench, "NnfNodeBlockStorage", &object, "AllocationMade").await;
+    assert_eq!(event.type_.as_deref(), Some("Normal"));
+    assert!(event.message.unwrap().starts_with("made 1 namespaces of "));
+
+    let full = block_storage("full", &[(1 << 40, &[RABBIT])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, full).await;
+    let object: NnfNodeBlockStorage = bench.until("full", "failed", block_failed).await;
+    let event = event_of(&bench, "NnfNodeBlockStorage", &object, "AllocationFailed").await;
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    assert!(event.message.unwrap().contains("insufficient capacity"));
+}
+
+#[tokio::test]
+async fn a_drive_that_is_pulled_is_told_of_the_rabbit() {
+    let bench = Bench::new().await;
+    let node: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    bench.host.pull_drive(1);
+    bench.signs.health.call();
+    let event = event_of(&bench, "NnfNode", &node, "DriveFailed").await;
+    assert!(event.message.unwrap().contains("it is not there any more"));
+    assert_eq!(event.involved_object.field_path.as_deref(), Some("status.drives{FAKE0001}"));
+}
+
+#[tokio::test]
+async fn an_api_that_takes_no_events_disturbs_nothing_and_is_asked_once() {
+    let bench = Bench::new().await;
+    let is_event =
+        |method: &Method, path: &str| *method == Method::POST && path.ends_with("/events");
+    bench.refuse(move |request| {
+        let refused = is_event(request.method(), request.uri().path());
+        refused.then_some(Refused::Status(403, "events is forbidden"))
+    });
+    for name in ["first", "second", "third"] {
+        bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(name, &[(MIB, &[RABBIT])])).await;
+        bench.until(name, "ready", block_ready).await;
+        bench.until_asked(1, is_event).await;
+    }
+    let asked = bench.asked();
+    assert_eq!(asked.iter().filter(|(method, path)| is_event(method, path)).count(), 1);
+}

@@ -1,0 +1,379 @@
+//! Fences, from the request's file to the answer's.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    time::Duration,
+};
+
+use api::{
+    NnfNode, NnfNodeBlockStorage,
+    names::NNF_NODE,
+    nnf_node::{NnfResourceHealth, NnfResourceStatus},
+};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use storage::{Desired, Host, Step, desired::NodeName};
+use tokio::sync::oneshot;
+
+use crate::bench::{
+    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
+};
+
+const MIB: i64 = 1 << 20;
+const ID: &str = "0b9b8c1e-6d0f-4f0e-9a53-1d2c3b4a5f6";
+const NODE: &str = "compute-03";
+
+const CLUSTER: &str = "nodelist {\n  node {\n    name: compute-03\n    nodeid: 5\n  }\n}\n";
+
+/// A tool that notes how it was called, and what lay in the directories when it was.
+fn plant_cluster(bench: &Bench) {
+    let at = bench.directory.path();
+    fs::write(at.join("corosync.conf"), CLUSTER).unwrap();
+    let tool = at.join("dlm_tool");
+    let here = at.display();
+    let script = format!(
+        "#!/bin/sh\necho \"$*\" $(ls {here}/requests | wc -l) $(ls {here}/responses | wc -l) >> {here}/told\n"
+    );
+    fs::write(&tool, script).unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn told_dlm(bench: &Bench) -> String {
+    fs::read_to_string(bench.directory.path().join("told")).unwrap_or_default()
+}
+
+fn name(number: u8, node: &str) -> String {
+    format!("{node}-{ID}{number}.json")
+}
+
+fn request(bench: &Bench, number: u8, node: &str) -> PathBuf {
+    bench.directory.path().join("requests").join(name(number, node))
+}
+
+fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
+    bench.directory.path().join("responses").join(name(number, node))
+}
+
+/// Asks as the sites' agent does: not by a rename.
+fn ask(bench: &Bench, number: u8, node: &str) {
+    ask_for(bench, number, node, "off");
+}
+
+fn ask_for(bench: &Bench, number: u8, node: &str, action: &str) {
+    let body = json!({
+        "request_id": format!("{ID}{number}"), "timestamp": "2026-06-01T07:12:09+00:00",
+        "action": action, "target_node": node, "recorder_node": RABBIT
+    });
+    fs::write(request(bench, number, node), body.to_string()).unwrap();
+}
+
+/// Waits for a file's coming or going; only a failing test waits long.
+async fn until(path: &Path, there: bool) {
+    for _ in 0..3000 {
+        if path.exists() == there {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} is there: {}", path.display(), !there);
+}
+
+async fn answer(bench: &Bench, number: u8, node: &str) -> Value {
+    let path = response(bench, number, node);
+    until(&path, true).await;
+    until(&request(bench, number, node), false).await;
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+async fn fence(bench: &Bench, number: u8, node: &str) -> Value {
+    ask(bench, number, node);
+    answer(bench, number, node).await
+}
+
+fn shared(name: &str, access: &[&str]) -> Value {
+    let mut object = block_storage(name, &[(MIB, access), (MIB, access)]);
+    object["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
+    object
+}
+
+/// Who reaches anything, as the drives tell.
+fn reach(bench: &Bench, node: &str) -> usize {
+    let node: NodeName = node.parse().unwrap();
+    let seen = bench.host.observe(&Desired::Inventory).unwrap();
+    seen.namespaces.iter().filter(|it| it.access.contains(&node)).count()
+}
+
+fn given(object: &NnfNodeBlockStorage, node: &str) -> bool {
+    object.status.as_ref().is_some_and(|status| {
+        status.ready && status.allocations.iter().all(|it| it.accesses.contains_key(node))
+    })
+}
+
+fn taken(object: &NnfNodeBlockStorage, node: &str) -> bool {
+    object.status.as_ref().is_some_and(|status| {
+        status.ready && !status.allocations.iter().any(|it| it.accesses.contains_key(node))
+    })
+}
+
+fn shown(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
+    let servers = &node.status.as_ref()?.servers;
+    let server = servers.iter().find(|it| it.hostname == NODE)?;
+    Some((server.status.clone()?, server.health.clone()?))
+}
+
+const FENCED: Option<(NnfResourceStatus, NnfResourceHealth)> =
+    Some((NnfResourceStatus::Fenced, NnfResourceHealth::Critical));
+
+/// A GFS2 of two allocations that compute-01 and compute-03 share with the rabbit, and an XFS of compute-03.
+async fn sharing() -> Bench {
+    let bench = Bench::new().await;
+    plant_cluster(&bench);
+    let all = [RABBIT, "compute-01", NODE];
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &all)).await;
+    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
+    bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 2));
+    bench
+}
+
+#[tokio::test]
+async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
+    let mut bench = sharing().await;
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(
+        (&told["success"], &told["action_performed"], &told["recorder_node"]),
+        (&json!(true), &json!("off"), &json!(RABBIT)),
+        "{told}"
+    );
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("2 were detached") && message.contains("DLM was told"), "{message}");
+    assert_eq!(
+        told_dlm(&bench),
+        "fence_ack 5 1 0\n",
+        "before the answer, and before the end of the request"
+    );
+    assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
+    bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
+    bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+
+    // Whatever is asked for meanwhile, and after a restart.
+    let spec = json!({"spec": {"allocations": [
+        {"capacity": MIB, "access": [RABBIT, NODE]}, {"capacity": MIB, "access": [RABBIT, NODE]}]}});
+    bench.change::<NnfNodeBlockStorage>(NAME, spec).await;
+    bench.until(NAME, "changed", |it: &NnfNodeBlockStorage| taken(it, "compute-01")).await;
+    assert_eq!(reach(&bench, NODE), 1);
+    bench.stop().await;
+    bench.host.reboot();
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
+    bench.until("another", "ready", block_ready).await;
+    assert_eq!(reach(&bench, NODE), 1);
+    assert_eq!(shown(&bench.get(NNF_NODE).await), FENCED);
+
+    fs::remove_file(response(&bench, 0, NODE)).unwrap();
+    bench.until(NAME, "given again", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NNF_NODE, "free", |it: &NnfNode| shown(it).is_some() && shown(it) != FENCED).await;
+    assert_eq!(reach(&bench, NODE), 5);
+    assert!(bench.signs.metrics().contains("gfs2_fence_requests_total 1"));
+}
+
+#[tokio::test]
+async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
+    let bench = Bench::new().await;
+    bench.until(NNF_NODE, "told", node_told).await;
+    plant_cluster(&bench);
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!((&told["success"], &told["status"]), (&json!(true), &json!("success")), "{told}");
+    assert!(told["message"].as_str().unwrap().starts_with("No block storage resources found"));
+    assert_ne!(told["timestamp"], "2026-06-01T07:12:09+00:00");
+    bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
+    let bench = sharing().await;
+    let refused = async |number: u8, node: &str| {
+        let told = fence(&bench, number, node).await;
+        assert_eq!(told["success"], json!(false), "{told}");
+        told["message"].as_str().unwrap().to_owned()
+    };
+
+    bench.trouble.lock().unwrap().fault = true;
+    assert!(refused(0, NODE).await.contains("it does not answer"));
+    bench.trouble.lock().unwrap().fault = false;
+
+    bench.refuse(|request| {
+        let lists = request.uri().path().ends_with("/nnfnodeblockstorages");
+        lists.then_some(Refused::Status(500, "etcd is on fire"))
+    });
+    assert!(refused(1, NODE).await.contains("etcd is on fire"));
+    bench.refuse(|_| Some(Refused::Away));
+    assert!(refused(2, NODE).await.contains("does not list"));
+    bench.admit();
+
+    assert!(refused(3, RABBIT).await.contains("itself"));
+    assert!(refused(4, "compute-77").await.contains("no compute of this rabbit"));
+    ask_for(&bench, 5, NODE, "on");
+    let told = answer(&bench, 5, NODE).await;
+    assert!(
+        told["success"] == false && told["message"].as_str().unwrap().contains("\"on\""),
+        "{told}"
+    );
+
+    assert_eq!(told_dlm(&bench), "");
+    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NNF_NODE, "free", |it: &NnfNode| shown(it).is_some() && shown(it) != FENCED).await;
+    let told = fence(&bench, 6, NODE).await;
+    assert_eq!(told["success"], json!(true), "the next request is tried anew: {told}");
+    assert_eq!(reach(&bench, NODE), 1);
+}
+
+/// A pass that decided before the request came must not give back what the fence takes.
+#[tokio::test]
+async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
+    let bench = Bench::new().await;
+    bench.until(NNF_NODE, "told", node_told).await;
+    plant_cluster(&bench);
+    let (hold, held) = mpsc::channel();
+    let (attaching, attached) = oneshot::channel();
+    {
+        let mut trouble = bench.trouble.lock().unwrap();
+        (trouble.attach, trouble.attaching) = (Some(held), Some(attaching));
+    }
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
+    attached.await.unwrap();
+    ask(&bench, 0, NODE);
+    // Another compute's is not kept waiting, and is answered while that pass still stands.
+    let other = fence(&bench, 1, "compute-01").await;
+    assert_eq!(other["success"], json!(true), "{other}");
+    assert!(!response(&bench, 0, NODE).exists());
+    drop(hold);
+    let told = answer(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    assert_eq!(reach(&bench, NODE), 0);
+    let last = bench.host.applied().into_iter().rfind(|step| match step {
+        Step::Attach { node, .. } | Step::Detach { node, .. } => node.as_str() == NODE,
+        _ => false,
+    });
+    assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
+}
+
+/// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still asked for.
+#[tokio::test]
+async fn a_fence_goes_on_where_a_crash_left_it() {
+    for point in ["asked", "detached", "answered"] {
+        let mut bench = sharing().await;
+        bench.stop().await;
+        ask(&bench, 0, NODE);
+        let body: Value =
+            serde_json::from_slice(&fs::read(request(&bench, 0, NODE)).unwrap()).unwrap();
+        if point != "asked" {
+            let seen = bench.host.observe(&Desired::Inventory).unwrap();
+            let object: NnfNodeBlockStorage = bench.get(NAME).await;
+            let uid = object.metadata.uid.unwrap().parse().unwrap();
+            let ours = seen.namespaces.iter().filter(|it| match &it.owner {
+                storage::observed::NamespaceOwner::Ours(id) => id.owner == uid,
+                _ => false,
+            });
+            for namespace in ours {
+                let node = NODE.parse().unwrap();
+                bench.host.apply(&Step::Detach { id: namespace.id.clone(), node }).unwrap();
+            }
+        }
+        if point == "answered" {
+            let mut answered = body.clone();
+            answered["success"] = json!(true);
+            fs::write(response(&bench, 0, NODE), answered.to_string()).unwrap();
+        }
+        let before = bench.host.applied().len();
+        bench.start();
+        let told = answer(&bench, 0, NODE).await;
+        assert_eq!(told["success"], json!(true), "{point}: {told}");
+        bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
+        bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+        let attached = bench.host.applied()[before..]
+            .iter()
+            .any(|step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE));
+        assert!(!attached, "{point}: it was given something in between");
+        let acknowledged = if point == "answered" { "" } else { "fence_ack 5 1 0\n" };
+        assert_eq!(told_dlm(&bench), acknowledged, "{point}");
+    }
+}
+
+#[tokio::test]
+async fn namespaces_that_no_object_claims_are_taken_too() {
+    let bench = sharing().await;
+    // By force: the finalizers are cut off, and the agent does not hear of it before the fence looks.
+    let api = bench.of::<NnfNodeBlockStorage>(RABBIT);
+    bench.refuse(|request| {
+        request.uri().query().is_some_and(|it| it.contains("watch=true")).then_some(Refused::Away)
+    });
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    api.delete(NAME, &DeleteParams::default()).await.unwrap();
+    let _ = api.patch(NAME, &PatchParams::default(), &free).await;
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_eq!(reach(&bench, NODE), 1);
+}
+
+#[tokio::test]
+async fn without_directories_no_compute_is_given_a_gfs2() {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    // A file in the place of the directory: the disk is not mounted, or somebody else's.
+    fs::write(bench.directory.path().join("requests"), "").unwrap();
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("server", &[RABBIT])).await;
+    bench.until("server", "ready", block_ready).await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
+    let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
+    let user = object.status.unwrap().error.unwrap().user_message.unwrap();
+    assert!(user.contains("not known which of them are fenced"), "{user}");
+    let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
+    bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    assert_eq!(reach(&bench, NODE), 1);
+}
+
+#[tokio::test]
+async fn when_the_directories_go_what_was_given_stays_and_nothing_more_is_given() {
+    let bench = sharing().await;
+    fs::rename(bench.directory.path().join("responses"), bench.directory.path().join("elsewhere"))
+        .unwrap();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
+    bench.until("another", "refused", block_failed).await;
+    assert_eq!(reach(&bench, NODE), 3);
+}
+
+#[tokio::test]
+async fn a_torn_request_is_left_alone_until_it_is_whole() {
+    let bench = sharing().await;
+    let path = request(&bench, 0, NODE);
+    fs::write(&path, "{\"request_id\": ").unwrap();
+    let other = fence(&bench, 1, "compute-01").await;
+    assert_eq!(other["success"], json!(true), "{other}");
+    assert!(path.exists() && !response(&bench, 0, NODE).exists());
+    assert_eq!(reach(&bench, NODE), 3);
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+}
+
+#[tokio::test]
+async fn dlm_that_cannot_be_told_is_in_the_message_and_undoes_nothing() {
+    let bench = sharing().await;
+    fs::write(bench.directory.path().join("corosync.conf"), "").unwrap();
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true));
+    let message = told["message"].as_str().unwrap();
+    assert!(
+        message.contains("DLM could not be told") && message.contains("no nodeid"),
+        "{message}"
+    );
+}

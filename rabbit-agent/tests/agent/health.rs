@@ -1,0 +1,201 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, mpsc::sync_channel},
+    thread,
+    time::Duration,
+};
+
+use api::{
+    NnfNode,
+    names::NNF_NODE,
+    nnf_node::{NnfResourceHealth, NnfResourceStatus},
+};
+use clientmount_agent::volumes::Volumes;
+use proto::v1::health::State;
+use rabbit_agent::health::Board;
+use storage::{
+    Desired, Host as _,
+    health::{Facts, Link, Memory, Probe},
+};
+
+use crate::bench::{Bench, node_told};
+
+const UP: Link = Link::Up { current: None, most: None };
+
+/// A node whose links and memory are what a test says.
+#[derive(Debug, Default)]
+struct Said {
+    links: Mutex<BTreeMap<u8, Link>>,
+    facts: Mutex<Facts>,
+}
+
+impl Probe for Said {
+    fn links(&self) -> BTreeMap<u8, Link> {
+        self.links.lock().unwrap().clone()
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.lock().unwrap().clone()
+    }
+}
+
+async fn watched() -> (Bench, Arc<Said>, Board) {
+    let said = Arc::new(Said::default());
+    said.links.lock().unwrap().insert(6, UP);
+    let mut bench = Bench::bare().await;
+    let board = Board::new(said.clone(), None, 0);
+    bench.signs = rabbit_agent::signs::Signs::of(board.clone());
+    bench.site().await;
+    bench.start();
+    (bench, said, board)
+}
+
+/// Status and health of `Compute 6`.
+fn sixth(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
+    let server = &node.status.as_ref()?.servers.get(7)?;
+    server.status.clone().zip(server.health.clone())
+}
+
+const OFFLINE: Option<(NnfResourceStatus, NnfResourceHealth)> =
+    Some((NnfResourceStatus::Offline, NnfResourceHealth::Critical));
+const READY: Option<(NnfResourceStatus, NnfResourceHealth)> =
+    Some((NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+
+#[tokio::test]
+async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
+    let (bench, said, board) = watched().await;
+    let mut health = board.listen();
+    bench.until(NNF_NODE, "ready", |it: &NnfNode| node_told(it) && sixth(it) == READY).await;
+    said.links.lock().unwrap().insert(6, Link::Down);
+    board.call();
+    let node = bench.until(NNF_NODE, "offline", |it: &NnfNode| sixth(it) == OFFLINE).await;
+    assert_eq!(
+        node.status.unwrap().status,
+        Some(NnfResourceStatus::Ready),
+        "the rabbit serves the others"
+    );
+    let told =
+        health.wait_for(|it| it.message.contains("compute-03 (index 6)")).await.unwrap().clone();
+    assert_eq!(told.state(), State::Warning);
+    assert_eq!(told.capacity_total, 2 << 30);
+
+    said.links.lock().unwrap().insert(6, UP);
+    board.call();
+    // Once it was up for a while; nobody calls for that look.
+    bench.until(NNF_NODE, "ready again", |it: &NnfNode| sixth(it) == READY).await;
+    health.wait_for(|it| it.state() == State::Ok).await.unwrap();
+}
+
+/// A drive that hangs keeps the look at the drives waiting, and the NnfNode tells of links all the same.
+#[tokio::test]
+async fn links_wait_for_no_drive() {
+    let (bench, said, board) = watched().await;
+    bench.until(NNF_NODE, "ready", |it: &NnfNode| node_told(it) && sixth(it) == READY).await;
+    let looks = Arc::clone(&bench.looks);
+    let (held, holds) = sync_channel(0);
+    let (release, released) = sync_channel::<()>(0);
+    let drives = thread::spawn(move || {
+        // Every look at the node begins with a note in this list.
+        let _hung = looks.lock().unwrap();
+        held.send(()).unwrap();
+        released.recv().unwrap();
+    });
+    holds.recv().unwrap();
+    for (link, wanted) in [(Link::Down, OFFLINE), (UP, OFFLINE)] {
+        said.links.lock().unwrap().insert(6, link);
+        board.call();
+        bench.until(NNF_NODE, "told", |it: &NnfNode| sixth(it) == wanted).await;
+    }
+    release.send(()).unwrap();
+    drives.join().unwrap();
+    bench.until(NNF_NODE, "ready again", |it: &NnfNode| sixth(it) == READY).await;
+}
+
+/// What was made on a drive that goes, or that another drive came for, is looked at: a RAID may have to be repaired.
+#[tokio::test]
+async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
+    let (bench, _, board) = watched().await;
+    bench.file_systems(1).await;
+    let drive = |ready: bool| {
+        move |it: &NnfNode| {
+            let drives = it.status.iter().flat_map(|status| &status.drives);
+            drives.map(|it| it.status == Some(NnfResourceStatus::Ready)).next() == Some(ready)
+        }
+    };
+    bench.until(NNF_NODE, "well", drive(true)).await;
+    for fault in [true, false] {
+        bench.looks.lock().unwrap().clear();
+        bench.trouble.lock().unwrap().fault = fault;
+        board.call();
+        bench.until(NNF_NODE, "told", drive(!fault)).await;
+        while !bench
+            .looks
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|it| matches!(it, Desired::FileSystemReady(_)))
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rabbit_without_memory_warns_and_serves() {
+    let (bench, said, board) = watched().await;
+    bench.until(NNF_NODE, "told", node_told).await;
+    said.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
+    board.call();
+    let node = bench
+        .until(NNF_NODE, "warning", |it: &NnfNode| {
+            it.status.as_ref().is_some_and(|it| it.health == Some(NnfResourceHealth::Warning))
+        })
+        .await;
+    let status = node.status.unwrap();
+    assert_eq!(status.servers[0].health, Some(NnfResourceHealth::Warning));
+    assert_eq!(
+        (status.status, status.servers[0].status.clone()),
+        (Some(NnfResourceStatus::Ready), Some(NnfResourceStatus::Ready))
+    );
+}
+
+/// Of volumes that are gone nothing stays on the node; what objects see to, and what is named otherwise, does.
+#[tokio::test]
+async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
+    let said = Arc::new(Said::default());
+    let mut bench = Bench::bare().await;
+    bench.signs = rabbit_agent::signs::Signs::of(Board::new(said, None, 0));
+    let gone = "00000000-5d7f-4c1b-9f6e-0c0e7d0f8a11_0";
+    bench.volumes = Volumes::Lvm;
+    bench.host.plant_lock_space(gone);
+    bench.host.plant_lock_space("global");
+    bench.site().await;
+    bench.start();
+    bench.until(NNF_NODE, "told", node_told).await;
+    let left = bench.host.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().lock_spaces;
+    assert_eq!(left, ["global"]);
+}
+
+/// A node whose LNet says nothing for a while keeps the address that it told.
+#[tokio::test]
+async fn the_first_lnet_address_is_the_rabbits() {
+    let (bench, said, board) = watched().await;
+    said.facts.lock().unwrap().nids = vec!["172.31.241.10@kfi".into(), "10.0.0.1@tcp".into()];
+    board.call();
+    let is = |nid: &'static str| {
+        move |it: &NnfNode| it.status.as_ref().is_some_and(|status| status.lnet_nid == nid)
+    };
+    bench.until(NNF_NODE, "told", is("172.31.241.10@kfi")).await;
+    {
+        let mut facts = said.facts.lock().unwrap();
+        (facts.nids, facts.memory) =
+            (Vec::new(), Some(Memory { total: 1 << 34, available: 1 << 24 }));
+    }
+    board.call();
+    let node = bench
+        .until(NNF_NODE, "warning", |it: &NnfNode| {
+            it.status.as_ref().is_some_and(|it| it.health == Some(NnfResourceHealth::Warning))
+        })
+        .await;
+    assert!(is("172.31.241.10@kfi")(&node), "{node:?}");
+}

@@ -1,0 +1,285 @@
+//! File system names of a management target whose tools are scripts that write down what they were asked.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
+
+use api::{NnfLustreMgt, NnfLustreMgtStatus, Severity, names::finalizer};
+use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, RABBIT, Refused};
+
+fn reference(name: &str) -> Value {
+    json!({"kind": "NnfStorage", "name": name, "namespace": "default"})
+}
+
+fn claims(names: &[&str]) -> Value {
+    json!({"spec": {"claimList": names.iter().copied().map(reference).collect::<Value>()}})
+}
+
+fn mgt(start: &str, names: &[&str]) -> Value {
+    let mut object = claims(names);
+    object["apiVersion"] = json!("nnf.cray.hpe.com/v1alpha11");
+    object["kind"] = json!("NnfLustreMGT");
+    object["metadata"] = json!({"name": "mgt", "namespace": RABBIT});
+    object["spec"]["addresses"] = json!(["10.0.0.1@tcp"]);
+    object["spec"]["fsNameStart"] = json!(start);
+    object
+}
+
+fn status(object: &NnfLustreMgt) -> NnfLustreMgtStatus {
+    object.status.clone().unwrap_or_default()
+}
+
+fn names(object: &NnfLustreMgt) -> Vec<String> {
+    status(object).claim_list.into_iter().map(|claim| claim.fs_name).collect()
+}
+
+fn has(wanted: &[&str]) -> impl Fn(&NnfLustreMgt) -> bool {
+    let wanted: Vec<String> = wanted.iter().map(|it| (*it).to_owned()).collect();
+    move |object| names(object) == wanted && status(object).error.is_none()
+}
+
+/// The tools of the target.
+struct Target {
+    directory: PathBuf,
+}
+
+impl Target {
+    /// An erase command that writes down each name, and then does as `script` says.
+    fn new(bench: &Bench, script: &str) -> Self {
+        let target = Self { directory: bench.directory.path().to_owned() };
+        target.becomes(script);
+        target
+    }
+
+    fn becomes(&self, script: &str) {
+        let (erase, new) = (self.directory.join("erase"), self.directory.join("erase.new"));
+        let log = self.directory.join("erased");
+        fs::write(&new, format!("#!/bin/sh\necho \"$1\" >> {}\n{script}\n", log.display()))
+            .unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(new, erase).unwrap();
+    }
+
+    /// Every name that was to be erased, in order.
+    fn erased(&self) -> Vec<String> {
+        self.said("erased")
+    }
+
+    fn said(&self, file: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.directory.join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+fn is_status(method: &Method, path: &str) -> bool {
+    *method == Method::PATCH && path.ends_with("nnflustremgts/mgt/status")
+}
+
+#[tokio::test]
+async fn names_are_given_out_and_erased_when_their_claim_is_withdrawn() {
+    let bench = Bench::new().await;
+    let target = Target::new(&bench, "true");
+    bench.make::<NnfLustreMgt>(RABBIT, mgt("zzzzzzzz", &["one", "two"])).await;
+    let given = bench.until("mgt", "named", has(&["zzzzzzzz", "aaaaaaaa"])).await;
+    assert_eq!(given.finalizers(), [finalizer::NNF_LUSTRE_MGT]);
+    assert_eq!(status(&given).fs_name_next, "aaaaaaab");
+    bench.change::<NnfLustreMgt>("mgt", claims(&["two", "three"])).await;
+    bench.until("mgt", "renamed", has(&["aaaaaaaa", "aaaaaaab"])).await;
+    assert_eq!(target.erased(), ["zzzzzzzz"]);
+    bench.delete::<NnfLustreMgt>("mgt").await;
+    bench.until_gone::<NnfLustreMgt>("mgt").await;
+    assert_eq!(target.erased(), ["zzzzzzzz"], "names that are claimed are their owner's");
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
+    let bench = Bench::new().await;
+    let target = Target::new(&bench, "echo no MGS here >&2; exit 3");
+    bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
+    bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
+    bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
+    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    let told = bench.until("mgt", "told", failed).await;
+    assert_eq!(names(&told), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
+    let error = status(&told).error.unwrap();
+    assert_eq!(error.severity, Severity::Major);
+    for part in ["fsname \"aaaaaaaa\" from MGT", "exit status: 3", "no MGS here"] {
+        assert!(error.debug_message.contains(part), "{error:?}");
+    }
+    bench.delete::<NnfLustreMgt>("mgt").await;
+    target.becomes("echo error: OBD_IOC_LCFG_ERASE failed: No such file or directory >&2; exit 2");
+    bench.until_gone::<NnfLustreMgt>("mgt").await;
+    assert!(target.erased().iter().all(|name| name == "aaaaaaaa"));
+}
+
+#[tokio::test]
+async fn an_erasure_that_was_not_written_down_is_made_again_and_its_name_not_given_out_before() {
+    let mut bench = Bench::new().await;
+    let target = Target::new(&bench, "true");
+    bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
+    bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
+    bench.refuse(|request| {
+        is_status(request.method(), request.uri().path()).then_some(Refused::Away)
+    });
+    let before = bench.asked().iter().filter(|(method, path)| is_status(method, path)).count();
+    bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
+    bench.until_asked(before + 1, is_status).await;
+    bench.stop().await;
+    let cut_off: NnfLustreMgt = bench.get("mgt").await;
+    assert_eq!(names(&cut_off), ["aaaaaaaa"]);
+    let once = target.erased().len();
+    assert!(once >= 1);
+    // The counter comes round to the very name.
+    let next = json!({"status": {"fsNameNext": "aaaaaaaa"}});
+    bench.status::<NnfLustreMgt>("mgt", next).await;
+    bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
+    bench.admit();
+    bench.start();
+    bench.until("mgt", "renamed", has(&["aaaaaaab"])).await;
+    assert_eq!(target.erased().len(), once + 1);
+}
+
+async fn config_map(bench: &Bench, next: &str) -> Api<ConfigMap> {
+    let maps: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
+    let gone = maps.delete("names", &DeleteParams::default()).await;
+    assert!(gone.is_ok() || maps.get_opt("names").await.unwrap().is_none());
+    let map = json!({"metadata": {"name": "names"}, "data": {"NextFsName": next, "other": "kept"}});
+    let map: ConfigMap = serde_json::from_value(map).unwrap();
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    maps
+}
+
+fn with_config_map(name: &str) -> Value {
+    let mut object = mgt("aaaaaaaa", &["one"]);
+    object["spec"]["fsNameStartReference"] =
+        json!({"kind": "ConfigMap", "name": name, "namespace": "default"});
+    object
+}
+
+#[tokio::test]
+async fn the_config_map_is_ahead_of_the_status_and_a_crash_between_them_skips_no_name() {
+    let mut bench = Bench::new().await;
+    let maps = config_map(&bench, "cccccccc").await;
+    bench.refuse(|request| {
+        is_status(request.method(), request.uri().path()).then_some(Refused::Away)
+    });
+    bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
+    bench.until_asked(1, is_status).await;
+    bench.stop().await;
+    let next = json!({"status": {"fsNameNext": "cccccccc"}});
+    bench.status::<NnfLustreMgt>("mgt", next).await;
+    bench.start();
+    let published = |method: &Method, path: &str| {
+        *method == Method::PATCH && path.ends_with("configmaps/names")
+    };
+    bench.until_asked(1, published).await;
+    bench.until_asked(2, is_status).await;
+    bench.stop().await;
+    let data = maps.get("names").await.unwrap().data.unwrap();
+    assert_eq!((&*data["NextFsName"], &*data["other"]), ("cccccccd", "kept"));
+    assert!(names(&bench.get("mgt").await).is_empty(), "cut off between the two");
+    bench.admit();
+    bench.start();
+    let given = bench.until("mgt", "named", has(&["cccccccc"])).await;
+    assert_eq!(status(&given).fs_name_next, "cccccccd");
+    assert_eq!(maps.get("names").await.unwrap().data.unwrap()["NextFsName"], "cccccccd");
+}
+
+#[tokio::test]
+async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_again() {
+    let bench = Bench::new().await;
+    bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
+    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    let told = status(&bench.until("mgt", "told", failed).await).error.unwrap();
+    for part in ["ConfigMap default/names", "create it", "warren-lustre-names"] {
+        assert!(told.debug_message.contains(part), "{told:?}");
+    }
+    config_map(&bench, "dddddddd").await;
+    bench.until("mgt", "named", has(&["dddddddd"])).await;
+}
+
+#[tokio::test]
+async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_one() {
+    let bench = Bench::new().await;
+    let target = Target::new(&bench, "true");
+    let log = target.directory.join("ran").display().to_string();
+    let mut object = mgt("aaaaaaaa", &[]);
+    object["spec"]["commandList"] = json!([
+        {"reference": reference("bad"), "commands": [
+            format!("echo bad >> {log}"), "echo not today >&2; exit 9", format!("echo never >> {log}")]},
+        {"reference": reference("torn"), "commands": [format!("echo torn >> {log}"), "echo 'torn"]},
+        {"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}
+    ]);
+    bench.make::<NnfLustreMgt>(RABBIT, object).await;
+    let all = |it: &NnfLustreMgt| status(it).command_list.len() == 3 && status(it).error.is_some();
+    let told = status(&bench.until("mgt", "told", all).await);
+    let ready: Vec<bool> = told.command_list.iter().map(|it| it.ready).collect();
+    assert_eq!(ready, [false, false, true]);
+    let bad = told.command_list[0].error.clone().unwrap();
+    assert_eq!(bad.severity, Severity::Minor);
+    for part in ["spec.commandList[0].commands[1]", "exit status: 9", "not today"] {
+        assert!(bad.debug_message.contains(part), "{bad:?}");
+    }
+    let torn = told.command_list[1].error.clone().unwrap();
+    assert!(torn.debug_message.contains("spec.commandList[1].commands[1]: unbalanced quotes"));
+    let all = told.error.unwrap().debug_message;
+    assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
+    let ran = target.said("ran");
+    assert!(!ran.iter().any(|it| it == "never" || it == "torn"), "{ran:?}");
+    assert_eq!(ran.iter().filter(|it| *it == "first").count(), 1, "what is ready is not run again");
+    assert_eq!(ran[ran.len().min(3) - 2..ran.len().min(3)], ["first", "second"]);
+    // The entries that failed are taken out.
+    let good = json!([{"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}]);
+    bench.change::<NnfLustreMgt>("mgt", json!({"spec": {"commandList": good}})).await;
+    let clean =
+        |it: &NnfLustreMgt| status(it).command_list.len() == 1 && status(it).error.is_none();
+    bench.until("mgt", "clean", clean).await;
+    assert_eq!(target.said("ran").iter().filter(|it| *it == "first").count(), 1);
+}
+
+#[tokio::test]
+async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
+    let bench = Bench::new().await;
+    let target = Target::new(&bench, "true");
+    let (log, go) = (target.directory.join("ran"), target.directory.join("go"));
+    let slow = format!(
+        "echo slow >> {}; while ! test -e {}; do sleep 0.02; done",
+        log.display(),
+        go.display()
+    );
+    let mut object = mgt("aaaaaaaa", &[]);
+    object["spec"]["commandList"] = json!([{"reference": reference("slow"), "commands": [slow]}]);
+    bench.make::<NnfLustreMgt>(RABBIT, object).await;
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while target.said("ran").is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .unwrap();
+    bench.change::<NnfLustreMgt>("mgt", claims(&["one"])).await;
+    fs::write(go, "").unwrap();
+    let both = |it: &NnfLustreMgt| {
+        names(it) == ["aaaaaaaa"] && status(it).command_list.iter().any(|it| it.ready)
+    };
+    bench.until("mgt", "named and ready", both).await;
+    assert_eq!(target.said("ran"), ["slow"]);
+}
+
+#[tokio::test]
+async fn objects_of_another_rabbit_are_left_alone() {
+    let bench = Bench::new().await;
+    let mut other = mgt("aaaaaaaa", &["one"]);
+    other["metadata"]["namespace"] = json!("rabbit-2");
+    bench.make::<NnfLustreMgt>("rabbit-2", other).await;
+    bench.make::<NnfLustreMgt>(RABBIT, mgt("bbbbbbbb", &["one"])).await;
+    bench.until("mgt", "named", has(&["bbbbbbbb"])).await;
+    let foreign = bench.of::<NnfLustreMgt>("rabbit-2").get("mgt").await.unwrap();
+    assert!(foreign.status.is_none() && foreign.finalizers().is_empty());
+}
