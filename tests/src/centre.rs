@@ -97,6 +97,18 @@ impl Job {
         format!("default-{}-{}-0", self.directive(), self.file_system)
     }
 
+    /// Whether all computes share one volume group, as they do with GFS2.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.file_system == "gfs2"
+    }
+
+    /// The allocation that compute `place` uses.
+    #[must_use]
+    pub fn allocation(&self, place: usize) -> usize {
+        if self.is_shared() { 0 } else { place }
+    }
+
     /// Where the computes see the storage, and beneath which the rabbit shows all of it.
     #[must_use]
     pub fn mount_path(&self) -> String {
@@ -146,6 +158,8 @@ impl Job {
     }
 
     /// The job's pinned profile: one volume group, and so one volume, per allocation.
+    ///
+    /// Its lines for LVM are those of the sites' default profile; with plain volumes they have no say.
     #[must_use]
     pub fn profile(&self) -> Value {
         let raw = self.file_system == "raw";
@@ -153,7 +167,7 @@ impl Job {
         let mut rabbit = json!({"mount": mount, "unmount": "$MOUNT_PATH"});
         let mut hooks = json!({});
         if !raw {
-            rabbit["mkfs"] = json!("$DEVICE");
+            rabbit["mkfs"] = json!(if self.is_shared() { GFS2 } else { "$DEVICE" });
             hooks["postSetup"] = json!(["chown $USERID:$GROUPID $MOUNT_PATH"]);
         }
         json!({
@@ -162,7 +176,7 @@ impl Job {
             "data": {
                 "pinned": true,
                 format!("{}Storage", self.file_system): {
-                    "blockDeviceCommands": {"sharedVg": false},
+                    "blockDeviceCommands": volume_commands(self.is_shared()),
                     "fileSystemCommands": {
                         "rabbitCommands": rabbit,
                         "computeCommands": {"mount": mount, "unmount": "$MOUNT_PATH"},
@@ -176,19 +190,21 @@ impl Job {
     /// What the NnfStorage controller creates for a rabbit: capacity, first reached by the rabbit alone.
     #[must_use]
     pub fn block_storage(&self, chassis: &Chassis, granted: bool) -> Value {
-        let allocations: Vec<_> = chassis
-            .computes
-            .iter()
-            .map(|(compute, _)| {
-                let access =
-                    if granted { vec![&chassis.rabbit, compute] } else { vec![&chassis.rabbit] };
-                json!({"capacity": self.capacity, "access": access})
-            })
-            .collect();
+        let reach = |computes: &[(String, u8)]| {
+            let computes = computes.iter().filter(|_| granted).map(|(compute, _)| compute);
+            [&chassis.rabbit].into_iter().chain(computes).cloned().collect::<Vec<_>>()
+        };
+        let allocations: Vec<_> = if self.is_shared() {
+            let capacity = (self.capacity + PADDING) * chassis.computes.len() as u64;
+            vec![json!({"capacity": capacity, "access": reach(&chassis.computes)})]
+        } else {
+            let own = chassis.computes.chunks(1);
+            own.map(|own| json!({"capacity": self.capacity, "access": reach(own)})).collect()
+        };
         json!({
             "apiVersion": NNF, "kind": "NnfNodeBlockStorage",
             "metadata": {"name": self.node_storage(), "namespace": chassis.rabbit, "labels": self.storage_labels()},
-            "spec": {"sharedAllocation": false, "allocations": allocations},
+            "spec": {"sharedAllocation": self.is_shared(), "allocations": allocations},
         })
     }
 
@@ -208,7 +224,7 @@ impl Job {
             "apiVersion": NNF, "kind": "NnfNodeStorage",
             "metadata": {"name": self.node_storage(), "namespace": chassis.rabbit, "labels": self.storage_labels()},
             "spec": {
-                "count": chassis.computes.len(), "sharedAllocation": false, "capacity": self.capacity,
+                "count": chassis.computes.len(), "sharedAllocation": self.is_shared(), "capacity": self.capacity,
                 "userID": self.user, "groupID": self.user, "fileSystemType": self.file_system,
                 "commandVariables": variables,
                 "lustreStorage": {"lustreComponents": {}},
@@ -222,7 +238,7 @@ impl Job {
     /// What the NnfAccess controller creates in the namespace of compute `place`, from what the rabbit reported.
     #[must_use]
     pub fn compute_mount(&self, chassis: &Chassis, place: usize, block_storage: &Value) -> Value {
-        let devices = block_storage["status"]["allocations"][place]["devices"]
+        let devices = block_storage["status"]["allocations"][self.allocation(place)]["devices"]
             .as_array()
             .cloned()
             .unwrap_or_default();
@@ -297,4 +313,37 @@ impl Job {
             "device": device,
         })
     }
+}
+
+/// The sites' arguments of mkfs.gfs2: a journal for the rabbit and one for the compute; small ones, on small drives.
+const GFS2: &str = "-j2 -J8 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE";
+
+/// What LVM needs of each allocation beside the volume itself, bytes.
+const PADDING: u64 = 32 << 20;
+
+/// A group of its own for each allocation, or one that is shared under locks.
+fn volume_commands(shared: bool) -> Value {
+    let activate = if shared { "ys" } else { "y" };
+    let activation = json!({
+        "activate": format!("--activate {activate} $VG_NAME/$LV_NAME"),
+        "deactivate": "--activate n $VG_NAME/$LV_NAME",
+    });
+    let (locks, flag, size) = if shared {
+        let locks =
+            json!({"lockStart": "--lock-start $VG_NAME", "lockStop": "--lock-stop $VG_NAME"});
+        (locks, "--shared ", "--size $LV_SIZE")
+    } else {
+        (json!({}), "", "--extents $PERCENT_VG")
+    };
+    json!({
+        "sharedVg": shared,
+        "rabbitCommands": {
+            "pvCreate": "$DEVICE", "pvRemove": "$DEVICE",
+            "vgCreate": format!("{flag}--addtag $JOBID $VG_NAME $DEVICE_LIST"), "vgRemove": "$VG_NAME",
+            "vgChange": locks,
+            "lvCreate": format!("--zero n --activate n {size} --stripes $DEVICE_NUM --stripesize=32KiB --name $LV_NAME $VG_NAME"),
+            "lvRemove": "$VG_NAME/$LV_NAME", "lvChange": activation,
+        },
+        "computeCommands": {"vgChange": locks, "lvChange": activation},
+    })
 }

@@ -17,11 +17,20 @@ use crate::{
     centre::Chassis,
     leftovers::{leftovers, release_drives},
     program::{Program, binary, command, until},
+    run::Machines,
     server::{RealServer, Server},
 };
 
 /// How long anything on one box may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a job's own steps may take: as long as that, or the seconds in `WARREN_TEST_PATIENCE`, where computers are emulated
+/// or die after each step.
+#[must_use]
+pub fn patience() -> Duration {
+    let asked = std::env::var("WARREN_TEST_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
+    asked.map_or(PATIENCE, Duration::from_secs)
+}
 
 /// Four drives that a laptop has room for.
 pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2GiB"];
@@ -31,6 +40,14 @@ pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2
 pub fn on_nvme() -> bool {
     std::env::var("WARREN_TEST_DRIVES").is_ok_and(|drives| drives == "nvme")
 }
+
+/// What the rabbit has for fencing, beneath a directory of its own.
+const FENCE_FILES: [(&str, &str); 4] = [
+    ("--fence-requests", "requests"),
+    ("--fence-responses", "responses"),
+    ("--dlm-tool", "dlm_tool"),
+    ("--corosync-conf", "corosync.conf"),
+];
 
 /// Environment variables of a program, beyond those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
@@ -98,7 +115,7 @@ impl Cluster {
         server: Server,
         link: Link,
     ) -> anyhow::Result<Self> {
-        for name in ["run", "logs", "mnt", "pool", "coordinator"] {
+        for name in ["run", "logs", "mnt", "pool", "coordinator", "fence"] {
             fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
         }
         let mut nodes = vec![(chassis.rabbit.clone(), None)];
@@ -167,6 +184,12 @@ impl Cluster {
             None => format!("unix://{}", self.api_socket().display()),
             Some(real) => format!("kubeconfig:{}", kubeconfig(real).display()),
         }
+    }
+
+    /// Where the rabbit's fence requests, the answers and what it needs of the cluster are.
+    #[must_use]
+    pub fn fence(&self) -> PathBuf {
+        self.directory.join("fence")
     }
 
     /// Where the programs' logs are.
@@ -271,7 +294,13 @@ impl Cluster {
             let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
-            if !on_nvme() {
+            for (flag, name) in FENCE_FILES {
+                argv.arg(flag).arg(self.fence().join(name));
+            }
+            if on_nvme() {
+                // A volume of one device, as on file drives.
+                argv.args(["--allocation-drives", "1"]);
+            } else {
                 argv.args(&self.rabbit_arguments);
             }
         } else {
@@ -404,6 +433,30 @@ impl Cluster {
     /// When the box cannot be looked at.
     pub fn leftovers(&self) -> anyhow::Result<Vec<String>> {
         leftovers(&self.directory)
+    }
+}
+
+impl Machines for Cluster {
+    fn chassis(&self) -> &Chassis {
+        &self.chassis
+    }
+
+    fn connected_nodes(&self) -> Vec<String> {
+        Self::connected_nodes(self)
+    }
+
+    fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
+        let file = self.logs().join(name);
+        fs::write(&file, bytes).with_context(|| format!("write {name}"))?;
+        Ok(file.display().to_string())
+    }
+
+    fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
+        Self::warren_prints(self, words)
+    }
+
+    fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
+        Self::run_on(self, node, id, script)
     }
 }
 

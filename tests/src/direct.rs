@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::{
     api_server::ApiServer,
     centre::{Chassis, Job},
-    cluster::{DRIVES, PATIENCE},
+    cluster::{DRIVES, Environment, PATIENCE},
     leftovers::{leftovers, release_drives},
     program::{Program, binary, command, until},
 };
@@ -100,7 +100,9 @@ impl Direct {
         Ok(fixture)
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    /// A path in the test's directory.
+    #[must_use]
+    pub fn at(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -125,6 +127,14 @@ impl Direct {
     /// # Errors
     /// When it cannot be started.
     pub fn start_rabbit(&mut self) -> anyhow::Result<()> {
+        self.start_rabbit_with(&[])
+    }
+
+    /// The same with these variables in its environment.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_rabbit_with(&mut self, environment: Environment<'_>) -> anyhow::Result<()> {
         let mut argv = command(binary("rabbit-agent")?);
         argv.args(["--node", &self.chassis.rabbit]);
         argv.arg("--api").arg(format!("kubeconfig:{}", self.server.kubeconfig().display()));
@@ -132,6 +142,7 @@ impl Direct {
         argv.arg("--temp-root").arg(self.at("mnt/temp"));
         argv.arg("--file-pool").arg(self.at("pool")).args(DRIVES);
         argv.arg("--state-dir").arg(self.at("state-rabbit"));
+        argv.envs(environment.iter().copied());
         let (mounts, logs) = (self.at("mnt"), self.at("logs"));
         self.rabbit = Some(Program::start_on_node("rabbit-1", &argv, &mounts, &logs)?);
         Ok(())

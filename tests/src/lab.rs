@@ -20,10 +20,12 @@ pub mod port;
 pub mod qmp;
 pub mod report;
 pub mod scenarios;
+pub mod system;
 pub mod volume;
 
 pub use assets::Assets;
 pub use bench::Bench;
+pub use cluster::Cluster;
 pub use guest::Guest;
 pub use machine::{Drive, Machine};
 pub use volume::Volume;

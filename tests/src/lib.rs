@@ -14,6 +14,7 @@ pub mod gate;
 pub mod lab;
 pub mod leftovers;
 pub mod lives;
+pub mod lustre_tools;
 pub mod program;
 pub mod run;
 pub mod secrets;

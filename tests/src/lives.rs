@@ -9,7 +9,7 @@ use crate::{
     cluster::{Cluster, PATIENCE},
     fixture::Fixture,
     program::until,
-    run::{Run, Silent},
+    run::{Machines, Run, Silent},
 };
 
 /// An XFS for each of so many computes.
@@ -26,33 +26,39 @@ pub fn xfs(computes: u8) -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// A raw volume is a block device on a file, the user's own; what a compute wrote to it the rabbit reads from it.
+/// A raw volume for each of two computes.
 ///
 /// # Errors
 /// When any of it fails.
 pub fn raw() -> anyhow::Result<()> {
     let mut fixture = Fixture::new(2, "raw")?;
-    let run = &mut fixture.run;
+    of_raw(&mut fixture.run)?;
+    fixture.end()
+}
+
+/// A raw volume is a block device on a file, the user's own; what a compute wrote to it the rabbit reads from it.
+///
+/// # Errors
+/// When any of it fails.
+pub fn of_raw<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
     run.carve_and_mount()?;
-    let (path, user) = (run.job.mount_path(), run.job.user);
-    for compute in ["compute-1", "compute-2"] {
-        run.cluster.run_on(
-            compute,
-            user,
-            &format!("printf %-4096s {compute} | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"),
-        )?;
+    let (path, user, chassis) = (run.job.mount_path(), run.job.user, run.cluster.chassis().clone());
+    for (compute, _) in &chassis.computes {
+        let write = format!(
+            "printf %-4096s {compute} | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"
+        );
+        run.cluster.run_on(compute, user, &write)?;
     }
     run.unmount_from_computes()?;
     run.wait_for_computes("unmounted")?;
     run.withdraw_from_computes()?;
     run.mount_on_rabbit()?;
-    for (place, compute) in ["compute-1", "compute-2"].iter().enumerate() {
-        let read =
-            run.cluster.run_on("rabbit-1", user, &format!("head -c 4096 {path}/node-{place}"))?;
+    for (place, (compute, _)) in chassis.computes.iter().enumerate() {
+        let read = format!("head -c 4096 {path}/node-{place}");
+        let read = run.cluster.run_on(&chassis.rabbit, user, &read)?;
         ensure!(read.trim() == *compute, "allocation {place} holds {read:?}");
     }
-    run.tear_down()?;
-    fixture.end()
+    run.tear_down()
 }
 
 /// The first half of a life, beneath a directory that outlives this computer's power: written on every compute, and all

@@ -1,16 +1,13 @@
 //! One job driven through its life as a workload manager and the sites' central controllers would, with `warren`.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::{
-    centre::Job,
-    cluster::{Cluster, CommandFailed, PATIENCE},
+    centre::{Chassis, Job},
+    cluster::{Cluster, CommandFailed, PATIENCE, patience},
     program::{pause, until},
 };
 
@@ -31,11 +28,38 @@ pub struct Silent;
 
 impl Narrator for Silent {}
 
+/// Where jobs run: one box with everything in it, or computers of their own.
+pub trait Machines {
+    /// The rabbit and its computes.
+    fn chassis(&self) -> &Chassis;
+
+    /// The nodes that the coordinator knows.
+    fn connected_nodes(&self) -> Vec<String>;
+
+    /// Puts `bytes` where `warren` reads them, and gives the path.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String>;
+
+    /// Runs `warren` with these words and gives what it printed.
+    ///
+    /// # Errors
+    /// When it fails; its stderr is in the message.
+    fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String>;
+
+    /// Runs a command as a job on a node would, as user and group `id`.
+    ///
+    /// # Errors
+    /// When it fails; its stderr is in the message.
+    fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String>;
+}
+
 /// One job on one cluster.
 #[derive(Debug)]
-pub struct Run<N> {
+pub struct Run<N, M = Cluster> {
     /// Where it runs.
-    pub cluster: Cluster,
+    pub cluster: M,
     /// Which.
     pub job: Job,
     /// Who hears of it.
@@ -44,7 +68,7 @@ pub struct Run<N> {
     pub patient: bool,
 }
 
-impl<N: Narrator> Run<N> {
+impl<N: Narrator, M: Machines> Run<N, M> {
     /// Describes the chassis and waits until every node of it is connected.
     ///
     /// # Errors
@@ -94,11 +118,13 @@ impl<N: Narrator> Run<N> {
     pub fn mount_on_computes(&mut self) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         self.apply("access", &[self.job.block_storage(&chassis, true)])?;
-        let carved = until("access", PATIENCE, || {
+        let carved = until("access", patience(), || {
             let carved = self.block_storage()?;
             let reported = &carved["status"]["allocations"];
-            let granted =
-                |place: usize| reported[place]["accesses"][&chassis.computes[place].0].is_object();
+            let granted = |place: usize| {
+                let allocation = &reported[self.job.allocation(place)];
+                allocation["accesses"][&chassis.computes[place].0].is_object()
+            };
             ensure!((0..chassis.computes.len()).all(granted), "not yet: {}", carved["status"]);
             Ok(carved)
         })?;
@@ -269,11 +295,10 @@ impl<N: Narrator> Run<N> {
     /// # Errors
     /// When one is refused.
     pub fn apply(&mut self, name: &str, objects: &[Value]) -> anyhow::Result<()> {
-        let file = self.cluster.logs().join(format!("{name}.json"));
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-        fs::write(&file, serde_json::to_vec_pretty(&list).context("encode")?)
-            .context("write the objects")?;
-        self.warren(&["apply", "-f", &file.display().to_string()])
+        let list = serde_json::to_vec_pretty(&list).context("encode")?;
+        let file = self.cluster.hand_over(&format!("{name}.json"), &list)?;
+        self.warren(&["apply", "-f", &file])
     }
 
     fn wait(&mut self, kind: &str, name: &str, namespace: &str, state: &str) -> anyhow::Result<()> {
@@ -285,7 +310,7 @@ impl<N: Narrator> Run<N> {
             "--for",
             state,
             "--timeout",
-            "60s",
+            &format!("{}s", patience().as_secs()),
         ])
     }
 

@@ -51,8 +51,15 @@ impl Authority {
     /// # Errors
     /// When none can be made.
     pub fn server(&self) -> anyhow::Result<Certified> {
-        let names = ["localhost", "127.0.0.1", "::1", "kubernetes.default.svc"];
-        let names = names.map(str::to_owned).to_vec();
+        self.server_at(&["localhost", "127.0.0.1", "::1", "kubernetes.default.svc"])
+    }
+
+    /// A certificate for a server with these names and addresses.
+    ///
+    /// # Errors
+    /// When none can be made.
+    pub fn server_at(&self, names: &[&str]) -> anyhow::Result<Certified> {
+        let names = names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         self.sign(
             CertificateParams::new(names)?,
             "server",

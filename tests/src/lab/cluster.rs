@@ -32,11 +32,30 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Boots everything and waits until the lock managers run.
+    /// Boots everything, waits until the lock managers run, and gives all a namespace per drive.
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.
     pub fn boot(
+        bench: &Bench,
+        computes: u8,
+        drives: usize,
+        fencing: Fencing,
+    ) -> anyhow::Result<Self> {
+        let mut cluster = Self::boot_bare(bench, computes, drives, fencing)?;
+        let hosts: Vec<_> = (RABBIT + 1..=RABBIT + computes).map(|host| host.to_string()).collect();
+        let controllers = format!("0,{}", hosts.join(","));
+        cluster.volumes = (0..drives)
+            .map(|drive| Volume::carve(&mut cluster.rabbit, drive, 256, &controllers))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(cluster)
+    }
+
+    /// Boots everything and waits until the lock managers run; the drives are empty.
+    ///
+    /// # Errors
+    /// When a guest does not boot, or the cluster does not form.
+    pub fn boot_bare(
         bench: &Bench,
         computes: u8,
         drives: usize,
@@ -59,13 +78,8 @@ impl Cluster {
         }
         together(&mut guests, &form(computes + 1, fencing))?;
         together(&mut guests, &start_locking(computes + 1))?;
-        let mut rabbit = guests.remove(0);
-        let hosts: Vec<_> = (RABBIT + 1..=RABBIT + computes).map(|host| host.to_string()).collect();
-        let controllers = format!("0,{}", hosts.join(","));
-        let volumes = (0..drives)
-            .map(|drive| Volume::carve(&mut rabbit, drive, 256, &controllers))
-            .collect::<anyhow::Result<_>>()?;
-        Ok(Self { rabbit, computes: guests, volumes })
+        let rabbit = guests.remove(0);
+        Ok(Self { rabbit, computes: guests, volumes: Vec::new() })
     }
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use super::{Guest, Machine};
 
@@ -67,4 +67,18 @@ pub fn bring_up(guest: &mut Guest, drive: usize) -> anyhow::Result<()> {
         "of {functions} functions of drive {drive} only these came alive: {states}"
     );
     Ok(())
+}
+
+/// Bytes that drives have left, as they say themselves.
+///
+/// # Errors
+/// When one is not there.
+pub fn unallocated(
+    guest: &mut Guest,
+    drives: impl IntoIterator<Item = usize>,
+) -> anyhow::Result<Vec<u64>> {
+    let left = "nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'\n";
+    let script: String = drives.into_iter().map(|drive| on_drive(drive) + left).collect();
+    let told = guest.run(&script, Duration::from_secs(120))?;
+    told.lines().map(|line| line.parse().context("unvmcap")).collect()
 }

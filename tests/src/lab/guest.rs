@@ -202,8 +202,17 @@ impl Guest {
     /// # Errors
     /// When there is no such drive, or it is in its slot.
     pub fn plug(&mut self, drive: usize) -> anyhow::Result<()> {
+        self.plug_into(drive, drive)
+    }
+
+    /// Puts a drive that was pulled into an empty slot.
+    ///
+    /// # Errors
+    /// When there is no such drive, it is in a slot, or the slot is not empty.
+    pub fn plug_into(&mut self, drive: usize, slot: usize) -> anyhow::Result<()> {
         let device = self.machine.drives.get(drive).context("no such drive")?.device(drive);
-        let arguments = properties(&device);
+        let mut arguments = properties(&device);
+        arguments["bus"] = format!("slot{slot}").into();
         self.qmp.execute("device_add", &arguments).map(drop)
     }
 

@@ -53,14 +53,16 @@ impl Machine {
     /// A computer with drives of 2 GiB that have no virtual functions: quicker, where one controller is enough.
     #[must_use]
     pub fn with_drives(name: &str, drives: usize) -> Self {
-        let drive = Drive { capacity: 2 * GIB, virtual_functions: 0, elsewhere: None };
+        let drive =
+            Drive { capacity: 2 * GIB, virtual_functions: 0, namespaces: 8, elsewhere: None };
         Self { drives: vec![drive; drives], ..Self::plain(name) }
     }
 
     /// A rabbit: drives of 2 GiB with 17 virtual functions each.
     #[must_use]
     pub fn rabbit(drives: usize) -> Self {
-        let drive = Drive { capacity: 2 * GIB, virtual_functions: 17, elsewhere: None };
+        let drive =
+            Drive { capacity: 2 * GIB, virtual_functions: 17, namespaces: 8, elsewhere: None };
         Self { drives: vec![drive; drives], ..Self::plain("rabbit") }
     }
 

@@ -1,15 +1,24 @@
 //! What is tried in the lab, one scenario per file.
 
+mod allocations;
 mod boot;
 mod chassis;
 mod drives;
 mod fence;
+mod fence_job;
 mod gfs2;
+mod health;
+mod jobs;
 mod main_job;
 mod nvme;
 mod power;
+mod power_cuts;
 mod raid;
+mod raid_job;
+mod shared;
 mod unplug;
+mod unplug_job;
+mod volumes;
 
 use std::time::Instant;
 
@@ -37,14 +46,23 @@ pub const ALL: &[Scenario] = &[
     boot::SCENARIO,
     main_job::SCENARIO,
     drives::SCENARIO,
+    volumes::SCENARIO,
     nvme::LIVES,
     nvme::POWER,
+    power_cuts::SCENARIO,
+    allocations::SCENARIO,
     chassis::SCENARIO,
+    jobs::SCENARIO,
     unplug::SCENARIO,
+    unplug_job::SCENARIO,
+    health::SCENARIO,
     raid::SCENARIO,
+    raid_job::SCENARIO,
     power::SCENARIO,
     gfs2::SCENARIO,
+    shared::SCENARIO,
     fence::SCENARIO,
+    fence_job::SCENARIO,
 ];
 
 /// Those with a name; all, if none is named.

@@ -6,11 +6,12 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
 /// The groups that requests are made in, with their versions.
-const VERSIONS: [(&str, &str); 7] = [
+const VERSIONS: [(&str, &str); 8] = [
     (api::names::DWS_GROUP, "v1alpha7"),
     (api::names::NNF_GROUP, "v1alpha11"),
     ("apps", "v1"),
     ("coordination.k8s.io", "v1"),
+    ("events.k8s.io", "v1"),
     ("rbac.authorization.k8s.io", "v1"),
     ("admissionregistration.k8s.io", "v1"),
     ("", "v1"),

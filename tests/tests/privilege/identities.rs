@@ -81,10 +81,10 @@ fn rabbit(own: &Place) -> Vec<Need> {
     let all = Place::Everywhere;
     [
         need(own, "list watch patch", DWS_GROUP, "clientmounts"),
-        need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages"),
+        need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages nnflustremgts"),
         need(own, "get", NNF_GROUP, "nnfnodeblockstorages"),
         need(own, "list watch create patch", NNF_GROUP, "nnfnodes"),
-        need(own, "list watch", NNF_GROUP, "nnflustremgts"),
+        need(own, "create", "events.k8s.io", "events"),
         need(own, "patch", DWS_GROUP, "clientmounts/status"),
         need(
             own,
@@ -94,6 +94,7 @@ fn rabbit(own: &Place) -> Vec<Need> {
         ),
         need(&all, "create", "", "namespaces"),
         need(&all, "get list watch", NNF_GROUP, "nnfstorageprofiles"),
+        need(&all, "get", DWS_GROUP, "servers"),
         named("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
     .concat()

@@ -28,11 +28,13 @@ const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
 
 /// Rights that one life without mishap does not use: reading an object again after a lost race, asking for one that a watch has
-/// not brought, telling that another pod speaks for the rabbit, and renewing a token, which is not the agent's work.
-const IN_OTHER_LIVES: [(&str, &str, &str); 6] = [
+/// not brought, reading what a Lustre file system is made of, telling that another pod speaks for the rabbit, and renewing a
+/// token, which is not the agent's work.
+const IN_OTHER_LIVES: [(&str, &str, &str); 7] = [
     (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
     (COMPUTE, "get", "dataworkflowservices.github.io/clientmounts"),
     (COMPUTE, "create", "/serviceaccounts/token"),
+    (RABBIT, "get", "dataworkflowservices.github.io/servers"),
     (RABBIT, "get", "nnf.cray.hpe.com/nnfnodeblockstorages"),
     (RABBIT, "get", "nnf.cray.hpe.com/nnfstorageprofiles"),
     (RABBIT, "patch", "nnf.cray.hpe.com/nnfnodes"),
@@ -80,13 +82,13 @@ fn live(
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
     run.describe_system()?;
     run.whole_life()?;
-    // The one kind that is no part of a life: the rabbit says that it does not serve it.
+    // The one kind that is no part of a life.
     installed.apply(&[lustre_mgt("targets", "rabbit-1")])?;
-    let told = "jsonpath={.status.error.userMessage}";
-    until("the rabbit to refuse a management target", PATIENCE, || {
+    let told = "jsonpath={.status.claimList[0].fsname}";
+    until("the rabbit to give out a file system name", PATIENCE, || {
         let said =
             installed.kubectl(&["get", "nnflustremgt", "-n", "rabbit-1", "targets", "-o", told])?;
-        ensure!(said.contains("serves no Lustre"), "not yet: {said}");
+        ensure!(said == "aaaaaaaa", "not yet: {said}");
         Ok(())
     })?;
     look(&run.cluster)?;

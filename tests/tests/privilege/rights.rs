@@ -17,9 +17,10 @@ use crate::{
 const NAMESPACES: [&str; 7] =
     ["compute-1", "compute-2", "rabbit-1", "rabbit-2", "default", "warren-nodes", "nnf-system"];
 
-const IN_NAMESPACES: [&str; 26] = [
+const IN_NAMESPACES: [&str; 27] = [
     "dataworkflowservices.github.io/clientmounts",
     "dataworkflowservices.github.io/clientmounts/status",
+    "dataworkflowservices.github.io/servers",
     "dataworkflowservices.github.io/storages",
     "dataworkflowservices.github.io/storages/status",
     "dataworkflowservices.github.io/systemconfigurations",

@@ -4,9 +4,6 @@ use serde_json::{Map, Value};
 
 use super::{Machine, words};
 
-/// Namespaces that a drive can have at a time.
-const NAMESPACES: usize = 8;
-
 /// One NVMe drive on a PCIe slot of its own: an NVM subsystem whose physical function carves namespaces.
 ///
 /// With 17 virtual functions it is what a Rabbit's drive is: the first for the rabbit, the others for the computes.
@@ -16,6 +13,8 @@ pub struct Drive {
     pub capacity: u64,
     /// Virtual functions; 0 for none.
     pub virtual_functions: u16,
+    /// Namespaces that it can have at a time.
+    pub namespaces: usize,
     /// Where the drive is, if it is not in this machine.
     pub elsewhere: Option<Elsewhere>,
 }
@@ -47,7 +46,7 @@ impl Drive {
         number: usize,
         directory: &Path,
     ) -> impl Iterator<Item = (PathBuf, u64)> {
-        (0..NAMESPACES).map(move |piece| (medium(directory, number, piece), self.capacity))
+        (0..self.namespaces).map(move |piece| (medium(directory, number, piece), self.capacity))
     }
 
     pub(super) fn arguments(&self, number: usize, directory: &Path) -> Vec<String> {
@@ -57,7 +56,7 @@ impl Drive {
             format!("-device {}", self.device(number)),
         ];
         let directory = self.elsewhere.as_ref().map_or(directory, |elsewhere| &elsewhere.guest);
-        for piece in 0..NAMESPACES {
+        for piece in 0..self.namespaces {
             let file = medium(directory, number, piece);
             lines.push(format!(
                 "-drive if=none,id=medium{number}-{piece},file={},format=raw,cache=unsafe,discard=unmap,file.locking=off",
@@ -157,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_drive_without_virtual_functions_asks_for_none() {
-        let drive = Drive { capacity: 1 << 30, virtual_functions: 0, elsewhere: None };
+        let drive =
+            Drive { capacity: 1 << 30, virtual_functions: 0, namespaces: 8, elsewhere: None };
         let device = drive.device(3);
         assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
         assert_eq!(

@@ -21,21 +21,25 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// Holds the lock and writes for as long as it lives.
-const HOLD: &str = r#"
-touch /mnt/it/lock
-exec 9< /mnt/it/lock
+/// Holds the lock of what is mounted at `MOUNT`, and writes for as long as it lives.
+pub(super) const HOLD: &str = r#"
+touch $MOUNT/lock
+exec 9< $MOUNT/lock
 flock 9
 n=0
-while :; do n=$((n+1)); echo "line $n" >> /mnt/it/log; sync /mnt/it/log; echo $n; done
+while :; do n=$((n+1)); echo "line $n" >> $MOUNT/log; sync $MOUNT/log; echo $n; done
 "#;
 
-/// What the rabbit sees of a node that is gone but not fenced.
-const WAITING: &str = r#"
-waiting() { corosync-quorumtool -s | grep -q '^Nodes: *1$' && dlm_tool ls | grep -q 'wait.*fencing'; }
+/// What the rabbit sees of a node that is gone but not fenced, when so many are left.
+pub(super) fn waiting(left: u8) -> String {
+    format!(
+        r#"
+waiting() {{ corosync-quorumtool -s | grep -q '^Nodes: *{left}$' && dlm_tool ls | grep -q 'wait.*fencing'; }}
 for try in $(seq 300); do waiting && exit; sleep 0.3; done
 corosync-quorumtool -s; dlm_tool ls; exit 1
-"#;
+"#
+    )
+}
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut cluster = Cluster::boot(bench, 1, 2, Fencing::Acknowledged)?;
@@ -44,13 +48,13 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let compute = &mut cluster.computes[0];
     let synced = format!("{JOIN}{MOUNT}{}", checksum::write("/mnt/it/synced", 20));
     let synced = compute.run(&synced, STEP)?;
-    let holding = compute.start(HOLD)?;
+    let holding = compute.start(&format!("MOUNT=/mnt/it\n{HOLD}"))?;
     compute.wait_for_print(holding, "\n3\n", STEP)?;
     compute.freeze()?;
     let written = compute.printed(holding)?.lines().count();
 
     let blocked = rabbit.start("flock /mnt/it/lock sh -c 'echo got it; wc -l < /mnt/it/log'")?;
-    rabbit.run(WAITING, STEP)?;
+    rabbit.run(&waiting(1), STEP)?;
     ensure!(
         rabbit.printed(blocked)?.is_empty(),
         "the rabbit had the lock of a node that nobody had fenced"

@@ -2,7 +2,11 @@ use std::{fs::File, time::Duration};
 
 use anyhow::{Context, ensure};
 
-use crate::lab::{Bench, Guest, Machine, checksum, functions::on_drive, machine::SharedDisk};
+use crate::lab::{
+    Bench, Guest, Machine, checksum,
+    functions::{on_drive, unallocated},
+    machine::SharedDisk,
+};
 
 use super::Scenario;
 
@@ -19,8 +23,8 @@ pub(super) const POWER: Scenario = Scenario {
 };
 
 const STEP: Duration = Duration::from_secs(120);
-const LIFE: Duration = Duration::from_secs(300);
-const LIVE: &str = "export WARREN_TEST_DRIVES=nvme\n/programs/lives";
+const LIFE: Duration = Duration::from_secs(900);
+const LIVE: &str = "export WARREN_TEST_DRIVES=nvme WARREN_TEST_PATIENCE=400\n/programs/lives";
 
 /// What this computer works from: a disk that is an NVMe drive too, and holds what outlives a loss of power.
 const SYSTEM: &str = "SYSTEM";
@@ -67,35 +71,30 @@ fn power(bench: &Bench) -> anyhow::Result<()> {
     }
     rabbit.guest.run("sync", STEP)?;
     rabbit.guest.reset()?;
+    mount_again(&mut rabbit.guest)?;
+    rabbit.live("from-written /var/tmp/job")?;
+    rabbit.is_as_before()
+}
+
+/// After a loss of power: the system's disk at /var/tmp, and what others have mounted.
+pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
     let mount = |serial: &str, at: &str| {
         format!("SERIAL={serial}\n{DISK}mkdir -p {at}\nmount $DISK {at}\nunset DISK\n")
     };
     let mounts = mount(SYSTEM, "/var/tmp") + &mount(&Machine::serial(3), "/mnt/foreign");
-    rabbit.guest.run(&mounts, STEP)?;
-    rabbit.live("from-written /var/tmp/job")?;
-    rabbit.is_as_before()
+    guest.run(&mounts, STEP).map(drop)
 }
 
 /// A rabbit with four drives, on two of which others have something, and a system's disk of its own.
 struct Rabbit {
     guest: Guest,
-    /// Checksum of what others have on drive 1.
-    foreign: String,
-    /// Bytes that each drive has left.
-    unallocated: Vec<String>,
+    before: Before,
 }
 
 impl Rabbit {
     fn boot(bench: &Bench) -> anyhow::Result<Self> {
-        let system = bench.directory().join("system.img");
-        File::create(&system).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
-        let shared = vec![SharedDisk { file: system, serial: SYSTEM.to_owned() }];
-        let mut guest = Guest::boot(bench, Machine { shared, ..Machine::rabbit(4) })?;
-        let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
-        guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
-        let foreign = plant(&mut guest)?;
-        let unallocated = unallocated(&mut guest)?;
-        Ok(Self { guest, foreign, unallocated })
+        let (guest, before) = boot(bench, Machine::rabbit(4))?;
+        Ok(Self { guest, before })
     }
 
     /// What was printed; when it failed, with the end of what the rabbit's agent logged.
@@ -108,10 +107,38 @@ impl Rabbit {
     }
 
     fn is_as_before(&mut self) -> anyhow::Result<()> {
-        let (before, now) = (&self.unallocated, unallocated(&mut self.guest)?);
+        self.before.is_so_again(&mut self.guest)
+    }
+}
+
+/// Boots a computer with four drives, its system's disk at /var/tmp, and gives others something on two drives.
+pub(super) fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<(Guest, Before)> {
+    let system = bench.directory().join("system.img");
+    File::create(&system).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
+    let shared = vec![SharedDisk { file: system, serial: SYSTEM.to_owned() }];
+    let mut guest = Guest::boot(bench, Machine { shared, ..machine })?;
+    let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
+    guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
+    let foreign = plant(&mut guest)?;
+    let unallocated = unallocated(&mut guest, 0..4)?;
+    Ok((guest, Before { foreign, unallocated }))
+}
+
+/// What is not ours.
+pub(super) struct Before {
+    /// Checksum of what others have on drive 1.
+    foreign: String,
+    /// Bytes that each drive has left.
+    unallocated: Vec<u64>,
+}
+
+impl Before {
+    /// Whether every byte is free again that was free, and what others have is as it was.
+    pub(super) fn is_so_again(&self, guest: &mut Guest) -> anyhow::Result<()> {
+        let (before, now) = (&self.unallocated, unallocated(guest, 0..4)?);
         ensure!(now == *before, "drives had {before:?} bytes left, and now {now:?}");
         let script = format!("SERIAL={}\n{DISK}{}", Machine::serial(1), read());
-        let (before, now) = (&self.foreign, self.guest.run(&script, STEP)?);
+        let (before, now) = (&self.foreign, guest.run(&script, STEP)?);
         ensure!(now == *before, "the foreign namespace held {before}, and now {now}");
         Ok(())
     }
@@ -134,10 +161,4 @@ nvme attach-ns $CONTROLLER -n 1 -c 0 >/dev/null
 
 fn read() -> String {
     checksum::read("$DISK")
-}
-
-/// Bytes that each drive has left.
-fn unallocated(guest: &mut Guest) -> anyhow::Result<Vec<String>> {
-    let left = r"nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'";
-    (0..4).map(|drive| guest.run(&(on_drive(drive) + left), STEP)).collect()
 }

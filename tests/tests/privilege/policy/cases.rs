@@ -125,17 +125,20 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
 pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let storage = ("patch", "nnf.cray.hpe.com/nnfnodestorages", here, "work");
     let blocks = ("patch", "nnf.cray.hpe.com/nnfnodeblockstorages", here, "work");
+    let names = ("patch", "nnf.cray.hpe.com/nnflustremgts", here, "names");
     let node = |place, name| ("patch", NODES, place, name);
     let (cross, own) = (finalizer::NNF_NODE_STORAGE, finalizer::NNF_NODE_BLOCK_STORAGE);
     vec![
         case("hold file systems", storage, finalizers(&[cross]), None),
         case("hold them as drives", storage, finalizers(&[own]), Some(FINALIZERS)),
         case("hold drives twice", blocks, finalizers(&[cross, own]), None),
+        case("give up names", names, json!({"metadata": {"finalizers": null}}), None),
+        case("hold names as file systems", names, finalizers(&[cross]), Some(FINALIZERS)),
         case(
-            "give up names that another agent holds",
-            ("patch", "nnf.cray.hpe.com/nnflustremgts", here, "names"),
-            json!({"metadata": {"finalizers": null}}),
-            Some(FINALIZERS),
+            "ask for a name",
+            names,
+            json!({"spec": {"claimList": [{"name": "x"}]}}),
+            Some(WANTED),
         ),
         case("ask for capacity", blocks, json!({"spec": {"allocations": []}}), Some(WANTED)),
         case(

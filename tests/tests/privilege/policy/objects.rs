@@ -9,7 +9,7 @@ pub(crate) fn lustre_mgt(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfLustreMGT",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"addresses": ["10.0.0.1@tcp"], "fsNameStart": "aaaaaaaa"},
+        "spec": {"addresses": ["10.0.0.1@tcp"], "fsNameStart": "aaaaaaaa", "claimList": [{"name": "wants-a-name"}]},
     })
 }
 

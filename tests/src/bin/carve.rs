@@ -1,0 +1,108 @@
+//! Allocations on the NVMe drives of this computer, for guests of the lab: `carve allocate FIRST COUNT`, `carve release FIRST
+//! COUNT`, and with a third number it kills itself when so many steps have begun and the last of them has ended.
+
+use std::{
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use storage::{
+    Converger, Desired, Host, LinuxHost, Observed, Step,
+    desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Spread},
+    host::{ObserveError, StepError},
+    linux::{DriveConfig, LinuxConfig},
+};
+use tests::lab::report::{complain, say};
+
+/// Records, and nothing else that outlives this program.
+const STATE: &str = "/var/tmp/carve";
+/// Bytes of an allocation.
+const CAPACITY: u64 = 1 << 30;
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A host whose program does not live long.
+#[derive(Debug)]
+struct Mortal {
+    host: LinuxHost,
+    begun: AtomicUsize,
+    last: Option<usize>,
+}
+
+impl Host for Mortal {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.host.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let outcome = self.host.apply(step);
+        if Some(begun) == self.last {
+            // The other drives are in the middle of theirs.
+            let _ = kill(Pid::this(), Signal::SIGKILL);
+        }
+        outcome
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    match carve(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("carve: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carve(words: &[String]) -> anyhow::Result<()> {
+    let number = |place: usize| words.get(place).map(|word| word.parse::<usize>()).transpose();
+    let (first, count, last) = (number(1)?, number(2)?, number(3)?);
+    let (first, count) = (first.context("FIRST")?, count.context("COUNT")?);
+    let all = (first..first + count).map(|index| allocation(u32::try_from(index)?));
+    let all = all.collect::<anyhow::Result<Vec<_>>>()?;
+    let desired: Vec<_> = match words.first().map(String::as_str) {
+        Some("allocate") => all.into_iter().map(Desired::Allocated).collect(),
+        Some("release") => all.into_iter().map(|it| Desired::Released(it.id)).collect(),
+        _ => anyhow::bail!("usage: carve allocate|release FIRST COUNT [STEPS]"),
+    };
+    let host = Mortal { host: host()?, begun: AtomicUsize::new(0), last };
+    let converger = Converger::new(Arc::new(host));
+    // Virtual functions and first looks are no part of an allocation.
+    converger.converge(&Desired::Inventory)?;
+    let begun = Instant::now();
+    let mut steps = 0;
+    for outcome in converger.converge_all(&desired) {
+        steps += outcome?.steps.len();
+    }
+    say(&format!("{} {steps}", begun.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+fn allocation(index: u32) -> anyhow::Result<Allocation> {
+    let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse()?;
+    let rabbit = Access { endpoint: Endpoint::Rabbit, node: "rabbit".parse()? };
+    let id = AllocationId { owner, index };
+    Ok(Allocation::new(id, CAPACITY, Spread::RABBIT, [rabbit].into()))
+}
+
+fn host() -> anyhow::Result<LinuxHost> {
+    let drives = DriveConfig::Nvme { node: "rabbit".parse()?, models: Vec::new(), record: None };
+    Ok(LinuxHost::new(LinuxConfig {
+        drives,
+        roots: AllowedRoots::new([Path::new("/mnt/nnf").to_owned()])?,
+        state: STATE.into(),
+        command_deadline: DEADLINE,
+        mount_deadline: DEADLINE,
+    })?)
+}

@@ -1,0 +1,71 @@
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::lab::{Bench, Drive, Guest, Machine, functions::unallocated, machine::GIB, report::say};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "allocations",
+    about: "16 allocations over 16 drives: their time against one allocation's; the carver dies 16 times; no byte is lost",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(1800);
+
+const DRIVES: usize = 16;
+
+/// Namespaces of an allocation are made, then attached; detached, then deleted.
+const STEPS: usize = 2 * DRIVES;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let drive = Drive { capacity: 2 * GIB, virtual_functions: 0, namespaces: 16, elsewhere: None };
+    let drives = vec![drive; DRIVES];
+    let machine = Machine { drives, memory: 2048, ..Machine::plain("rabbit") };
+    let mut guest = Guest::boot(bench, machine)?;
+    let empty = unallocated(&mut guest, 0..DRIVES)?;
+    ensure!(empty == vec![2 * GIB; DRIVES], "bytes that drives have before: {empty:?}");
+
+    let (one, steps) = carve(&mut guest, "allocate 0 1")?;
+    ensure!(steps == STEPS, "one allocation took {steps} steps");
+    let share = GIB / 16;
+    ensure!(
+        unallocated(&mut guest, 0..DRIVES)? == vec![2 * GIB - share; DRIVES],
+        "it is not spread evenly"
+    );
+    carve(&mut guest, "release 0 1")?;
+    let (sixteen, steps) = carve(&mut guest, "allocate 0 16")?;
+    ensure!(steps == 16 * STEPS, "sixteen allocations took {steps} steps");
+    let left = unallocated(&mut guest, 0..DRIVES)?;
+    ensure!(left == vec![2 * GIB - 16 * share; DRIVES], "bytes that drives have left: {left:?}");
+    carve(&mut guest, "release 0 16")?;
+    ensure!(unallocated(&mut guest, 0..DRIVES)? == empty, "not all of it is free again");
+    say(&format!(
+        "allocations: one over {DRIVES} drives in {one:.2} s, sixteen in {sixteen:.2} s: {:.1} times one",
+        sixteen / one
+    ));
+    deaths(&mut guest, &empty)
+}
+
+/// The carver dies after every fourth step of making an allocation, and of taking it back, and is started again.
+fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
+    for last in (1..=STEPS).step_by(4) {
+        for (what, left) in [("allocate 0 1", 2 * GIB - GIB / 16), ("release 0 1", 2 * GIB)] {
+            let killed = format!("/programs/carve {what} {last} && exit 1; [ $? = 137 ]");
+            guest.run(&killed, STEP).with_context(|| format!("{what}, dying after {last}"))?;
+            carve(guest, what).with_context(|| format!("{what}, died after {last}"))?;
+            let now = unallocated(guest, 0..DRIVES)?;
+            ensure!(now == vec![left; DRIVES], "{what}, died after {last}: {now:?} are left");
+        }
+    }
+    ensure!(unallocated(guest, 0..DRIVES)? == empty, "not all of it is free again");
+    Ok(())
+}
+
+/// Seconds, and steps.
+fn carve(guest: &mut Guest, what: &str) -> anyhow::Result<(f64, usize)> {
+    let told = guest.run(&format!("/programs/carve {what}"), STEP)?;
+    let told = told.trim().split_once(' ').with_context(|| format!("carve told {told:?}"))?;
+    Ok((told.0.parse()?, told.1.parse()?))
+}

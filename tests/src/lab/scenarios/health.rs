@@ -1,0 +1,236 @@
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    centre::Chassis,
+    lab::{Bench, Guest, Machine, report::say},
+    program::until,
+};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "health",
+    about: "a compute's link and a drive are pulled and put back, a drive warns: the NnfNode says so, and that it is over",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(120);
+
+/// Index and slot of the compute, in whose place is a device that is no drive.
+const COMPUTE: usize = 2;
+
+/// Our programs as in production, and two who write down with the time what the kernel announces and what the NnfNode says.
+const START: &str = r#"
+cd /var/tmp
+/programs/coordinator --socket c.sock --data-dir data --api-socket api.sock --api-listen 127.0.0.1:0 >/lab/coordinator.log 2>&1 &
+for try in $(seq 400); do [ -S api.sock ] && [ -S c.sock ] && break; sleep 0.1; done
+export WARREN_API=unix:///var/tmp/api.sock WARREN_COORDINATOR=unix:///var/tmp/c.sock
+/programs/warren apply -f /lab/system.json
+stdbuf -oL udevadm monitor --kernel >/lab/events.txt 2>&1 &
+cat >agent <<'END'
+exec /programs/rabbit-agent --node rabbit-1 --state-dir /var/tmp/state --drive-slots 3 --compute-link 0=/sys/bus/pci/slots/2 \
+    --drive-check $1 >>/lab/agent.log 2>&1
+END
+# Whatever is seen within the hour is seen by an event.
+bash agent 1h &
+echo $! >pid
+for try in $(seq 400); do /programs/warren get nnfnode nnf-nlc -n rabbit-1 -o name >/dev/null 2>&1 && break; sleep 0.1; done
+node=
+/programs/warren get nnfnode nnf-nlc -n rabbit-1 --watch -o json | while IFS= read -r line; do
+    node="$node $line"
+    # Its last line.
+    [ "$line" = "}" ] || continue
+    read -r now rest < /proc/uptime
+    echo "$now $node"
+    node=
+done >/lab/nodes.txt 2>/lab/watch.err &
+"#;
+
+/// Drives announce nothing of their SMART logs: they are asked.
+const ASK_OFTEN: &str = r#"
+cd /var/tmp
+export WARREN_API=unix:///var/tmp/api.sock WARREN_COORDINATOR=unix:///var/tmp/c.sock
+kill $(cat pid)
+while [ -e /proc/$(cat pid) ]; do sleep 0.1; done
+bash agent 2s &
+"#;
+
+/// What the coordinator was told of the rabbit.
+const TOLD: &str = "WARREN_COORDINATOR=unix:///var/tmp/c.sock /programs/warren nodes --json";
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let mut rabbit = Rabbit::boot(bench)?;
+    rabbit.until("well", |node| {
+        drives(node) == ["Ready", "Ready", "NotPresent"] && compute(node) == "Ready"
+    })?;
+    ensure!(rabbit.told()?.0 == "ok", "told: {:?}", rabbit.told()?);
+
+    let link = rabbit.address(COMPUTE)?;
+    rabbit.guest.qmp().execute("device_del", &json!({ "id": "compute" }))?;
+    let offline = rabbit.until("without its compute", |node| compute(node) == "Offline")?;
+    rabbit.lateness("a compute's link", &link, offline)?;
+    rabbit.told_of("compute-1 (index 0): its PCIe link is down")?;
+    rabbit.plug_compute()?;
+    rabbit.until("with its compute", |node| compute(node) == "Ready")?;
+
+    let drive = rabbit.address(1)?;
+    rabbit.guest.unplug(1)?;
+    let offline = rabbit.until("without a drive", |node| drives(node)[1] == "Offline")?;
+    rabbit.lateness("a drive", &drive, offline)?;
+    rabbit.told_of("drive1: it is not there any more")?;
+    rabbit.guest.plug(1)?;
+    rabbit.until("with its drive", |node| drives(node)[1] == "Ready")?;
+
+    rabbit.guest.run(ASK_OFTEN, STEP)?;
+    for (bits, state, told) in [
+        (0b0_1000, "Disabled", "it is read-only"),
+        (0b0_0010, "Failed", "its temperature is beyond a threshold"),
+        (0b0_0100, "Failed", "its reliability is degraded"),
+    ] {
+        rabbit.warn(bits)?;
+        rabbit.until(state, |node| drives(node)[0] == state)?;
+        rabbit.told_of(told)?;
+        rabbit.warn(0)?;
+        rabbit.until("well again", |node| drives(node)[0] == "Ready")?;
+    }
+    until("the coordinator to hear that all is well", STEP, || {
+        let (state, message) = rabbit.told()?;
+        ensure!(state == "ok", "it is {state}: {message}");
+        Ok(())
+    })?;
+    let log = rabbit.file("agent.log");
+    ensure!(
+        !log.contains("not as this agent wrote it"),
+        "the agent took itself for another:\n{log}"
+    );
+    Ok(())
+}
+
+/// A rabbit with two drives and a device in the compute's place.
+struct Rabbit {
+    guest: Guest,
+}
+
+impl Rabbit {
+    fn boot(bench: &Bench) -> anyhow::Result<Self> {
+        let mut guest = Guest::boot(bench, Machine::with_drives("rabbit", COMPUTE + 1))?;
+        guest.unplug(COMPUTE)?;
+        let mut rabbit = Self { guest };
+        rabbit.plug_compute()?;
+        let system = Chassis::new(1).system_configuration().to_string();
+        fs::write(rabbit.guest.exchange().join("system.json"), system)
+            .context("hand over the site")?;
+        rabbit.guest.run(START, STEP)?;
+        Ok(rabbit)
+    }
+
+    fn plug_compute(&mut self) -> anyhow::Result<()> {
+        let bus = format!("slot{COMPUTE}");
+        let device = json!({ "driver": "virtio-rng-pci", "id": "compute", "bus": bus });
+        self.guest.qmp().execute("device_add", &device).map(drop)
+    }
+
+    /// Lets drive 0 warn: bits of its SMART log's Critical Warning.
+    fn warn(&mut self, bits: u8) -> anyhow::Result<()> {
+        let warning = json!({
+            "path": "/machine/peripheral/drive0", "property": "smart_critical_warning", "value": bits,
+        });
+        self.guest.qmp().execute("qom-set", &warning).map(drop)
+    }
+
+    /// The PCI address of a slot.
+    fn address(&mut self, slot: usize) -> anyhow::Result<String> {
+        let address = self.guest.run(&format!("cat /sys/bus/pci/slots/{slot}/address"), STEP)?;
+        Ok(format!("{}.0", address.trim()))
+    }
+
+    /// Waits until the newest NnfNode is as `holds` wants it; gives the guest's time at which it was first so, in seconds.
+    fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<f64> {
+        let begun = Instant::now();
+        let since = until(&format!("the NnfNode to be {what}"), STEP, || {
+            let told = self.nodes()?;
+            let (_, newest) = told.last().context("nothing was told yet")?;
+            ensure!(holds(newest), "it is {}", newest["status"]);
+            let first = told.iter().rev().take_while(|(_, node)| holds(node)).last();
+            Ok(first.map_or(0.0, |(time, _)| *time))
+        })
+        .with_context(|| self.log())?;
+        say(&format!("   {what} after {:.1} s", begun.elapsed().as_secs_f32()));
+        Ok(since)
+    }
+
+    /// Every NnfNode that the watch brought, with the time.
+    fn nodes(&self) -> anyhow::Result<Vec<(f64, Value)>> {
+        let text = self.file("nodes.txt");
+        let read = |line: &str| {
+            let (time, node) = line.split_once(' ')?;
+            let mut node: Value = serde_json::from_str(node).ok()?;
+            // Those after the first are the watch's, which say what became of the object.
+            if node["object"].is_object() {
+                node = node["object"].take();
+            }
+            Some((time.parse().ok()?, node))
+        };
+        // The last line may not be whole yet.
+        Ok(text.lines().filter_map(read).collect())
+    }
+
+    /// Prints how long it took from the kernel's event to the NnfNode.
+    fn lateness(&self, what: &str, address: &str, told: f64) -> anyhow::Result<()> {
+        let events = self.file("events.txt");
+        let gone = events.lines().rev().find_map(|line| {
+            let time = line.strip_prefix("KERNEL[")?;
+            let (time, rest) = time.split_once(']')?;
+            let is_it = rest.trim_start().starts_with("remove")
+                && rest.contains(&format!("{address} (pci)"));
+            is_it.then(|| time.parse::<f64>().ok())?
+        });
+        let gone = gone.with_context(|| format!("{address} was not removed: {events}"))?;
+        say(&format!(
+            "   {what}: {:.0} ms from the kernel's event to the NnfNode",
+            (told - gone) * 1e3
+        ));
+        Ok(())
+    }
+
+    /// State and message of the rabbit, as the coordinator has them.
+    fn told(&mut self) -> anyhow::Result<(String, String)> {
+        let nodes: Value = serde_json::from_str(&self.guest.run(TOLD, STEP)?)?;
+        let all = nodes["nodes"].as_array().cloned().unwrap_or_default();
+        let rabbit = all.iter().find(|it| it["node"] == "rabbit-1").context("no rabbit")?;
+        let word = |name: &str| rabbit[name].as_str().unwrap_or_default().to_owned();
+        Ok((word("health"), word("message")))
+    }
+
+    fn told_of(&mut self, reason: &str) -> anyhow::Result<()> {
+        until(&format!("the coordinator to hear {reason:?}"), STEP, || {
+            let (state, message) = self.told()?;
+            ensure!(state == "warning" && message.contains(reason), "it is {state}: {message}");
+            Ok(())
+        })
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.guest.exchange().join(name)).unwrap_or_default()
+    }
+
+    fn log(&self) -> String {
+        format!("{}{}", self.file("agent.log"), self.file("watch.err"))
+    }
+}
+
+/// States of the drives, in the order of their ids.
+fn drives(node: &Value) -> Vec<&str> {
+    let drives = node["status"]["drives"].as_array();
+    drives.into_iter().flatten().filter_map(|drive| drive["status"].as_str()).collect()
+}
+
+fn compute(node: &Value) -> &str {
+    node["status"]["servers"][1]["status"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::{
+    centre::Job,
+    cluster::patience,
+    lab::{
+        Bench, Guest, Machine, checksum,
+        functions::unallocated,
+        system::{MOUNT_ROOT, System},
+    },
+    program::until,
+    run::{Machines, Run, Silent},
+};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "raid-job",
+    about: "a drive of our rabbit-agent's RAID is pulled while it is written to, another takes its slot: degraded, repaired",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(300);
+
+/// The drive that is pulled, and the number of its slot.
+const LOST: usize = 1;
+/// The drive that takes its place.
+const SPARE: usize = 4;
+
+/// Writes for as long as it may, and ends badly when a write fails.
+const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=$FILE bs=256k count=4 conv=fsync status=none; echo $n; done";
+
+/// Reads every stripe and compares it with its parity.
+const CHECK: &str = r#"
+volume=$(lvs --noheadings -o vg_name,lv_name --separator / --devicesfile '' | tr -d ' ')
+lvchange --syncaction check $volume
+for try in $(seq 600); do [ "$(lvs --noheadings -o raid_sync_action $volume | tr -d ' ')" = idle ] && break; sleep 0.2; done
+lvs --noheadings -o raid_mismatch_count,lv_health_status $volume | tr -d ' '
+"#;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let mut rabbit = Guest::boot(bench, Machine::with_drives("rabbit", SPARE + 1))?;
+    rabbit.run("modprobe -a raid456 dm_raid", STEP)?;
+    let empty = unallocated(&mut rabbit, [0, SPARE, 2, 3])?;
+    rabbit.unplug(SPARE)?;
+    let job = Job { capacity: 460 << 20, ..Job::new(1, "xfs", MOUNT_ROOT) };
+    let cluster = System::of_rabbit(rabbit)?;
+    let mut run = Run { cluster, job, narrator: Silent, patient: false };
+    let outcome = story(&mut run, &empty);
+    outcome.map_err(|error| run.cluster.explained(error))
+}
+
+fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
+    run.describe_system()?;
+    run.apply("profile", &[redundant(run.job.profile())])?;
+    let chassis = run.cluster.chassis().clone();
+    let objects = [run.job.block_storage(&chassis, false), run.job.file_systems(&chassis)];
+    run.apply("storage", &objects)?;
+    run.wait_for_file_systems()?;
+    run.mount_on_rabbit()?;
+    let tree = format!("{}/node-0", run.job.mount_path());
+    let written = run.cluster.run("rabbit", &checksum::write(&format!("{tree}/data"), 8))?;
+
+    let write = format!("FILE={tree}/more\n{WRITE}");
+    let writing = run.cluster.guest("rabbit").start(&write)?;
+    run.cluster.guest("rabbit").wait_for_print(writing, "\n3\n", STEP)?;
+    run.cluster.guest("rabbit").unplug(LOST)?;
+    healthy(run, "Degraded")?;
+    let printed = run.cluster.guest("rabbit").printed(writing)?.lines().count();
+    let more = format!("\n{}\n", printed + 3);
+    run.cluster.guest("rabbit").wait_for_print(writing, &more, STEP)?;
+
+    run.cluster.guest("rabbit").plug_into(SPARE, LOST)?;
+    healthy(run, "Healthy")?;
+    run.cluster.run("rabbit", "touch /run/enough")?;
+    run.cluster.guest("rabbit").finish(writing, STEP)?;
+    let back = run.cluster.run("rabbit", &checksum::read(&format!("{tree}/data")))?;
+    ensure!(back == written, "wrote {written}, read {back}");
+    let checked = run.cluster.run("rabbit", CHECK)?;
+    ensure!(checked.trim() == "0", "stripes that do not agree, and the volume's health: {checked}");
+
+    run.tear_down()?;
+    let left = unallocated(&mut run.cluster.guest("rabbit"), [0, SPARE, 2, 3])?;
+    ensure!(left == *empty, "drives had {empty:?} bytes left, and now {left:?}");
+    Ok(())
+}
+
+/// The same profile with a volume that can do without one drive, and the sites' lines to repair it.
+fn redundant(mut profile: Value) -> Value {
+    let commands = &mut profile["data"]["xfsStorage"]["blockDeviceCommands"]["rabbitCommands"];
+    commands["lvCreate"] = json!(
+        "--zero n --activate n --type raid5 --stripes 3 --stripesize 32KiB --extents $PERCENT_VG --name $LV_NAME $VG_NAME"
+    );
+    commands["lvmRebuild"] = json!({
+        "vgExtend": "$VG_NAME $DEVICE", "lvRepair": "$VG_NAME/$LV_NAME", "vgReduce": "--removemissing $VG_NAME",
+    });
+    profile
+}
+
+/// Waits until the NnfNodeStorage says so of the allocation.
+fn healthy(run: &Run<Silent, System>, wanted: &str) -> anyhow::Result<()> {
+    let (name, rabbit) = (run.job.node_storage(), &run.cluster.chassis().rabbit);
+    until(&format!("the allocation to be {wanted}"), patience(), || {
+        let text = run.prints(&["get", "nnfnodestorage", &name, "-n", rabbit, "--json"])?;
+        let object: Value = serde_json::from_str(&text).context("decode the NnfNodeStorage")?;
+        let health = &object["status"]["allocations"][0]["health"];
+        ensure!(health == wanted, "it is {}", object["status"]);
+        Ok(())
+    })
+}

@@ -1,0 +1,106 @@
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::{
+    centre::Job,
+    cluster::patience,
+    lab::{
+        Bench, checksum,
+        cluster::{Cluster, Fencing},
+        functions::unallocated,
+        system::{MOUNT_ROOT, System},
+    },
+    program::until,
+    run::{Run, Silent},
+};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "unplug-job",
+    about: "our agents have a job mounted when a compute loses a drive, and when the rabbit does: both end it, and the next one works",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(300);
+
+const DRIVES: usize = 2;
+const COMPUTE: &str = "compute-0";
+
+/// Ends by itself: when a write fails.
+const WRITE: &str = "n=0; while dd if=/dev/zero of=$FILE bs=64k count=16 oflag=direct,sync status=none; do n=$((n+1)); echo written $n; done";
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let mut cluster = Cluster::boot_bare(bench, 1, DRIVES, Fencing::Off)?;
+    let empty = unallocated(&mut cluster.rabbit, 0..DRIVES)?;
+    let job = Job::new(1, "xfs", MOUNT_ROOT);
+    let mut run = Run { cluster: System::start(cluster)?, job, narrator: Silent, patient: false };
+    run.describe_system()?;
+    let outcome = compute_loses_a_drive(&mut run)
+        .and_then(|()| ends(&mut run, &empty))
+        .and_then(|()| rabbit_loses_a_drive(&mut run))
+        .and_then(|()| ends(&mut run, &empty));
+    outcome.map_err(|error| run.cluster.explained(error))
+}
+
+/// Whoever writes is told, and what is left is unmounted as anything else.
+fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.carve_and_mount()?;
+    let write = format!("FILE={}/more\n{WRITE}", run.job.mount_path());
+    let writing = run.cluster.guest(COMPUTE).start(&write)?;
+    run.cluster.guest(COMPUTE).wait_for_print(writing, "written 2\n", STEP)?;
+    run.cluster.guest(COMPUTE).unplug(0)?;
+    let ended = run.cluster.guest(COMPUTE).wait(writing, STEP)?;
+    ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
+    unmounted(run)?;
+    run.cluster.guest(COMPUTE).plug(0)
+}
+
+/// The compute goes on, because its link is its own; the rabbit says what it lacks, and makes up for it when it is back.
+fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.job = Job::new(2, "xfs", MOUNT_ROOT);
+    run.carve_and_mount()?;
+    let file = format!("{}/data", run.job.mount_path());
+    let written = run.cluster.run(COMPUTE, &checksum::write(&file, 8))?;
+    run.cluster.guest("rabbit").unplug(1)?;
+    drive_is(run, "Offline")?;
+    let back = run.cluster.run(COMPUTE, &checksum::read(&file))?;
+    ensure!(back == written, "wrote {written}, read {back}");
+    run.cluster.guest("rabbit").plug(1)?;
+    drive_is(run, "Ready")?;
+    let back = run.cluster.run(COMPUTE, &checksum::read(&file))?;
+    ensure!(back == written, "wrote {written}, read {back} once the drive was back");
+    unmounted(run)
+}
+
+fn unmounted(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.unmount_from_computes()?;
+    run.wait_for_computes("unmounted")?;
+    let left = run.cluster.run(
+        COMPUTE,
+        "dmsetup ls | grep -v '^No devices' || true; findmnt --noheadings --types xfs || true",
+    )?;
+    ensure!(left.is_empty(), "left on the compute: {left}");
+    Ok(())
+}
+
+fn ends(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
+    run.withdraw_from_computes()?;
+    run.tear_down_storage()?;
+    let left = unallocated(&mut run.cluster.guest("rabbit"), 0..DRIVES)?;
+    ensure!(left == *empty, "drives had {empty:?} bytes left, and now {left:?}");
+    Ok(())
+}
+
+/// Waits until the NnfNode says so of the second drive.
+fn drive_is(run: &Run<Silent, System>, wanted: &str) -> anyhow::Result<()> {
+    until(&format!("the drive to be {wanted}"), patience(), || {
+        let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;
+        let node: Value = serde_json::from_str(&text).context("decode the NnfNode")?;
+        let status = &node["status"]["drives"][1]["status"];
+        ensure!(status == wanted, "it is {}", node["status"]["drives"]);
+        Ok(())
+    })
+}

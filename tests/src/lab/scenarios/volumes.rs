@@ -1,0 +1,27 @@
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::lab::{Bench, Guest, Machine};
+
+use super::Scenario;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "volumes",
+    about: "the storage library's stories of logical volumes, which need device-mapper and LVM",
+    run,
+};
+
+/// Built by `tests/lab/run`; whoever asks for `lvm` fails where it is missing.
+const STORIES: &str = "modprobe -a dm_mod loop xfs
+WARREN_TEST_REQUIRE=loop,lvm TMPDIR=/var/tmp /programs/loop-tests --test-threads 2 volumes_ 2>&1";
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let machine = Machine { memory: 3072, ..Machine::plain("rabbit") };
+    let mut guest = Guest::boot(bench, machine)?;
+    let told = guest.run(STORIES, Duration::from_secs(300))?;
+    ensure!(told.contains("volumes_life ... ok"), "the stories of volumes were not told: {told}");
+    let left = guest.run("dmsetup ls; losetup --list --noheadings", Duration::from_secs(30))?;
+    ensure!(left.trim() == "No devices found", "left in the guest: {left}");
+    Ok(())
+}

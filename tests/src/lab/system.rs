@@ -1,0 +1,224 @@
+use std::{
+    cell::{RefCell, RefMut},
+    collections::BTreeMap,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use control_plane::{Authority, Certified};
+
+use super::{Cluster, Guest};
+use crate::{centre::Chassis, run::Machines};
+
+const STEP: Duration = Duration::from_secs(180);
+/// For a node to say what it knows of a failure; it may hang.
+const LAST_WORDS: Duration = Duration::from_secs(20);
+
+/// Where the rabbit's coordinator listens for computes.
+const ADDRESS: &str = "192.168.77.1";
+
+/// Beneath which nodes mount.
+pub const MOUNT_ROOT: &str = "/mnt/nnf";
+
+/// Where a node's programs keep what they know: not lost with the computer's power when a disk is mounted there.
+pub const STATE: &str = "/var/lib/warren";
+
+/// Where fence requests and their answers are.
+pub const FENCE: &str = "/var/lib/warren/fence";
+
+/// What every line of a log has in it that tells of a step.
+pub const STEP_TAKEN: &str = "storage::execute";
+
+/// `started PROGRAM ARGUMENTS...`: in the background, with a log of its own.
+const STARTED: &str = r#"
+mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
+started() { setsid "/programs/$@" >> "/var/log/$1.log" 2>&1 < /dev/null & }
+"#;
+
+const COORDINATOR: &str = "started coordinator --socket /run/warren/coordinator.sock --data-dir /var/lib/warren/coordinator \
+    --api-socket /run/warren/api.sock --api-listen 127.0.0.1:0 \
+    --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key
+for try in $(seq 600); do [ -S /run/warren/api.sock ] && break; sleep 0.1; done
+[ -S /run/warren/api.sock ]
+";
+
+const RABBIT: &str = "started rabbit-agent --node rabbit --api unix:///run/warren/api.sock \
+    --coordinator unix:///run/warren/coordinator.sock --state-dir /var/lib/warren/rabbit \
+    --mount-root /mnt/nnf --temp-root /mnt/temp \
+    --fence-requests /var/lib/warren/fence/requests --fence-responses /var/lib/warren/fence/responses \
+    --allocation-minimum 2\n";
+
+/// A rabbit and its computes with our programs in them, as in production: each a computer with a kernel of its own, the
+/// computes told over TLS, and the drives between them.
+#[derive(Debug)]
+pub struct System {
+    guests: RefCell<BTreeMap<String, Guest>>,
+    chassis: Chassis,
+}
+
+impl System {
+    /// Starts the programs.
+    ///
+    /// # Errors
+    /// When one cannot be started.
+    pub fn start(cluster: Cluster) -> anyhow::Result<Self> {
+        let names =
+            (0..).zip(&cluster.computes).map(|(slot, it)| (it.machine().name.clone(), slot));
+        let chassis =
+            Chassis { rabbit: cluster.rabbit.machine().name.clone(), computes: names.collect() };
+        let guests = cluster.computes.into_iter().chain([cluster.rabbit]);
+        Self::of(chassis, guests)
+    }
+
+    /// Starts the programs of a rabbit whose only compute is not there.
+    ///
+    /// # Errors
+    /// When one cannot be started.
+    pub fn of_rabbit(rabbit: Guest) -> anyhow::Result<Self> {
+        let chassis = Chassis {
+            rabbit: rabbit.machine().name.clone(),
+            computes: vec![("compute-0".to_owned(), 0)],
+        };
+        Self::of(chassis, [rabbit])
+    }
+
+    fn of(chassis: Chassis, guests: impl IntoIterator<Item = Guest>) -> anyhow::Result<Self> {
+        let guests = guests.into_iter().map(|guest| (guest.machine().name.clone(), guest));
+        let system = Self { guests: RefCell::new(guests.collect()), chassis };
+        system.start_programs()?;
+        Ok(system)
+    }
+
+    /// Starts the programs of every node: at first, and when all have lost their power.
+    ///
+    /// # Errors
+    /// When one cannot be started.
+    pub fn start_programs(&self) -> anyhow::Result<()> {
+        self.certify()?;
+        self.run(&self.chassis.rabbit, &format!("{STARTED}{COORDINATOR}"))?;
+        self.nodes().iter().try_for_each(|node| self.start_agent(node))
+    }
+
+    /// Those that are there, the rabbit first.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<String> {
+        let guests = self.guests.borrow();
+        let computes = self.chassis.computes.iter().map(|(name, _)| name);
+        let all = [&self.chassis.rabbit].into_iter().chain(computes);
+        all.filter(|name| guests.contains_key(*name)).cloned().collect()
+    }
+
+    /// Starts a node's agent.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
+        let agent = if node == self.chassis.rabbit {
+            RABBIT.to_owned()
+        } else {
+            format!(
+                "started clientmount-agent --node {node} --coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca \
+                 --certificate /etc/warren/certificate --key /etc/warren/key --state-dir /var/lib/warren/compute \
+                 --mount-root {MOUNT_ROOT} --listen /run/warren/agent.sock\n"
+            )
+        };
+        self.run(node, &format!("{STARTED}{agent}")).map(drop)
+    }
+
+    /// A node's computer.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    pub fn guest(&self, node: &str) -> RefMut<'_, Guest> {
+        RefMut::map(self.guests.borrow_mut(), |guests| {
+            guests.get_mut(node).unwrap_or_else(|| panic!("{node} is a node"))
+        })
+    }
+
+    /// Runs a script of bash on a node, as root.
+    ///
+    /// # Errors
+    /// When it fails; its stderr is in the message.
+    pub fn run(&self, node: &str, script: &str) -> anyhow::Result<String> {
+        self.guest(node).run(script, STEP).with_context(|| format!("on {node}"))
+    }
+
+    /// A failure, with what the nodes' agents logged last.
+    #[must_use]
+    pub fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
+        self.nodes().iter().fold(failure, |failure, node| {
+            let log = self.guest(node).run("tail -n 30 /var/log/*-agent.log", LAST_WORDS);
+            failure.context(format!("{node}: {}", log.unwrap_or_default()))
+        })
+    }
+
+    /// Whether no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job.
+    ///
+    /// # Errors
+    /// When one has.
+    pub fn is_empty(&self) -> anyhow::Result<()> {
+        let look = "dmsetup ls | grep -v '^No devices' || true
+            ls /sys/kernel/dlm | grep '^lvm_[0-9a-f]' || true
+            findmnt --noheadings --types gfs2,xfs || true
+            for each in /sys/block/nvme*; do [ ! -e $each ] || echo $each; done";
+        for node in self.nodes() {
+            let left = self.run(&node, look)?;
+            ensure!(left.is_empty(), "left on {node}: {left}");
+        }
+        Ok(())
+    }
+
+    /// Every node gets a certificate of its own name, and nobody another's key.
+    fn certify(&self) -> anyhow::Result<()> {
+        let authority = Authority::new("the lab")?;
+        for node in self.nodes() {
+            let own = if node == self.chassis.rabbit {
+                authority.server_at(&[ADDRESS, &node])?
+            } else {
+                authority.client(&node, None)?
+            };
+            self.run(&node, &installed(&authority, &own)).context("install a certificate")?;
+        }
+        Ok(())
+    }
+}
+
+fn installed(authority: &Authority, own: &Certified) -> String {
+    let file = |name: &str, text: &str| format!("cat > /etc/warren/{name} <<'END'\n{text}\nEND\n");
+    format!(
+        "mkdir -p /etc/warren\n{}{}{}",
+        file("ca", authority.certificate()),
+        file("certificate", &own.certificate),
+        file("key", &own.key)
+    )
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect()
+}
+
+impl Machines for System {
+    fn chassis(&self) -> &Chassis {
+        &self.chassis
+    }
+
+    fn connected_nodes(&self) -> Vec<String> {
+        self.nodes()
+    }
+
+    fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
+        let file = self.guest(&self.chassis.rabbit).exchange().join(name);
+        std::fs::write(file, bytes).with_context(|| format!("write {name}"))?;
+        Ok(format!("/lab/{name}"))
+    }
+
+    fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
+        let at = "export WARREN_API=unix:///run/warren/api.sock WARREN_COORDINATOR=unix:///run/warren/coordinator.sock";
+        self.run(&self.chassis.rabbit, &format!("{at}\n/programs/warren{}", quoted(words)))
+    }
+
+    fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
+        let user = format!("setpriv --reuid {id} --regid {id} --clear-groups /bin/sh -ec");
+        self.run(node, &format!("{user}{}", quoted(&[script])))
+    }
+}
