@@ -1,0 +1,260 @@
+//! What a controller may ask of a rabbit, and what else may happen to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use storage::{
+    Desired, Host,
+    desired::{
+        Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystem,
+        FileSystemId, FileSystemKind, Hook, HookId, HookScope, IndexLink, IndexTree, LustreTarget,
+        LvmLines, Mount, MountHooks, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
+        Spread, TargetLines, Volume, VolumeLayer,
+    },
+    fake::{FakeHost, Fault},
+    observed::NamespaceOwner,
+    template::SiteCommand,
+};
+
+pub(crate) const PLACES: u32 = 3;
+
+/// The allocation that a Lustre target's pool is on.
+const TARGET: u32 = PLACES;
+
+const POOL: &str = "pool-0";
+
+/// The place whose mount point may be somebody else's.
+pub(crate) const OCCUPIED: u32 = 2;
+
+pub(crate) fn roots() -> AllowedRoots {
+    AllowedRoots::new(["/mnt/nnf".into(), "/mnt/temp".into()]).unwrap()
+}
+
+pub(crate) fn point(path: &str) -> MountPoint {
+    MountPoint::parse(path, &roots()).unwrap()
+}
+
+fn command(line: &str) -> Option<SiteCommand> {
+    SiteCommand::new("test", line, BTreeMap::new()).unwrap()
+}
+
+fn hooks(scope: &HookScope, phase: &'static str) -> Vec<Hook> {
+    let hook = |place| Hook {
+        id: HookId { scope: scope.clone(), phase, place },
+        command: command("true").unwrap(),
+    };
+    vec![hook(0), hook(1)]
+}
+
+fn owner() -> ObjectUid {
+    "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap()
+}
+
+pub(crate) fn allocation(index: u32, computes: u8) -> Allocation {
+    let computes = (0..computes).map(|k| Access {
+        endpoint: Endpoint::Compute(k),
+        node: format!("compute-{k}").parse().unwrap(),
+    });
+    let rabbit = Access { endpoint: Endpoint::Rabbit, node: "rabbit-1".parse().unwrap() };
+    let id = AllocationId { owner: owner(), index };
+    let spread = Spread::new(1 + u8::try_from(index % 2).unwrap(), 1).unwrap();
+    Allocation::new(id, 100 << 20, spread, computes.chain([rabbit]).collect())
+}
+
+/// Every other place has a logical volume.
+fn layer(index: u32) -> VolumeLayer {
+    if index.is_multiple_of(2) {
+        return VolumeLayer::Plain;
+    }
+    let line = || command("$DEVICE_LIST");
+    VolumeLayer::Lvm(Box::new(LvmLines {
+        pv_create: line(),
+        pv_remove: line(),
+        vg_create: line(),
+        vg_remove: line(),
+        lv_create: line(),
+        lv_remove: line(),
+        activate: line(),
+        deactivate: line(),
+        lock_start: line(),
+        lock_stop: line(),
+        leaves_lock_space: true,
+        ..LvmLines::default()
+    }))
+}
+
+fn namespaces(host: &FakeHost, index: u32) -> Vec<NamespaceId> {
+    let observed = host.observe(&Desired::Inventory).unwrap();
+    let owner = NamespaceOwner::Ours(allocation(index, 0).id);
+    let found = observed.namespaces.into_iter().filter(|namespace| namespace.owner == owner);
+    found.map(|namespace| namespace.id).collect()
+}
+
+/// What a controller would ask for, given what exists; objects outlive what they name.
+pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
+    let gone = || NamespaceId::parse("nqn.2026-01.io.warren:fake:gone", "1").unwrap();
+    let namespace = namespaces(host, index).first().cloned().unwrap_or_else(gone);
+    let uid = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a2".parse().unwrap();
+    let id = FileSystemId::derive(uid, "rabbit-1", "storage", index);
+    let scope = HookScope::file_system(&id);
+    FileSystem {
+        id,
+        kind: FileSystemKind::Xfs,
+        volume: Volume {
+            group: format!("{}_{index}", owner()),
+            logical: "lv".into(),
+            namespaces: vec![namespace],
+            layer: layer(index),
+        },
+        mkfs: command("$DEVICE"),
+        post_activate: hooks(&scope, "postActivate"),
+        post_setup: hooks(&scope, "postSetup"),
+        pre_teardown: hooks(&scope, "preTeardown"),
+        pre_deactivate: hooks(&scope, "preDeactivate"),
+        post_teardown: hooks(&scope, "postTeardown"),
+        mount: command("$DEVICE $MOUNT_PATH"),
+        temporary: point(&format!("/mnt/temp/storage-{index}")),
+    }
+}
+
+pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {
+    let fs = file_system(host, index);
+    let scope =
+        HookScope::mount("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a3".parse().unwrap(), index as usize);
+    let hooks = MountHooks {
+        pre_activate: hooks(&scope, "preActivate"),
+        post_mount: hooks(&scope, "postMount"),
+        pre_unmount: hooks(&scope, "preUnmount"),
+        post_deactivate: hooks(&scope, "postDeactivate"),
+        ..MountHooks::default()
+    };
+    Mount {
+        scope,
+        target: point(&format!("/mnt/nnf/wf-0/node-{index}")),
+        kind: FileSystemKind::Xfs,
+        source: MountSource::Volume { volume: fs.volume, id: fs.id },
+        mount: command("$DEVICE $MOUNT_PATH"),
+        unmount: command("$MOUNT_PATH"),
+        owner: Some(Owner { uid: 1, gid: 2 }),
+        file: None,
+        hooks,
+    }
+}
+
+fn target(host: &FakeHost) -> LustreTarget {
+    let id = FileSystemId::derive(owner(), "rabbit-1", "storage", TARGET);
+    let scope = HookScope::file_system(&id);
+    LustreTarget {
+        id,
+        dataset: Dataset::new(POOL, "ost").unwrap(),
+        namespaces: namespaces(host, TARGET),
+        target: point("/mnt/nnf/ost-0"),
+        lines: TargetLines {
+            create: command(&format!("{POOL} $DEVICE_LIST")),
+            destroy: command(POOL),
+            replace: command(&format!("{POOL} $OLD_DEVICE $NEW_DEVICE")),
+            mkfs: command(&format!("--ost {POOL}/ost")),
+            mount: command(&format!("{POOL}/ost /mnt/nnf/ost-0")),
+            unmount: command("/mnt/nnf/ost-0"),
+        },
+        post_activate: hooks(&scope, "postActivate"),
+        pre_deactivate: hooks(&scope, "preDeactivate"),
+        client: None,
+    }
+}
+
+pub(crate) fn tree(links: u32) -> IndexTree {
+    let link = |k| IndexLink::new(&format!("compute-{k}"), &format!("node-{k}")).unwrap();
+    IndexTree { root: point("/mnt/nnf/wf-0"), links: (0..links).map(link).collect() }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Wish {
+    Allocated(u32, u8),
+    Released(u32),
+    Ready(u32),
+    Gone(u32),
+    Mounted(u32),
+    Unmounted(u32),
+    Tree(u32),
+    NoTree,
+    OnlyMounts(Vec<u32>),
+    /// With or without the object that all volumes are named after.
+    OnlyVolumes(bool),
+    TargetAllocated,
+    TargetReady,
+    TargetGone,
+    TargetReleased,
+    Reboot,
+    /// Somebody mounts over a place, or over them all.
+    Cover(u32),
+    /// And takes it away again.
+    Lift(u32),
+}
+
+pub(crate) fn wish() -> impl Strategy<Value = Wish> {
+    let place = 0..PLACES;
+    prop_oneof![
+        3 => (place.clone(), 0..3u8).prop_map(|(place, computes)| Wish::Allocated(place, computes)),
+        1 => place.clone().prop_map(Wish::Released),
+        3 => place.clone().prop_map(Wish::Ready),
+        1 => place.clone().prop_map(Wish::Gone),
+        3 => place.clone().prop_map(Wish::Mounted),
+        2 => place.clone().prop_map(Wish::Unmounted),
+        1 => (0..PLACES).prop_map(Wish::Tree),
+        1 => Just(Wish::NoTree),
+        1 => prop::collection::vec(place, 0..3).prop_map(Wish::OnlyMounts),
+        1 => any::<bool>().prop_map(Wish::OnlyVolumes),
+        2 => Just(Wish::TargetAllocated),
+        3 => Just(Wish::TargetReady),
+        1 => Just(Wish::TargetGone),
+        1 => Just(Wish::TargetReleased),
+        1 => Just(Wish::Reboot),
+        1 => (0..=PLACES).prop_map(Wish::Cover),
+        1 => (0..=PLACES).prop_map(Wish::Lift),
+    ]
+}
+
+pub(crate) fn fault() -> impl Strategy<Value = Option<(usize, Fault)>> {
+    let kind = prop_oneof![Just(Fault::Before), Just(Fault::Halfway), Just(Fault::After)];
+    prop::option::weighted(0.8, (0..8usize, kind))
+}
+
+pub(crate) fn desired(host: &FakeHost, wish: &Wish) -> Option<Desired> {
+    Some(match wish {
+        Wish::Allocated(index, computes) => Desired::Allocated(allocation(*index, *computes)),
+        Wish::Released(index) => Desired::Released(allocation(*index, 0).id),
+        Wish::Ready(index) => Desired::FileSystemReady(file_system(host, *index)),
+        Wish::Gone(index) => Desired::FileSystemGone(file_system(host, *index)),
+        Wish::Mounted(index) => Desired::Mounted(mount(host, *index)),
+        Wish::Unmounted(index) => Desired::Unmounted(mount(host, *index)),
+        Wish::Tree(links) => Desired::IndexTree(tree(*links)),
+        Wish::NoTree => Desired::NoIndexTree(tree(0)),
+        Wish::OnlyMounts(keep) => {
+            Desired::OnlyMounts(keep.iter().map(|k| mount(host, *k).target).collect())
+        }
+        Wish::OnlyVolumes(keep) => {
+            Desired::OnlyVolumes(keep.then(owner).into_iter().collect::<BTreeSet<_>>())
+        }
+        Wish::TargetAllocated => Desired::Allocated(allocation(TARGET, 0)),
+        Wish::TargetReady => Desired::TargetReady(target(host)),
+        Wish::TargetGone => Desired::TargetGone(target(host)),
+        Wish::TargetReleased => Desired::Released(allocation(TARGET, 0).id),
+        Wish::Reboot => {
+            host.reboot();
+            return None;
+        }
+        Wish::Cover(index) => {
+            host.plant_mount(&covered(host, *index), "tmpfs", "tmpfs");
+            return None;
+        }
+        Wish::Lift(index) => {
+            host.lift_mounts(&covered(host, *index));
+            return None;
+        }
+    })
+}
+
+pub(crate) fn covered(host: &FakeHost, index: u32) -> MountPoint {
+    if index < PLACES { mount(host, index).target } else { tree(0).root }
+}
