@@ -58,8 +58,8 @@ pub struct Agent {
     retold: BTreeMap<Key, String>,
     /// Woken by something else than their own object while they were being worked on.
     again: BTreeSet<Key>,
-    /// The drives that could be used when they were last looked at.
-    drives: Option<BTreeSet<Nqn>>,
+    /// The drives that could be used when they were last looked at, and whether anything of the node had moved by then.
+    drives: Option<(BTreeSet<Nqn>, bool)>,
 }
 
 impl Agent {

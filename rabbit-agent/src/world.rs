@@ -101,6 +101,8 @@ pub struct World {
     systems: Shelf<SystemConfiguration>,
     lustre_mgts: Shelf<NnfLustreMgt>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
+    /// Something of the node itself moved since the start.
+    pub(crate) has_moved: bool,
 }
 
 /// Something to tell the world, whatever its kind.
@@ -134,6 +136,7 @@ impl World {
             systems: Shelf::default(),
             lustre_mgts: Shelf::default(),
             vanished: BTreeMap::new(),
+            has_moved: false,
         }
     }
 

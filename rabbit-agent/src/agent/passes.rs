@@ -196,11 +196,18 @@ impl Agent {
         }
     }
 
+    /// A drive that went while the agent started may be missing from the very first look at drives, and yet have been there
+    /// when a storage on it was looked at: the first sign of a change counts as one, whatever that look shows.
     fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
-        if self.drives.as_ref().is_some_and(|before| *before != drives) {
+        let seen = (drives, self.world.has_moved);
+        let is_news = match &self.drives {
+            Some(before) => *before != seen,
+            None => self.world.has_moved,
+        };
+        if is_news {
             self.wake(self.world.drives_changed());
         }
-        self.drives = Some(drives);
+        self.drives = Some(seen);
     }
 
     pub(super) fn ended(&mut self, ended: Result<(Key, Pass), tokio::task::JoinError>) {

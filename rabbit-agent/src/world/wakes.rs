@@ -26,7 +26,8 @@ impl World {
     }
 
     /// The rabbit's own state is told anew, and whoever failed may not any more: the drive that was missing may be back.
-    pub(crate) fn node_moved(&self) -> Vec<Wake> {
+    pub(crate) fn node_moved(&mut self) -> Vec<Wake> {
+        self.has_moved = true;
         let failing = |it: &&Arc<NnfNodeBlockStorage>| {
             it.status.as_ref().is_some_and(|status| status.error.is_some())
         };

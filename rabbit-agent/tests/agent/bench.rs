@@ -57,7 +57,7 @@ const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 
 /// How long a test waits for what must come; only a failing test ever does.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The node, with a note of every look at it.
 #[derive(Debug)]

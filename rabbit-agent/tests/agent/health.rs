@@ -18,7 +18,7 @@ use storage::{
     health::{Facts, Link, Memory, Probe},
 };
 
-use crate::bench::{Bench, node_told};
+use crate::bench::{Bench, PATIENCE, node_told};
 
 const UP: Link = Link::Up { current: None, most: None };
 
@@ -128,16 +128,32 @@ async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
         bench.trouble.lock().unwrap().fault = fault;
         board.call();
         bench.until(NNF_NODE, "told", drive(!fault)).await;
-        while !bench
-            .looks
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|it| matches!(it, Desired::FileSystemReady(_)))
-        {
+        until_file_systems_are_looked_at(&bench).await;
+    }
+}
+
+/// The drive may be gone from the first look at drives already, and still have been there when its file system was looked at.
+#[tokio::test]
+async fn file_systems_are_looked_at_when_something_moves_for_the_first_time() {
+    let (bench, _, board) = watched().await;
+    bench.file_systems(1).await;
+    bench.until(NNF_NODE, "told", node_told).await;
+    bench.looks.lock().unwrap().clear();
+    board.call();
+    until_file_systems_are_looked_at(&bench).await;
+}
+
+async fn until_file_systems_are_looked_at(bench: &Bench) {
+    let has_looked = || {
+        let looks = bench.looks.lock().unwrap();
+        looks.iter().any(|it| matches!(it, Desired::FileSystemReady(_)))
+    };
+    let looking = async {
+        while !has_looked() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-    }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("a look at a file system");
 }
 
 #[tokio::test]
