@@ -1,5 +1,6 @@
 //! The agent's one loop: events in, passes out, each object by one pass at a time.
 
+mod ends;
 mod passes;
 
 use std::{

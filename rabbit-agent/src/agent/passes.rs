@@ -1,14 +1,9 @@
-//! Passes: which starts next, what it is given, and what its end changes.
+//! Which pass starts next, and what it is given.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use clientmount_agent::{desired::Goal, error::Retry};
 use kube::ResourceExt;
-use storage::desired::Nqn;
 
 use super::Agent;
 use crate::{
@@ -18,10 +13,6 @@ use crate::{
     pass::Pass,
     world::{Key, block_name},
 };
-
-/// Versions of one object that passes wrote and a watch that is behind may still bring: more than a pass writes, few enough for
-/// every object there ever was.
-const REMEMBERED: usize = 16;
 
 impl Agent {
     pub(super) fn start_passes(&mut self) {
@@ -171,7 +162,7 @@ impl Agent {
         Some(())
     }
 
-    fn wake_claimants(&mut self, uids: &[String]) {
+    pub(super) fn wake_claimants(&mut self, uids: &[String]) {
         let named = |uid: &String| {
             self.world
                 .client_mounts
@@ -182,106 +173,6 @@ impl Agent {
         let names: Vec<String> = uids.iter().filter_map(named).collect();
         for name in names {
             self.related(Key::ClientMount(name));
-        }
-    }
-
-    fn tell_failures(&mut self, key: &Key, failures: Vec<String>) {
-        if failures.is_empty() {
-            self.failing.remove(key);
-        } else if self.failing.get(key) != Some(&failures) {
-            for failure in &failures {
-                log::warn!("{failure}");
-            }
-            self.failing.insert(key.clone(), failures);
-        }
-    }
-
-    /// A drive that went while the agent started may be missing from the very first look at drives, and yet have been there
-    /// when a storage on it was looked at: the first sign of a change counts as one, whatever that look shows.
-    fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
-        let seen = (drives, self.world.has_moved);
-        let is_news = match &self.drives {
-            Some(before) => *before != seen,
-            None => self.world.has_moved,
-        };
-        if is_news {
-            self.wake(self.world.drives_changed());
-        }
-        self.drives = Some(seen);
-    }
-
-    pub(super) fn ended(&mut self, ended: Result<(Key, Pass), tokio::task::JoinError>) {
-        let (key, pass) = match ended {
-            Ok(ended) => ended,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
-        self.tell_failures(&key, pass.failures);
-        // Writes are refused when the object has moved on, so what was written is what was handled and nothing more.
-        let mut handled = self.handled.remove(&key);
-        let versions: Vec<String> = pass.wrote.iter().filter_map(|it| it.version.clone()).collect();
-        // What passes before this one wrote may come back only now.
-        let earlier = self.wrote.get(&key).cloned().unwrap_or_default();
-        let is_ours = |version: &String| versions.contains(version) || earlier.contains(version);
-        let retold = self.retold.remove(&key).is_some_and(|version| !is_ours(&version));
-        let mut ours: BTreeMap<Key, Vec<String>> = BTreeMap::new();
-        for wrote in &pass.wrote {
-            if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
-                ours.entry(of.clone()).or_default().push(version.clone());
-            }
-        }
-        for (of, versions) in ours {
-            let known = self.wrote.entry(of).or_default();
-            known.extend(versions);
-            known.drain(..known.len().saturating_sub(REMEMBERED));
-        }
-        for wrote in pass.wrote {
-            if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| *of == key) {
-                handled = Some(print);
-            }
-            let wakes = wrote.tell(&mut self.world);
-            self.wake(wakes);
-        }
-        if let Some(uid) = pass.mounted {
-            self.claims.settle(&uid);
-        }
-        if pass.doubtful && pass.unmounted.is_some() {
-            self.sweep.again();
-        }
-        if let Some(uid) = pass.unmounted {
-            let waited = self.world.vanished(&uid).cloned();
-            self.world.forget_vanished(&uid);
-            if let Some(object) = waited {
-                let wakes = self.world.leaving_storages(&object);
-                self.wake(wakes);
-            }
-            let moved = self.claims.release(&uid);
-            self.wake_claimants(&moved);
-        }
-        for woken in pass.wakes {
-            self.related(woken);
-        }
-        if let Some(drives) = pass.drives {
-            self.drives_seen(drives);
-        }
-        if let Key::BlockStorage(name) = &key {
-            self.looked_at_block(name);
-        }
-        if let Key::ClientMount(name) = &key {
-            for uid in self.world.vanished_under(name) {
-                self.related(Key::Vanished(uid));
-            }
-        }
-        if !self.again.contains(&key) && handled == self.world.fingerprint(&key) {
-            // A watch was faster than the end of the pass: what woke the object meanwhile is the pass's own finalizer.
-            self.queue.satisfy(&key);
-        }
-        match handled.filter(|_| pass.done && !self.again.contains(&key)) {
-            Some(print) => drop(self.settled.insert(key.clone(), print)),
-            None => drop(self.settled.remove(&key)),
-        }
-        self.queue.finished(&key, pass.retry, Instant::now());
-        if retold {
-            self.retold(&key);
         }
     }
 }

@@ -1,10 +1,6 @@
 //! Keeps this rabbit's NnfNode telling what is there.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
 use clientmount_agent::error::{Failure, Retry};
@@ -13,7 +9,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use storage::{
     Desired, Observed,
-    desired::{NodeName, ObjectUid},
+    desired::{Nqn, ObjectUid},
+    health::Facts,
 };
 
 use super::{facts::facts, news, report};
@@ -49,52 +46,12 @@ pub async fn reconcile(
     board: &Board,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let mut object = match &view.object {
-        Some(object) => introduce(context, object, pass).await?,
-        None => {
-            let made = create(context).await?;
-            pass.wrote(made.clone());
-            made
-        }
-    };
-    let computes = view.chassis.slots();
-    let mut called = board.called();
-    tell_links(context, view, &computes, board, &mut object, pass).await?;
-    let looking = async { tokio::join!(look(context), facts(context, board, &view.owners)) };
-    tokio::pin!(looking);
-    let (looked, mut facts) = loop {
-        tokio::select! {
-            looked = &mut looking => break looked,
-            Ok(()) = called.changed() => {
-                tell_links(context, view, &computes, board, &mut object, pass).await?;
-            }
-        }
-    };
-    let looked = looked.map(|observed| board.with_missing(observed));
+    let mut object = own(context, view, pass).await?;
+    let (looked, facts) = look_around(context, view, board, &mut object, pass).await?;
     let seen = looked.as_ref().ok();
-    pass.drives = seen.map(|observed| {
-        let usable = observed.drives.iter().filter(|it| it.fault.is_none());
-        usable.map(|it| it.nqn.clone()).collect()
-    });
-    if let (Some(facts), Some(seen)) = (&mut facts, seen) {
-        facts.link_drives(&seen.drives);
-    }
-    let unclaimed: Vec<String> = seen
-        .iter()
-        .flat_map(|seen| report::unclaimed(&seen.namespaces, &view.claimants))
-        .map(|it| it.id.to_string())
-        .collect();
-    let drives = seen.map_or(DrivesSeen::Failed, |observed| DrivesSeen::Whole {
-        observed,
-        unclaimed: &unclaimed,
-    });
-    let claimants = Some(&view.claimants);
-    let seen_now =
-        Seen { computes: &computes, links: None, facts: facts.as_ref(), drives, claimants };
+    pass.drives = seen.map(usable);
     let known = board.judged();
-    let judged = board.judge(&seen_now, Instant::now());
-    let (total, allocated) = seen.map_or((0, 0), |seen| report::capacity(&seen.drives));
-    board.tell(&judged, total, allocated);
+    let judged = judge(view, board, seen, facts.as_ref());
     if let Err(failure) = &looked {
         pass.failed(&object, failure);
     }
@@ -110,11 +67,70 @@ pub async fn reconcile(
     Ok(())
 }
 
+/// The rabbit's NnfNode, made if there is none.
+async fn own(context: &Context, view: &View, pass: &mut Pass) -> Result<NnfNode, WriteError> {
+    if let Some(object) = &view.object {
+        return introduce(context, object, pass).await;
+    }
+    let made = create(context).await?;
+    pass.wrote(made.clone());
+    Ok(made)
+}
+
+/// Looks at drives and at the node. They may take long, and links that move meanwhile are told at once.
+async fn look_around(
+    context: &Context,
+    view: &View,
+    board: &Board,
+    object: &mut NnfNode,
+    pass: &mut Pass,
+) -> Result<(Result<Observed, Failure>, Option<Facts>), WriteError> {
+    let mut called = board.called();
+    tell_links(context, view, board, object, pass).await?;
+    let looking = async { tokio::join!(look(context), facts(context, board, &view.owners)) };
+    tokio::pin!(looking);
+    let (looked, mut facts) = loop {
+        tokio::select! {
+            looked = &mut looking => break looked,
+            Ok(()) = called.changed() => tell_links(context, view, board, object, pass).await?,
+        }
+    };
+    let looked = looked.map(|observed| board.with_missing(observed));
+    if let (Some(facts), Ok(seen)) = (&mut facts, &looked) {
+        facts.link_drives(&seen.drives);
+    }
+    Ok((looked, facts))
+}
+
+fn usable(seen: &Observed) -> BTreeSet<Nqn> {
+    let usable = seen.drives.iter().filter(|it| it.fault.is_none());
+    usable.map(|it| it.nqn.clone()).collect()
+}
+
+/// Judges what was seen, and puts that up for the coordinator.
+fn judge(view: &View, board: &Board, seen: Option<&Observed>, facts: Option<&Facts>) -> Judgement {
+    let unclaimed: Vec<String> = seen
+        .iter()
+        .flat_map(|seen| report::unclaimed(&seen.namespaces, &view.claimants))
+        .map(|it| it.id.to_string())
+        .collect();
+    let drives = seen.map_or(DrivesSeen::Failed, |observed| DrivesSeen::Whole {
+        observed,
+        unclaimed: &unclaimed,
+    });
+    let claimants = Some(&view.claimants);
+    let computes = &view.chassis.slots();
+    let judged =
+        board.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
+    let (total, allocated) = seen.map_or((0, 0), |seen| report::capacity(&seen.drives));
+    board.tell(&judged, total, allocated);
+    judged
+}
+
 /// What links tell, in the status at once; in one that tells nothing yet only with everything else.
 async fn tell_links(
     context: &Context,
     view: &View,
-    computes: &BTreeMap<u8, NodeName>,
     board: &Board,
     object: &mut NnfNode,
     pass: &mut Pass,
@@ -122,6 +138,7 @@ async fn tell_links(
     let Some(probe) = board.probe() else { return Ok(()) };
     let links = context.blocking(move || probe.links()).await;
     let (facts, drives, claimants) = (None, DrivesSeen::NotAsked, None);
+    let computes = &view.chassis.slots();
     let seen = Seen { computes, links: Some(&links), facts, drives, claimants };
     let judged: Judgement = board.judge(&seen, Instant::now());
     board.tell_more(&judged);

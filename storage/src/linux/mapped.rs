@@ -29,7 +29,7 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
         LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
     for mapping in all(Path::new(BLOCK))? {
         if mapping.name == wanted {
-            state.active = Some(describe(&mapping, devices)?);
+            state.active = unless_gone(describe(&mapping, devices))?;
         } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-'))
             && !is_part(&mapping.name, &wanted)
         {
@@ -62,7 +62,8 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
 /// The number of the mapping with that name.
 pub(super) fn find(name: &str) -> io::Result<Option<DeviceNumber>> {
     let found = all(Path::new(BLOCK))?.into_iter().find(|mapping| mapping.name == name);
-    found.map(|mapping| number(&mapping.block)).transpose()
+    let number = found.map(|mapping| unless_gone(number(&mapping.block))).transpose()?;
+    Ok(number.flatten())
 }
 
 /// All mappings, with what they lie on.
@@ -151,11 +152,24 @@ fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
         }
         match fs::read_to_string(block.join("dm/name")) {
             Ok(name) => found.push(Found { block, name: name.trim_end().to_owned() }),
-            Err(error) if is_gone(&error) => {}
+            Err(error) if is_gone(&error) || is_being_removed(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+/// Device-mapper's own attributes of a mapping whose removal has begun (Linux drivers/md/dm-sysfs.c, `dm_attr_show`).
+fn is_being_removed(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
+}
+
+fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A removed device's attributes are gone, or answer ENODEV while it goes.

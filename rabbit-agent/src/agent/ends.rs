@@ -1,0 +1,139 @@
+//! What the end of a pass changes.
+
+use std::{collections::BTreeSet, time::Instant};
+
+use storage::desired::Nqn;
+use tokio::task::JoinError;
+
+use super::Agent;
+use crate::{
+    pass::{Pass, Wrote},
+    shelf::Fingerprint,
+    world::Key,
+};
+
+/// Versions of one object that passes wrote and a watch that is behind may still bring: more than a pass writes, few enough for
+/// every object there ever was.
+const REMEMBERED: usize = 16;
+
+impl Agent {
+    pub(super) fn ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
+        let (key, pass) = match ended {
+            Ok(ended) => ended,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        self.tell_failures(&key, pass.failures);
+        let retold = self.retold_meanwhile(&key, &pass.wrote);
+        self.remember(&pass.wrote);
+        let handled = self.take_writes(&key, pass.wrote);
+        if let Some(uid) = pass.mounted {
+            self.claims.settle(&uid);
+        }
+        if pass.doubtful && pass.unmounted.is_some() {
+            self.sweep.again();
+        }
+        if let Some(uid) = pass.unmounted {
+            self.unmounted(&uid);
+        }
+        for woken in pass.wakes {
+            self.related(woken);
+        }
+        if let Some(drives) = pass.drives {
+            self.drives_seen(drives);
+        }
+        self.wake_dependents(&key);
+        if !self.again.contains(&key) && handled == self.world.fingerprint(&key) {
+            // A watch was faster than the end of the pass: what woke the object meanwhile is the pass's own finalizer.
+            self.queue.satisfy(&key);
+        }
+        match handled.filter(|_| pass.done && !self.again.contains(&key)) {
+            Some(print) => drop(self.settled.insert(key.clone(), print)),
+            None => drop(self.settled.remove(&key)),
+        }
+        self.queue.finished(&key, pass.retry, Instant::now());
+        if retold {
+            self.retold(&key);
+        }
+    }
+
+    fn tell_failures(&mut self, key: &Key, failures: Vec<String>) {
+        if failures.is_empty() {
+            self.failing.remove(key);
+        } else if self.failing.get(key) != Some(&failures) {
+            for failure in &failures {
+                log::warn!("{failure}");
+            }
+            self.failing.insert(key.clone(), failures);
+        }
+    }
+
+    /// What a pass wrote may come back by a watch only after the next one ended.
+    fn remember(&mut self, wrote: &[Wrote]) {
+        for wrote in wrote {
+            if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
+                let known = self.wrote.entry(of.clone()).or_default();
+                known.push(version.clone());
+                known.drain(..known.len().saturating_sub(REMEMBERED));
+            }
+        }
+    }
+
+    /// Whether somebody else wrote the status of this object while the pass ran.
+    fn retold_meanwhile(&mut self, key: &Key, wrote: &[Wrote]) -> bool {
+        let Some(version) = self.retold.remove(key) else { return false };
+        let remembered = self.wrote.get(key).is_some_and(|known| known.contains(&version));
+        !remembered && !wrote.iter().any(|it| it.version.as_ref() == Some(&version))
+    }
+
+    /// Takes what the pass wrote into the world, and gives the object as the pass left it. Writes are refused when the object
+    /// has moved on, so what was written is what was handled and nothing more.
+    fn take_writes(&mut self, key: &Key, wrote: Vec<Wrote>) -> Option<Fingerprint> {
+        let mut handled = self.handled.remove(key);
+        for wrote in wrote {
+            if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| of == key) {
+                handled = Some(print);
+            }
+            let wakes = wrote.tell(&mut self.world);
+            self.wake(wakes);
+        }
+        handled
+    }
+
+    /// Nothing of this ClientMount is left on the node: who waited for that goes on.
+    fn unmounted(&mut self, uid: &str) {
+        let waited = self.world.vanished(uid).cloned();
+        self.world.forget_vanished(uid);
+        if let Some(object) = waited {
+            let wakes = self.world.leaving_storages(&object);
+            self.wake(wakes);
+        }
+        let moved = self.claims.release(uid);
+        self.wake_claimants(&moved);
+    }
+
+    fn wake_dependents(&mut self, key: &Key) {
+        match key {
+            Key::BlockStorage(name) => self.looked_at_block(name),
+            Key::ClientMount(name) => {
+                for uid in self.world.vanished_under(name) {
+                    self.related(Key::Vanished(uid));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A drive that went while the agent started may be missing from the very first look at drives, and yet have been there
+    /// when a storage on it was looked at: the first sign of a change counts as one, whatever that look shows.
+    fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
+        let seen = (drives, self.world.has_moved);
+        let is_news = match &self.drives {
+            Some(before) => *before != seen,
+            None => self.world.has_moved,
+        };
+        if is_news {
+            self.wake(self.world.drives_changed());
+        }
+        self.drives = Some(seen);
+    }
+}
