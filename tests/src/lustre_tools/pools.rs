@@ -4,7 +4,29 @@ use std::{collections::BTreeSet, fs, os::unix::fs::FileTypeExt, path::Path};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{Pool, State, mounts, pool_of};
+use super::{
+    Datasets, Pool, State,
+    mkfs::{self, fatal},
+    mounts, pool_of,
+};
+
+impl Datasets for State {
+    fn service(&self, dataset: &str) -> Option<String> {
+        self.dataset(dataset)?.get("lustre:svname").cloned()
+    }
+
+    fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {
+        let (device, name) = (target.device, pool_of(target.device));
+        let pool = self.pools.get_mut(name).filter(|pool| pool.imported);
+        let pool = pool.with_context(|| fatal(&format!("cannot open '{name}': no such pool")))?;
+        let is_new = device.contains('/') && !pool.datasets.contains_key(device);
+        ensure!(is_new, fatal(&format!("Unable to create filesystem {device} (17): File exists")));
+        let properties = target.properties.iter();
+        let properties = properties.map(|(name, value)| ((*name).to_owned(), value.clone()));
+        pool.datasets.insert(device.to_owned(), properties.collect());
+        Ok(())
+    }
+}
 
 /// Words of a configuration that are no devices (zpoolconcepts(7)).
 fn is_layout(word: &str) -> bool {
