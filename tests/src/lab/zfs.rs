@@ -12,7 +12,7 @@ const INSTALL: &str = "\
 tar -xf /lab/zfs.tar -C / --skip-old-files
 ldconfig
 depmod -a
-zgenhostid -f 0x7ab817
+zgenhostid -f 7ab817c0
 modprobe zfs
 ";
 

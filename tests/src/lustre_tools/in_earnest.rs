@@ -19,7 +19,8 @@ struct RealZfs;
 
 impl RealZfs {
     fn run(program: &str, words: &[&str]) -> anyhow::Result<String> {
-        let mut argv = command(program);
+        // By its whole path: mount(8) starts its helpers without PATH.
+        let mut argv = command(format!("/sbin/{program}"));
         argv.args(words);
         mounts::done(&mut argv)
     }

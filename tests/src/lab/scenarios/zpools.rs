@@ -3,7 +3,7 @@ mod targets;
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
 use crate::{
     centre::Job,
@@ -12,7 +12,6 @@ use crate::{
         system::{MOUNT_ROOT, STATE, STEP_TAKEN, System},
         zfs,
     },
-    program::until,
     run::{Run, Silent},
 };
 

@@ -39,12 +39,9 @@ pub(super) fn make(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     for (kind, count) in KINDS {
         let objects = run.job.lustre_targets(&chassis, kind, count);
         run.apply(kind, &objects)?;
-        let (name, seconds) = (run.job.lustre_storage(kind), patience().as_secs());
-        let ready = format!(
-            "wait nnfnodestorage/{name} -n {} --for ready --timeout {seconds}s",
-            chassis.rabbit
-        );
-        run.warren(&ready.split(' ').collect::<Vec<_>>())?;
+        let name = format!("nnfnodestorage/{}", run.job.lustre_storage(kind));
+        let ready = ["wait", &name, "-n", &chassis.rabbit, "--for", "ready", "--timeout", "30s"];
+        until(&format!("{kind} to be ready"), patience(), || run.prints(&ready).map(drop))?;
     }
     serve(run)
 }
