@@ -72,12 +72,9 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
 fn is_free(state: &State, device: &str) -> anyhow::Result<()> {
     let kind = fs::metadata(device).with_context(|| format!("cannot open '{device}'"))?;
     ensure!(kind.file_type().is_block_device(), "cannot use '{device}': must be a block device");
-    let owner = state.pools.iter().find(|(_, pool)| pool.devices.contains(device));
-    if let Some((name, _)) = owner {
-        bail!(
-            "invalid vdev specification\nuse '-f' to override the following errors:\n{device} is part of active pool '{name}'"
-        );
-    }
+    // As ZFS 2.1 says it of a device that it has partitioned; it tells whose it is only of a partition.
+    let is_used = state.pools.values().any(|pool| pool.devices.contains(device));
+    ensure!(!is_used, "{device} is in use and contains a unknown filesystem.");
     Ok(())
 }
 
@@ -108,18 +105,21 @@ pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
     Ok(String::new())
 }
 
-/// Only what is whole on the devices that are searched.
+/// What is on one of the devices that are searched: ZFS looks for the others of a pool where they were.
 pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (options, rest) = split(words, &["-o", "-d"]);
     let searched: BTreeSet<_> =
         options.iter().filter(|(name, _)| *name == "-d").map(|(_, it)| *it).collect();
     ensure!(!searched.is_empty(), "this stand-in searches no directories: name devices with -d");
     let seen = |pool: &&mut Pool| {
-        !pool.imported && pool.devices.iter().all(|it| searched.contains(it.as_str()))
+        !pool.imported && pool.devices.iter().any(|it| searched.contains(it.as_str()))
     };
     if let [name] = rest[..] {
         let is_there = state.pools.get(name).is_some_and(|pool| pool.imported);
-        ensure!(!is_there, "cannot import '{name}': a pool with that name already exists");
+        ensure!(
+            !is_there,
+            "cannot import '{name}': a pool with that name already exists\nuse the form 'zpool import <pool | id> <newpool>' to give it a new name"
+        );
         let pool = state.pools.get_mut(name).filter(seen);
         pool.with_context(|| format!("cannot import '{name}': no such pool available"))?.imported =
             true;
