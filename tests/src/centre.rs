@@ -2,6 +2,9 @@
 //!
 //! Modelled on objects captured from a running system: names, labels and owners are formed as there, sizes fit a laptop.
 
+mod lustre;
+
+pub use lustre::FS_NAME;
 use serde_json::{Value, json};
 
 const DWS: &str = "dataworkflowservices.github.io/v1alpha7";

@@ -22,6 +22,7 @@ pub mod report;
 pub mod scenarios;
 pub mod system;
 pub mod volume;
+pub mod zfs;
 
 pub use assets::Assets;
 pub use bench::Bench;

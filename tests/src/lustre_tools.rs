@@ -6,8 +6,10 @@
 //! the dataset, a client's one whose source is `<mgs>:/<fsname>`: it is in the mount table and can be busy, and nothing can be
 //! stored through it that anybody else would see.
 //!
-//! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line.
+//! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line. Without
+//! that directory ZFS is there in earnest, and only Lustre's own programs are played: on datasets of real pools.
 
+mod in_earnest;
 mod mkfs;
 mod mounts;
 mod pools;
@@ -24,8 +26,11 @@ use anyhow::{Context, bail};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-/// The names that it is called by.
+/// The names that it is called by where nothing is there.
 pub const NAMES: [&str; 6] = ["zpool", "zfs", "lctl", "lfs", "mkfs.lustre", "mount"];
+
+/// The names that it is called by where ZFS is there; mount(8) finds the last of them by itself.
+pub const LUSTRES_OWN: [&str; 4] = ["lctl", "lfs", "mkfs.lustre", "mount.lustre"];
 
 /// Beside those names.
 const STATE: &str = "lustre.state";
@@ -45,6 +50,15 @@ struct Pool {
     imported: bool,
     /// Properties of each dataset by its whole name.
     datasets: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// The datasets that targets are made of: as they are written here, or in ZFS.
+trait Datasets {
+    /// The service that a dataset is, which mkfs.lustre(8) wrote on it.
+    fn service(&self, dataset: &str) -> Option<String>;
+
+    /// Makes a dataset, with everything that tells which target it is.
+    fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()>;
 }
 
 impl State {
@@ -87,7 +101,7 @@ pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     if name == "mount" && !mounts::is_lustre(words) {
         return mounts::plain(words);
     }
-    let directory = state_directory(name)?;
+    let Some(directory) = state_directory() else { return in_earnest::act(name, words) };
     let lock = File::create(directory.join("lock")).context("open the lock")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
     let path = directory.join("state.json");
@@ -122,14 +136,20 @@ fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> 
         ("zfs", ["destroy", dataset]) => pools::discard(state, dataset),
         ("mkfs.lustre", words) => mkfs::make(state, words),
         ("mount", words) => mounts::mount(state, words),
+        _ => asked(name, words),
+    }
+}
+
+/// What is only asked, and needs no dataset.
+fn asked(name: &str, words: &[&str]) -> anyhow::Result<String> {
+    match (name, words) {
         ("lctl", ["list_nids"]) => Ok(format!("{NID}\n")),
         ("lfs", ["setstripe", rest @ ..]) => mounts::set_stripe(rest),
         _ => bail!("{name}: unrecognized command '{}'", words.join(" ")),
     }
 }
 
-fn state_directory(name: &str) -> anyhow::Result<PathBuf> {
+fn state_directory() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let beside = env::split_paths(&path).map(|it| it.join(STATE)).find(|it| it.is_dir());
-    beside.with_context(|| format!("{name}: no {STATE} on PATH"))
+    env::split_paths(&path).map(|it| it.join(STATE)).find(|it| it.is_dir())
 }

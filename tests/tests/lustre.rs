@@ -8,58 +8,12 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tests::{
+    centre::FS_NAME,
     cluster::PATIENCE,
     direct::Direct,
     gate, lustre_tools,
     program::{binary, command, signal, until},
 };
-
-const NAME: &str = "aaaaaaab";
-
-/// The sites' default profile, as far as it is about Lustre.
-fn profile(fixture: &Direct) -> Value {
-    let target = |mkfs: &str| {
-        json!({"colocateComputes": false, "commandlines": {
-            "zpoolCreate": "-O canmount=off -o cachefile=none $POOL_NAME $DEVICE_LIST",
-            "zpoolDestroy": "$POOL_NAME",
-            "mkfs": format!("{mkfs} --mkfsoptions=\"nnf:jobid=$JOBID\" $ZVOL_NAME"),
-            "mountTarget": "$ZVOL_NAME $MOUNT_PATH", "unmountTarget": "$MOUNT_PATH",
-            "postActivate": ["mountpoint $MOUNT_PATH"]}})
-    };
-    let mut profile = fixture.job.profile();
-    profile["data"] = json!({"pinned": true, "lustreStorage": {
-        "combinedMgtMdt": true,
-        "mgtOptions": target("--mgs --backfstype=$BACKFS"),
-        "mdtOptions": target("--mdt --backfstype=$BACKFS --fsname=$FS_NAME --mgsnode=$MGS_NID --index=$INDEX"),
-        "mgtMdtOptions": target("--mgs --mdt --backfstype=$BACKFS --fsname=$FS_NAME --index=$INDEX"),
-        "ostOptions": target("--ost --backfstype=$BACKFS --fsname=$FS_NAME --mgsnode=$MGS_NID --index=$INDEX"),
-        "clientOptions": {"commandlines": {
-            "mountRabbit": "$MGS_NID:/$FS_NAME $MOUNT_PATH", "unmountRabbit": "$MOUNT_PATH",
-            "rabbitPostSetup": ["lfs setstripe -E 64K -L mdt $MOUNT_PATH"],
-            "rabbitPreTeardown": ["mountpoint $MOUNT_PATH"]}},
-    }});
-    profile
-}
-
-/// Block storage and targets of one kind, as central controllers make them.
-fn objects(fixture: &Direct, kind: &str, count: u32) -> [Value; 2] {
-    let mut block = fixture.job.block_storage(&fixture.chassis, false);
-    let mut targets = fixture.job.file_systems(&fixture.chassis);
-    let name = format!("default-{}-{kind}-0", fixture.job.directive());
-    block["metadata"]["name"] = json!(name);
-    targets["metadata"]["name"] = json!(name);
-    let one = json!({"capacity": fixture.job.capacity, "access": [fixture.chassis.rabbit]});
-    block["spec"]["allocations"] = (0..count).map(|_| one.clone()).collect();
-    let spec = &mut targets["spec"];
-    spec["count"] = json!(count);
-    spec["fileSystemType"] = json!("lustre");
-    spec["blockReference"]["name"] = json!(name);
-    spec["lustreStorage"] = json!({
-        "fileSystemName": NAME, "targetType": kind, "mgsAddress": lustre_tools::NID, "backFs": "zfs",
-        "lustreComponents": {"mgtmdts": [fixture.chassis.rabbit], "osts": [fixture.chassis.rabbit, fixture.chassis.rabbit]},
-    });
-    [block, targets]
-}
 
 fn is_ready(object: &Value) -> bool {
     object["status"]["ready"] == true
@@ -114,8 +68,10 @@ impl Tools {
 fn made_of(kind: &str, index: u32) -> [String; 3] {
     let pool = format!("{kind}-{index}");
     let of_kind = match kind {
-        "ost" => format!("--ost --backfstype=zfs --fsname={NAME} --mgsnode={}", lustre_tools::NID),
-        _ => format!("--mgs --mdt --backfstype=zfs --fsname={NAME}"),
+        "ost" => {
+            format!("--ost --backfstype=zfs --fsname={FS_NAME} --mgsnode={}", lustre_tools::NID)
+        }
+        _ => format!("--mgs --mdt --backfstype=zfs --fsname={FS_NAME}"),
     };
     [
         format!("zpool create -O canmount=off -o cachefile=none {pool}"),
@@ -139,9 +95,9 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
     fixture.until_object(&node, "the LNet address", |it| {
         it["status"]["lnetNid"] == lustre_tools::NID
     })?;
-    fixture.server.create(&profile(&fixture))?;
-    let [mdt_block, mdt] = objects(&fixture, "mgtmdt", 1);
-    let [ost_block, ost] = objects(&fixture, "ost", 2);
+    fixture.server.create(&fixture.job.lustre_profile())?;
+    let [mdt_block, mdt] = fixture.job.lustre_targets(&fixture.chassis, "mgtmdt", 1);
+    let [ost_block, ost] = fixture.job.lustre_targets(&fixture.chassis, "ost", 2);
     for object in [&mdt_block, &mdt] {
         fixture.server.create(object)?;
     }
@@ -161,12 +117,12 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
         );
     }
     // The file system's own hooks see it when all of it serves.
-    let client = format!("mount -t lustre {}:/{NAME}", lustre_tools::NID);
+    let client = format!("mount -t lustre {}:/{FS_NAME}", lustre_tools::NID);
     ensure!(log.ends_with(&[client.clone(), "lfs setstripe -E 64K -L mdt".to_owned()]), "{log:#?}");
     let serving = mounts(&fixture)?;
     let roots = fixture.at("mnt/nnf");
     for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
-        let name = format!("{}-{kind}-{index}", fixture.job.storage_uid);
+        let name = fixture.job.lustre_target(kind, index);
         let target = roots.join(&name).display().to_string();
         // A kernel with Lustre would say `lustre`; the source is what the agent knows it by.
         let wanted = [format!("pool-{name}/{kind}"), target, "tmpfs".to_owned()];

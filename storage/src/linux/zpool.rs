@@ -158,11 +158,12 @@ impl Leaf {
         let ours = |it: &&BlockDevice| Some(it.number) == number;
         let namespace = devices.iter().find(ours).map(|device| device.namespace.clone());
         let is_used = matches!(self.state.as_str(), "ONLINE" | "DEGRADED" | "AVAIL" | "INUSE");
-        let place = match namespace {
-            Some(namespace) => VdevPlace::Ours(namespace),
-            // The name of a device that is lost may be another's by now.
-            None if is_used => VdevPlace::Strange,
-            None => VdevPlace::Gone,
+        let place = match (namespace, number) {
+            (Some(namespace), _) => VdevPlace::Ours(namespace),
+            (None, Some(_)) if is_used => VdevPlace::Strange,
+            // The name of a device that is lost may be another's by now; and a pool that is idle does not know yet what it
+            // has lost, and calls it `ONLINE`.
+            (None, _) => VdevPlace::Gone,
         };
         Ok(Vdev { name: self.name, state: self.state, place })
     }

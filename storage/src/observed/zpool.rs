@@ -62,10 +62,12 @@ pub struct Zpool {
 }
 
 impl Zpool {
-    /// Whether it does without something: zpool(8) calls some pools `ONLINE` that have lost a device (openzfs/zfs 4653).
+    /// Whether it does without something: zpool(8) calls some pools `ONLINE` that have lost a device (openzfs/zfs 4653), and
+    /// the device too until it is next written to.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        self.health != PoolHealth::Online || self.vdevs.iter().any(|vdev| !vdev.is_used())
+        let is_lost = |vdev: &Vdev| !vdev.is_used() || vdev.place == VdevPlace::Gone;
+        self.health != PoolHealth::Online || self.vdevs.iter().any(is_lost)
     }
 }
 

@@ -6,12 +6,15 @@ use anyhow::{Context, ensure};
 const QEMU: &str = "WARREN_LAB_QEMU";
 /// Variable that names the directory of what guests boot.
 const GUEST: &str = "WARREN_LAB_GUEST";
+/// Variable that names the directory of ZFS, which is made only for those who need it.
+const ZFS: &str = "WARREN_LAB_ZFS";
 
 /// What `tests/lab/prepare` made.
 #[derive(Debug, Clone)]
 pub struct Assets {
     qemu: PathBuf,
     guest: PathBuf,
+    zfs: Option<PathBuf>,
 }
 
 impl Assets {
@@ -20,7 +23,8 @@ impl Assets {
     /// # Errors
     /// When it names none, or something is missing there.
     pub fn given() -> anyhow::Result<Self> {
-        let assets = Self::of(directory(QEMU)?, directory(GUEST)?);
+        let zfs = env::var_os(ZFS).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let assets = Self { zfs, ..Self::of(directory(QEMU)?, directory(GUEST)?) };
         for file in [assets.qemu(), assets.kernel(), assets.initramfs(), assets.root()] {
             ensure!(
                 file.is_file(),
@@ -31,10 +35,10 @@ impl Assets {
         Ok(assets)
     }
 
-    /// Those in two directories.
+    /// Those in two directories, without ZFS.
     #[must_use]
     pub fn of(qemu: PathBuf, guest: PathBuf) -> Self {
-        Self { qemu, guest }
+        Self { qemu, guest, zfs: None }
     }
 
     /// The emulator.
@@ -65,6 +69,18 @@ impl Assets {
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.guest.join("root.ext4")
+    }
+
+    /// ZFS for a guest: modules, tools and libraries, to be unpacked there.
+    ///
+    /// # Errors
+    /// When the environment does not name it.
+    pub fn zfs(&self) -> anyhow::Result<PathBuf> {
+        let directory = self.zfs.as_ref();
+        let directory = directory.with_context(|| {
+            format!("{ZFS} is not set: run `make lab SCENARIO=zpools`, which sets it")
+        })?;
+        Ok(directory.join("zfs.tar"))
     }
 
     /// Release of the kernel, as `uname -r` has it.

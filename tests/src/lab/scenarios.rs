@@ -19,6 +19,7 @@ mod shared;
 mod unplug;
 mod unplug_job;
 mod volumes;
+mod zpools;
 
 use std::time::Instant;
 
@@ -63,6 +64,7 @@ pub const ALL: &[Scenario] = &[
     shared::SCENARIO,
     fence::SCENARIO,
     fence_job::SCENARIO,
+    zpools::SCENARIO,
 ];
 
 /// Those with a name; all, if none is named.

@@ -1,13 +1,44 @@
 //! mkfs.lustre(8), for targets on ZFS.
 
-use std::collections::BTreeMap;
+use anyhow::{Context, ensure};
 
-use anyhow::{Context, bail, ensure};
+use super::Datasets;
 
-use super::{State, pool_of};
+/// What a target's dataset is made with.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    /// Its whole name.
+    pub(super) device: &'a str,
+    /// What `--mkfsoptions` says.
+    pub(super) options: Option<&'a str>,
+    /// Whether it is for objects: those have large records.
+    pub(super) is_ost: bool,
+    /// Properties in the order in which they are written: the last one tells that all are.
+    pub(super) properties: Vec<(&'static str, String)>,
+}
 
-pub(super) fn make(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
-    let fatal = |text: &str| format!("\nmkfs.lustre FATAL: {text}");
+/// A complaint as mkfs.lustre words it.
+pub(super) fn fatal(text: &str) -> String {
+    format!("\nmkfs.lustre FATAL: {text}")
+}
+
+pub(super) fn make(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Result<String> {
+    let target = read(words)?;
+    let device = target.device;
+    let is_formatted = datasets.service(device).is_some();
+    ensure!(
+        !is_formatted,
+        fatal(&format!(
+            "Device {device} was previously formatted for lustre. Use --reformat to reformat, or tunefs.lustre to modify."
+        ))
+    );
+    datasets.create(&target)?;
+    let lines = target.properties.iter().map(|(name, value)| format!("  {name}={value}\n"));
+    let lines: String = lines.collect();
+    Ok(format!("   Permanent disk data:\nWriting {device} properties\n{lines}"))
+}
+
+fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     let (device, options) = words.split_last().with_context(|| fatal("no device"))?;
     let has = |option: &str| options.contains(&option);
     let value = |option: &str| {
@@ -29,25 +60,26 @@ pub(super) fn make(state: &mut State, words: &[&str]) -> anyhow::Result<String> 
     }
     let server = value("--mgsnode");
     ensure!(mgs || server.is_some(), fatal("Must specify --mgsnode"));
-    if state.dataset(device).is_some_and(|it| it.contains_key("lustre:svname")) {
-        bail!(fatal(&format!(
-            "Device {device} was previously formatted for lustre. Use --reformat to reformat, or tunefs.lustre to modify."
-        )));
-    }
-    let pool = state.pools.get_mut(pool_of(device)).filter(|pool| pool.imported);
-    let pool =
-        pool.with_context(|| fatal(&format!("cannot open '{}': no such pool", pool_of(device))))?;
-    let is_new = device.contains('/') && !pool.datasets.contains_key(*device);
-    ensure!(is_new, fatal(&format!("Unable to create filesystem {device} (17): File exists")));
-    let kind = if ost { "OST" } else { "MDT" };
     let index: u16 = value("--index").unwrap_or("0").parse().context("--index")?;
     let service = match name.filter(|_| mdt || ost) {
-        Some(name) => format!("{name}:{kind}{index:04x}"),
+        Some(name) => format!("{name}:{}{index:04x}", if ost { "OST" } else { "MDT" }),
         None => "MGS".to_owned(),
     };
-    let mut properties = BTreeMap::from([("lustre:svname".to_owned(), service)]);
-    properties.extend(name.map(|name| ("lustre:fsname".to_owned(), name.to_owned())));
-    properties.extend(mgs.then(|| ("lustre:mgs".to_owned(), "1".to_owned())));
-    pool.datasets.insert((*device).to_owned(), properties);
-    Ok(format!("   Permanent disk data:\nWriting {device} properties\n"))
+    // Bits of the flags: MDT, OST, MGS, update, never mounted.
+    let flags = u8::from(mdt) | u8::from(ost) << 1 | u8::from(mgs) << 2 | 0x60;
+    let written = [
+        ("lustre:mgsnode", server.map(str::to_owned)),
+        ("lustre:version", Some("1".to_owned())),
+        ("lustre:flags", Some(flags.to_string())),
+        ("lustre:index", Some(index.to_string())),
+        ("lustre:fsname", name.map(str::to_owned)),
+        ("lustre:svname", Some(service)),
+    ];
+    let written = written.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    Ok(Target {
+        device,
+        options: value("--mkfsoptions"),
+        is_ost: ost,
+        properties: written.collect(),
+    })
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, bail, ensure};
 
-use super::State;
+use super::Datasets;
 use crate::program::command;
 
 /// Where the real one is, whatever `PATH` says.
@@ -21,8 +21,8 @@ pub(super) fn plain(words: &[&str]) -> anyhow::Result<String> {
     done(&mut real)
 }
 
-fn done(program: &mut Command) -> anyhow::Result<String> {
-    let output = program.output().context("start mount")?;
+pub(super) fn done(program: &mut Command) -> anyhow::Result<String> {
+    let output = program.output().with_context(|| format!("start {program:?}"))?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -39,9 +39,11 @@ fn table() -> anyhow::Result<Vec<(String, String)>> {
     Ok(words.filter_map(|mut it| Some((it.next()?.to_owned(), it.next()?.to_owned()))).collect())
 }
 
-pub(super) fn mount(state: &State, words: &[&str]) -> anyhow::Result<String> {
+pub(super) fn mount(datasets: &impl Datasets, words: &[&str]) -> anyhow::Result<String> {
     let words = match words {
         ["-t", "lustre", "-o", _, rest @ ..] | ["-t", "lustre", rest @ ..] => rest,
+        // As mount(8) calls its helpers.
+        [source, target, "-o", _] => &[*source, *target],
         _ => words,
     };
     let [source, target] = words else { bail!("mount.lustre: missing device or directory") };
@@ -50,7 +52,7 @@ pub(super) fn mount(state: &State, words: &[&str]) -> anyhow::Result<String> {
     let mounted = table()?;
     match source.split_once(":/") {
         Some((_, name)) => {
-            let serves = |kind: &str| mounted.iter().any(|(it, _)| is_of(state, it, name, kind));
+            let serves = |kind: &str| mounted.iter().any(|(it, _)| is_of(datasets, it, name, kind));
             ensure!(
                 ["MDT", "OST"].iter().all(|kind| serves(kind)),
                 failed(
@@ -59,10 +61,8 @@ pub(super) fn mount(state: &State, words: &[&str]) -> anyhow::Result<String> {
             );
         }
         None => {
-            let properties = state.dataset(source);
-            let is_target = properties.is_some_and(|it| it.contains_key("lustre:svname"));
             ensure!(
-                is_target,
+                datasets.service(source).is_some(),
                 "mount.lustre: {source} has not been formatted with mkfs.lustre or the backend filesystem type is not supported by this tool"
             );
             let twice = mounted.iter().any(|(it, _)| it == source);
@@ -80,8 +80,8 @@ pub(super) fn mount(state: &State, words: &[&str]) -> anyhow::Result<String> {
 }
 
 /// Whether a mounted dataset is a target of this kind of the file system.
-fn is_of(state: &State, dataset: &str, name: &str, kind: &str) -> bool {
-    let service = state.dataset(dataset).and_then(|it| it.get("lustre:svname"));
+fn is_of(datasets: &impl Datasets, dataset: &str, name: &str, kind: &str) -> bool {
+    let service = Some(dataset).filter(|it| it.contains('/')).and_then(|it| datasets.service(it));
     service.is_some_and(|it| it.starts_with(&format!("{name}:{kind}")))
 }
 

@@ -4,7 +4,29 @@ use std::{collections::BTreeSet, fs, os::unix::fs::FileTypeExt, path::Path};
 
 use anyhow::{Context, bail, ensure};
 
-use super::{Pool, State, mounts, pool_of};
+use super::{
+    Datasets, Pool, State,
+    mkfs::{self, fatal},
+    mounts, pool_of,
+};
+
+impl Datasets for State {
+    fn service(&self, dataset: &str) -> Option<String> {
+        self.dataset(dataset)?.get("lustre:svname").cloned()
+    }
+
+    fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {
+        let (device, name) = (target.device, pool_of(target.device));
+        let pool = self.pools.get_mut(name).filter(|pool| pool.imported);
+        let pool = pool.with_context(|| fatal(&format!("cannot open '{name}': no such pool")))?;
+        let is_new = device.contains('/') && !pool.datasets.contains_key(device);
+        ensure!(is_new, fatal(&format!("Unable to create filesystem {device} (17): File exists")));
+        let properties = target.properties.iter();
+        let properties = properties.map(|(name, value)| ((*name).to_owned(), value.clone()));
+        pool.datasets.insert(device.to_owned(), properties.collect());
+        Ok(())
+    }
+}
 
 /// Words of a configuration that are no devices (zpoolconcepts(7)).
 fn is_layout(word: &str) -> bool {
@@ -50,12 +72,9 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
 fn is_free(state: &State, device: &str) -> anyhow::Result<()> {
     let kind = fs::metadata(device).with_context(|| format!("cannot open '{device}'"))?;
     ensure!(kind.file_type().is_block_device(), "cannot use '{device}': must be a block device");
-    let owner = state.pools.iter().find(|(_, pool)| pool.devices.contains(device));
-    if let Some((name, _)) = owner {
-        bail!(
-            "invalid vdev specification\nuse '-f' to override the following errors:\n{device} is part of active pool '{name}'"
-        );
-    }
+    // As ZFS 2.1 says it of a device that it has partitioned; it tells whose it is only of a partition.
+    let is_used = state.pools.values().any(|pool| pool.devices.contains(device));
+    ensure!(!is_used, "{device} is in use and contains a unknown filesystem.");
     Ok(())
 }
 
@@ -86,18 +105,21 @@ pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
     Ok(String::new())
 }
 
-/// Only what is whole on the devices that are searched.
+/// What is on one of the devices that are searched: ZFS looks for the others of a pool where they were.
 pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (options, rest) = split(words, &["-o", "-d"]);
     let searched: BTreeSet<_> =
         options.iter().filter(|(name, _)| *name == "-d").map(|(_, it)| *it).collect();
     ensure!(!searched.is_empty(), "this stand-in searches no directories: name devices with -d");
     let seen = |pool: &&mut Pool| {
-        !pool.imported && pool.devices.iter().all(|it| searched.contains(it.as_str()))
+        !pool.imported && pool.devices.iter().any(|it| searched.contains(it.as_str()))
     };
     if let [name] = rest[..] {
         let is_there = state.pools.get(name).is_some_and(|pool| pool.imported);
-        ensure!(!is_there, "cannot import '{name}': a pool with that name already exists");
+        ensure!(
+            !is_there,
+            "cannot import '{name}': a pool with that name already exists\nuse the form 'zpool import <pool | id> <newpool>' to give it a new name"
+        );
         let pool = state.pools.get_mut(name).filter(seen);
         pool.with_context(|| format!("cannot import '{name}': no such pool available"))?.imported =
             true;

@@ -69,6 +69,64 @@ const IMPORTABLE: &str = "\
 \t    ata-INTEL_SSDSC2BB800G4_BTWL413204Z7800RGN  UNAVAIL
 ";
 
+/// ZFS 2.1.11 in a guest of the lab: two namespaces that it was given whole.
+const STRIPED: &str = "  pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
+ state: ONLINE
+config:
+
+\tNAME                                             STATE     READ WRITE CKSUM
+\tpool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0  ONLINE       0     0     0
+\t  /dev/nvme0n1p1                                 ONLINE       0     0     0
+\t  /dev/nvme1n1p1                                 ONLINE       0     0     0
+
+errors: No known data errors
+";
+
+/// The same, exported; two namespaces were searched, and so were their first partitions.
+const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
+     id: 2253686979328346192
+  state: ONLINE
+ action: The pool can be imported using its name or numeric identifier.
+ config:
+
+\tpool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0  ONLINE
+\t  nvme0n1                                        ONLINE
+\t  nvme1n1                                        ONLINE
+";
+
+/// The same ZFS: a mirror that was imported without one of its two drives, a moment after `zpool replace`.
+const LOST: &str = "  pool: mir
+ state: DEGRADED
+  scan: resilvered 552K in 00:00:03 with 0 errors on Sun Nov 22 07:55:15 2026
+config:
+
+\tNAME                       STATE     READ WRITE CKSUM
+\tmir                        DEGRADED     0     0     0
+\t  mirror-0                 DEGRADED     0     0     0
+\t    replacing-0            DEGRADED     0     0     0
+\t      4728891103404860041  UNAVAIL      0     0     0  was /dev/nvme1n1p1
+\t      /dev/nvme3n1p1       ONLINE       0     0     0
+\t    /dev/nvme2n1p1         ONLINE       0     0     0
+
+errors: No known data errors
+";
+
+/// The same mirror before it was imported.
+const LACKING: &str = "   pool: mir
+     id: 13343988951481924688
+  state: DEGRADED
+status: One or more devices contains corrupted data.
+ action: The pool can be imported despite missing or damaged devices.  The
+\tfault tolerance of the pool may be compromised if imported.
+   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-4J
+ config:
+
+\tmir          DEGRADED
+\t  mirror-0   DEGRADED
+\t    nvme1n1  UNAVAIL
+\t    nvme2n1  ONLINE
+";
+
 fn named(leaves: &[Leaf]) -> Vec<(&str, &str)> {
     leaves.iter().map(|leaf| (leaf.name.as_str(), leaf.state.as_str())).collect()
 }
@@ -97,6 +155,30 @@ fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
             ("/dev/sdd", "AVAIL")
         ]
     );
+}
+
+#[test]
+fn what_zfs_prints_of_a_pool_on_namespaces_is_read() {
+    let name = "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0";
+    let (health, leaves) = read_status(STRIPED, name).unwrap();
+    assert_eq!(health, PoolHealth::Online);
+    assert_eq!(named(&leaves), [("/dev/nvme0n1p1", "ONLINE"), ("/dev/nvme1n1p1", "ONLINE")]);
+    let found = read_found(EXPORTED).unwrap();
+    assert_eq!(found, [FoundPool { name: name.to_owned(), health: PoolHealth::Online }]);
+    let target = Dataset::new(name, "ost").unwrap();
+    let told = format!("{name}\t-\n{name}/ost\taaaaaaab:OST0000\n");
+    assert_eq!(read_state(&told, &target), Ok(DatasetState::Whole));
+}
+
+#[test]
+fn what_zfs_prints_of_a_mirror_that_lost_a_namespace_is_read() {
+    let found = read_found(LACKING).unwrap();
+    assert_eq!(found, [FoundPool { name: "mir".to_owned(), health: PoolHealth::Degraded }]);
+    let (health, leaves) = read_status(LOST, "mir").unwrap();
+    assert_eq!(health, PoolHealth::Degraded);
+    let used = [("/dev/nvme3n1p1", "ONLINE"), ("/dev/nvme2n1p1", "ONLINE")];
+    assert_eq!(named(&leaves)[0], ("4728891103404860041", "UNAVAIL"));
+    assert_eq!(named(&leaves)[1..], used);
 }
 
 #[test]
@@ -140,7 +222,8 @@ fn a_device_that_is_lost_is_nobodys_and_one_that_is_used_is_somebodys() {
     assert_eq!(placed("127286639182292558", "UNAVAIL"), VdevPlace::Gone);
     assert_eq!(placed("/dev/null", "UNAVAIL"), VdevPlace::Gone);
     assert_eq!(placed("/dev/null", "ONLINE"), VdevPlace::Strange);
-    assert_eq!(placed("/dev/no-such-device", "ONLINE"), VdevPlace::Strange);
+    // A guest's idle pool, seconds after the drive beneath it was taken away.
+    assert_eq!(placed("/dev/no-such-device", "ONLINE"), VdevPlace::Gone);
 }
 
 #[test]

@@ -1,0 +1,159 @@
+mod foreign;
+mod targets;
+
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::{
+    centre::Job,
+    lab::{
+        Bench, Machine, checksum,
+        system::{MOUNT_ROOT, STATE, STEP_TAKEN, System},
+        zfs,
+    },
+    run::{Run, Silent},
+};
+
+use super::{
+    Scenario,
+    nvme::{Before, boot, mount_again},
+};
+use foreign::Foreign;
+use targets::TARGETS;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "zpools",
+    about: "our programs make Lustre targets on real zpools; the power goes, pools and data come back; foreign pools are untouched",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(300);
+
+/// What the rabbit's agent logs, since its computer was switched on.
+const LOG: &str = "/var/log/rabbit-agent.log";
+
+/// What outlives the power beneath the directory of the programs' state.
+const KEEP: &str =
+    "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
+
+/// Where the scenario looks into a target's dataset, beside Lustre.
+const LOOK: &str = "mkdir -p /mnt/look\nmount -t zfs -o zfsutil";
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let machine = Machine { memory: 1536, ..Machine::with_drives("rabbit", 4) };
+    let (mut rabbit, before) = boot(bench, machine)?;
+    ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
+    rabbit.run(KEEP, STEP)?;
+    zfs::install(bench, &mut rabbit)?;
+    let foreign = Foreign::plant(&mut rabbit)?;
+    let cluster = System::of_rabbit(rabbit)?;
+    let job = Job::new(1, "xfs", MOUNT_ROOT);
+    let mut run = Run { cluster, job, narrator: Silent, patient: false };
+    let outcome = story(bench, &mut run, &foreign, &before);
+    outcome.map_err(|error| run.cluster.explained(error))
+}
+
+fn story(
+    bench: &Bench,
+    run: &mut Run<Silent, System>,
+    foreign: &Foreign,
+    before: &Before,
+) -> anyhow::Result<()> {
+    run.describe_system()?;
+    targets::make(run)?;
+    targets::lie_on_their_namespaces(run)?;
+    let written = written(run)?;
+    planned_again_yields_nothing(run)?;
+    foreign.is_imported(&mut run.cluster.guest("rabbit"))?;
+
+    power_goes(bench, run)?;
+    taken_up_again(run)?;
+    foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
+    let source = targets::dataset(run, "ost", 1);
+    let read =
+        format!("{LOOK} {source} /mnt/look\n{}umount /mnt/look", checksum::read("/mnt/look/data"));
+    let back = run.cluster.run("rabbit", &read)?;
+    ensure!(back == written, "wrote {written}, read {back}");
+    what_a_mkfs_left_is_made_anew(run)?;
+
+    targets::take_back(run)?;
+    foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
+    let guest = &mut run.cluster.guest("rabbit");
+    foreign.is_whole_and_goes(guest)?;
+    before.is_so_again(guest)?;
+    foreign::no_labels(guest)
+}
+
+/// Writes into a target's dataset, and leaves it mounted; the checksum.
+fn written(run: &Run<Silent, System>) -> anyhow::Result<String> {
+    let source = targets::dataset(run, "ost", 1);
+    let write = checksum::write("/mnt/look/data", 48);
+    run.cluster.run("rabbit", &format!("{LOOK} {source} /mnt/look\n{write}"))
+}
+
+/// An agent that knows nothing finds nothing to do.
+fn planned_again_yields_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let before = taken(run)?;
+    run.cluster.run("rabbit", "pkill -KILL rabbit-agent")?;
+    run.cluster.start_agent("rabbit")?;
+    run.cluster.run("rabbit", "sleep 20")?;
+    let (before, now) = (before.lines().count(), taken(run)?);
+    let more: Vec<_> = now.lines().skip(before).collect();
+    ensure!(more.is_empty(), "an agent that was started again found to do: {more:#?}");
+    Ok(())
+}
+
+/// Nothing of ours is mounted, nothing imported, until our agent does it.
+fn power_goes(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let mut guest = run.cluster.guest("rabbit");
+    guest.reset()?;
+    mount_again(&mut guest)?;
+    guest.run(KEEP, STEP)?;
+    zfs::install(bench, &mut guest)?;
+    let imported = guest.run("zpool list -H -o name", STEP)?;
+    ensure!(imported.is_empty(), "imported after the power went: {imported}");
+    drop(guest);
+    run.cluster.start_programs()
+}
+
+/// Every target serves again, and nothing was made for it.
+fn taken_up_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    targets::serve(run)?;
+    let steps = taken(run)?;
+    let count = |start: &str| steps.lines().filter(|line| line.contains(start)).count();
+    let wanted: usize = TARGETS.len();
+    for (start, times) in [("import zpool", wanted), ("make zpool", 0), ("make Lustre target", 0)] {
+        ensure!(count(start) == times, "{start:?} not {times} times in: {steps}");
+    }
+    Ok(())
+}
+
+/// A target whose mkfs.lustre was cut off before its last word is destroyed and made again; its pool stays.
+fn what_a_mkfs_left_is_made_anew(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    let source = targets::dataset(run, "ost", 1);
+    let cut = format!(
+        "pkill -KILL rabbit-agent\numount {MOUNT_ROOT}/{}\nzfs inherit lustre:svname {source}",
+        run.job.lustre_target("ost", 1)
+    );
+    run.cluster.run("rabbit", &cut)?;
+    let before = taken(run)?.lines().count();
+    run.cluster.start_agent("rabbit")?;
+    targets::serve(run)?;
+    let steps = taken(run)?;
+    let steps: Vec<_> = steps.lines().skip(before).collect();
+    let at = |word: &str| steps.iter().position(|line| line.contains(word));
+    let order =
+        [at("destroy unfinished Lustre target"), at("make Lustre target"), at("mount lustre")];
+    ensure!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?} in {steps:#?}");
+    ensure!(at("zpool").is_none(), "{steps:#?}");
+    let gone = format!("{LOOK} {source} /mnt/look\nls -A /mnt/look\numount /mnt/look");
+    let left = run.cluster.run("rabbit", &gone)?;
+    ensure!(left.is_empty(), "left of the dataset that was destroyed: {left}");
+    Ok(())
+}
+
+/// Steps that the agent has taken since its computer was switched on, a line each.
+fn taken(run: &Run<Silent, System>) -> anyhow::Result<String> {
+    run.cluster.run("rabbit", &format!("grep {STEP_TAKEN} {LOG} || true"))
+}

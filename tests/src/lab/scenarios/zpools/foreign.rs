@@ -1,0 +1,75 @@
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::lab::{Guest, Volume, checksum, functions::on_drive};
+
+const STEP: Duration = Duration::from_secs(300);
+
+/// Name of the pool.
+const POOL: &str = "elses";
+
+/// Bytes of each drive that are looked at for what was written there.
+const LOOKED_AT: u32 = 256;
+
+/// A pool of somebody else's on a namespace of somebody else's.
+pub(super) struct Foreign {
+    volume: Volume,
+    /// Checksum of what is in it.
+    data: String,
+}
+
+impl Foreign {
+    pub(super) fn plant(guest: &mut Guest) -> anyhow::Result<Self> {
+        let volume = Volume::carve(guest, 2, 256, "0")?;
+        let make = format!(
+            "{}zpool create -o cachefile=none -O mountpoint=/mnt/{POOL} {POOL} $DISK\n",
+            volume.found()
+        );
+        let write = checksum::write(&format!("/mnt/{POOL}/data"), 16);
+        let data = guest.run(&format!("{make}{write}zpool sync {POOL}"), STEP)?;
+        Ok(Self { volume, data })
+    }
+
+    /// Nobody has exported or destroyed it.
+    pub(super) fn is_imported(&self, guest: &mut Guest) -> anyhow::Result<()> {
+        let read = checksum::read(&format!("/mnt/{POOL}/data"));
+        let now = guest.run(&format!("zpool list -H -o health {POOL}\n{read}"), STEP)?;
+        ensure!(now == format!("ONLINE\n{}", self.data), "the foreign pool: {now}");
+        Ok(())
+    }
+
+    /// After a loss of power nobody has imported it, and it can be.
+    pub(super) fn is_at_rest(&self, guest: &mut Guest) -> anyhow::Result<()> {
+        let imported = guest.run(&format!("zpool list -H -o name | grep {POOL} || true"), STEP)?;
+        ensure!(imported.is_empty(), "the foreign pool was imported");
+        let found =
+            guest.run(&format!("{}zpool import -d ${{DISK}}p1", self.volume.found()), STEP)?;
+        let is_there =
+            found.contains(&format!("pool: {POOL}\n")) && found.contains("state: ONLINE");
+        ensure!(is_there, "the foreign pool cannot be imported: {found}");
+        Ok(())
+    }
+
+    /// Its owner imports it, has everything in it, and gives the namespace back.
+    pub(super) fn is_whole_and_goes(&self, guest: &mut Guest) -> anyhow::Result<()> {
+        guest.run(&format!("{}zpool import -d ${{DISK}}p1 {POOL}", self.volume.found()), STEP)?;
+        self.is_imported(guest)?;
+        guest.run(&format!("zpool destroy {POOL}\n{}", delete(self.volume)), STEP)?;
+        Ok(())
+    }
+}
+
+/// What is carved next has no label of a pool on it, nor anything else.
+pub(super) fn no_labels(guest: &mut Guest) -> anyhow::Result<()> {
+    for drive in 0..guest.machine().drives.len() {
+        let volume = Volume::carve(guest, drive, LOOKED_AT, "0")?;
+        let look = "cmp -n $(blockdev --getsize64 $DISK) /dev/zero $DISK\n";
+        guest.run(&format!("{}{look}{}", volume.found(), delete(volume)), STEP)?;
+    }
+    Ok(())
+}
+
+fn delete(volume: Volume) -> String {
+    format!("{}nvme delete-ns $CONTROLLER -n {} >/dev/null\n", on_drive(volume.drive), volume.nsid)
+}

@@ -1,0 +1,104 @@
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::{
+    cluster::patience,
+    lab::system::{MOUNT_ROOT, System},
+    program::until,
+    run::{Machines, Run, Silent},
+};
+
+/// Kind and index of each target, in the order in which they are made.
+pub(super) const TARGETS: [(&str, u32); 3] = [("mgtmdt", 0), ("ost", 0), ("ost", 1)];
+
+/// The kinds, with how many targets each has.
+const KINDS: [(&str, u32); 2] = [("mgtmdt", 1), ("ost", 2)];
+
+/// Prints drive and namespace id of each device at the bottom of pool `POOL`, as this kernel knows them.
+const DEVICES: &str = r#"
+zpool list -v -H -P -L $POOL | awk -F'\t' '$2 ~ "^/dev/" { print $2 }' | while read -r part; do
+    disk=$(dirname "$(readlink -f "/sys/class/block/${part##*/}")")
+    echo "$(cat "$disk/device/subsysnqn") $(cat "$disk/nsid")"
+done
+"#;
+
+fn pool(run: &Run<Silent, System>, kind: &str, index: u32) -> String {
+    format!("pool-{}", run.job.lustre_target(kind, index))
+}
+
+pub(super) fn dataset(run: &Run<Silent, System>, kind: &str, index: u32) -> String {
+    format!("{}/{kind}", pool(run, kind, index))
+}
+
+/// The file system as central controllers ask for it: first what manages it, then what holds objects.
+pub(super) fn make(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.apply("profile", &[run.job.lustre_profile()])?;
+    let chassis = run.cluster.chassis().clone();
+    for (kind, count) in KINDS {
+        let objects = run.job.lustre_targets(&chassis, kind, count);
+        run.apply(kind, &objects)?;
+        let name = format!("nnfnodestorage/{}", run.job.lustre_storage(kind));
+        let ready = ["wait", &name, "-n", &chassis.rabbit, "--for", "ready", "--timeout", "30s"];
+        until(&format!("{kind} to be ready"), patience(), || run.prints(&ready).map(drop))?;
+    }
+    serve(run)
+}
+
+/// Waits until all targets are mounted, each from a pool that this node has imported.
+pub(super) fn serve(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    until("all targets to serve", patience(), || {
+        let script = format!(
+            "findmnt -rn -o SOURCE,TARGET | grep {MOUNT_ROOT} || true\nzpool list -H -o name,health"
+        );
+        let seen = run.cluster.run("rabbit", &script)?;
+        for (kind, index) in TARGETS {
+            let (pool, target) = (pool(run, kind, index), run.job.lustre_target(kind, index));
+            let mount = format!("{pool}/{kind} {MOUNT_ROOT}/{target}");
+            let all = [mount, format!("{pool}\tONLINE")];
+            ensure!(all.iter().all(|it| seen.lines().any(|line| line == it)), "{all:?}: {seen}");
+        }
+        Ok(())
+    })
+}
+
+/// Each pool has exactly the namespaces that its allocation tells, on two drives at least.
+pub(super) fn lie_on_their_namespaces(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let rabbit = &run.cluster.chassis().rabbit;
+    for (kind, index) in TARGETS {
+        let name = run.job.lustre_storage(kind);
+        let text = run.prints(&["get", "nnfnodeblockstorage", &name, "-n", rabbit, "--json"])?;
+        let object: Value = serde_json::from_str(&text).context("decode the block storage")?;
+        let devices = object["status"]["allocations"][index as usize]["devices"].as_array();
+        let told: BTreeSet<_> = devices.into_iter().flatten().map(named).collect();
+        let script = format!("POOL={}\n{DEVICES}", pool(run, kind, index));
+        let used = run.cluster.run(rabbit, &script)?;
+        let used: BTreeSet<_> = used.lines().map(str::to_owned).collect();
+        ensure!(used == told && told.len() > 1, "{kind}-{index} is on {used:?}, not on {told:?}");
+    }
+    Ok(())
+}
+
+fn named(device: &Value) -> String {
+    let text = |field: &str| device[field].as_str().unwrap_or_default().to_owned();
+    format!("{} {}", text("NQN"), text("namespaceId"))
+}
+
+/// Deletes the file system and waits until nothing of it is left on the rabbit.
+pub(super) fn take_back(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    let rabbit = run.cluster.chassis().rabbit.clone();
+    for (kind, _) in KINDS.iter().rev() {
+        let name = run.job.lustre_storage(kind);
+        for storage in ["nnfnodestorage", "nnfnodeblockstorage"] {
+            run.warren(&["delete", storage, &name, "-n", &rabbit])?;
+        }
+    }
+    run.warren(&["delete", "nnfstorageprofile", &run.job.directive(), "-n", "default"])?;
+    let look = format!(
+        "zpool list -H -o name | grep ^pool- || true\nfindmnt -rn -o TARGET | grep {MOUNT_ROOT} || true\nls -A {MOUNT_ROOT}"
+    );
+    let left = run.cluster.run(&rabbit, &look)?;
+    ensure!(left.is_empty(), "left on the rabbit: {left}");
+    Ok(())
+}

@@ -1,0 +1,28 @@
+use std::{fs, time::Duration};
+
+use anyhow::Context;
+
+use super::{Bench, Guest};
+use crate::lustre_tools::LUSTRES_OWN;
+
+const STEP: Duration = Duration::from_secs(300);
+
+/// What a rabbit's boot does: tools, modules, and the host's number, by which a pool knows that it is at home.
+const INSTALL: &str = "\
+tar -xf /lab/zfs.tar -C / --skip-old-files
+ldconfig
+depmod -a
+zgenhostid -f 7ab817c0
+modprobe zfs
+";
+
+/// Puts ZFS into a guest that has booted, and stand-ins for Lustre's own programs. What it had in it went with its power.
+///
+/// # Errors
+/// When ZFS was not built, or the guest's kernel does not take it.
+pub fn install(bench: &Bench, guest: &mut Guest) -> anyhow::Result<()> {
+    let archive = guest.exchange().join("zfs.tar");
+    fs::copy(bench.assets().zfs()?, archive).context("hand ZFS to the guest")?;
+    let links = LUSTRES_OWN.map(|name| format!("ln -s /programs/lustre-tools /usr/sbin/{name}\n"));
+    guest.run(&format!("{INSTALL}{}", links.concat()), STEP).map(drop)
+}

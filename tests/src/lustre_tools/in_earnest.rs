@@ -1,0 +1,56 @@
+//! Lustre's own programs where zpool(8) and zfs(8) are the real ones: what they do to pools and datasets is done, what they do
+//! with the kernel's part of Lustre is not.
+
+use anyhow::Context;
+
+use super::{Datasets, asked, mkfs, mounts, pool_of};
+use crate::program::command;
+
+pub(super) fn act(name: &str, words: &[&str]) -> anyhow::Result<String> {
+    match name {
+        "mkfs.lustre" => mkfs::make(&mut RealZfs, words),
+        "mount.lustre" => mounts::mount(&RealZfs, words),
+        _ => asked(name, words),
+    }
+}
+
+/// The node's ZFS, by its commands.
+struct RealZfs;
+
+impl RealZfs {
+    fn run(program: &str, words: &[&str]) -> anyhow::Result<String> {
+        // By its whole path: mount(8) starts its helpers without PATH.
+        let mut argv = command(format!("/sbin/{program}"));
+        argv.args(words);
+        mounts::done(&mut argv)
+    }
+}
+
+impl Datasets for RealZfs {
+    fn service(&self, dataset: &str) -> Option<String> {
+        let value = Self::run("zfs", &["get", "-H", "-o", "value", "lustre:svname", dataset]);
+        let value = value.ok()?.trim_end().to_owned();
+        Some(value).filter(|it| it != "-")
+    }
+
+    /// mkfs.lustre makes no difference whether its wishes for the pool and for speed are granted; that the dataset is made
+    /// and every property written does.
+    fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {
+        let (device, pool) = (target.device, pool_of(target.device));
+        for wish in ["multihost=on", "feature@userobj_accounting=enabled"] {
+            let _ = Self::run("zpool", &["set", wish, pool]);
+        }
+        let more = target.options.map_or(Vec::new(), |it| vec!["-o", it]);
+        let words = [&["create", "-o", "canmount=off"][..], &more, &[device]].concat();
+        Self::run("zfs", &words)
+            .with_context(|| mkfs::fatal(&format!("Unable to create filesystem {device}")))?;
+        let large = target.is_ost.then_some("recordsize=1M");
+        for wish in ["xattr=sa", "dnodesize=auto"].into_iter().chain(large) {
+            let _ = Self::run("zfs", &["set", wish, device]);
+        }
+        for (name, value) in &target.properties {
+            Self::run("zfs", &["set", &format!("{name}={value}"), device])?;
+        }
+        Ok(())
+    }
+}
