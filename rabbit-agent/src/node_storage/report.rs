@@ -160,20 +160,21 @@ mod tests {
         }
     }
 
-    /// zpool(8) calls some pools `ONLINE` that have lost a device.
+    /// zpool(8) calls some pools `ONLINE` that have lost a device, and for a while the device as well.
     #[test]
     fn a_pool_that_lost_a_device_is_degraded_whatever_it_is_called() {
-        let seen = |state: &str, health| {
-            let vdevs =
-                vec![Vdev { name: "77".into(), state: state.into(), place: VdevPlace::Gone }];
+        let seen = |state: &str, place, health| {
+            let vdevs = vec![Vdev { name: "77".into(), state: state.into(), place }];
             let (name, dataset) = ("pool".into(), DatasetState::Whole);
             let imported = Some(Zpool { name, health, vdevs, dataset });
             let zpool = Some(PoolState { imported, ..PoolState::default() });
             of_pool(&Observed { zpool, ..Observed::default() })
         };
-        assert_eq!(seen("ONLINE", PoolHealth::Online), NnfStorageHealth::Healthy);
-        assert_eq!(seen("UNAVAIL", PoolHealth::Online), NnfStorageHealth::Degraded);
-        assert_eq!(seen("ONLINE", PoolHealth::Degraded), NnfStorageHealth::Degraded);
+        let (here, gone) = (|| VdevPlace::Strange, || VdevPlace::Gone);
+        assert_eq!(seen("ONLINE", here(), PoolHealth::Online), NnfStorageHealth::Healthy);
+        assert_eq!(seen("ONLINE", gone(), PoolHealth::Online), NnfStorageHealth::Degraded);
+        assert_eq!(seen("UNAVAIL", gone(), PoolHealth::Online), NnfStorageHealth::Degraded);
+        assert_eq!(seen("ONLINE", here(), PoolHealth::Degraded), NnfStorageHealth::Degraded);
     }
 
     #[test]
