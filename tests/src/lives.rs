@@ -6,7 +6,7 @@ use anyhow::ensure;
 
 use crate::{
     centre::{Chassis, Job},
-    cluster::{Cluster, PATIENCE},
+    cluster::{Cluster, patience},
     fixture::Fixture,
     program::until,
     run::{Machines, Run, Silent},
@@ -84,7 +84,9 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
     for (compute, _) in run.cluster.chassis().computes.clone() {
         // What the API says of mounts is older than the loss of power: the file itself is what counts.
         let there = format!("grep -q {compute} {path}/hello");
-        until("the file on its compute", PATIENCE, || run.cluster.run_on(&compute, user, &there))?;
+        until("the file on its compute", patience(), || {
+            run.cluster.run_on(&compute, user, &there)
+        })?;
     }
     run.unmount_from_computes()?;
     run.wait_for_computes("unmounted")?;

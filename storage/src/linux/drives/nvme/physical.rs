@@ -1,8 +1,14 @@
 //! A drive by its physical function: whether it is ours to use, and its virtual functions brought up.
 
-use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path, sync::Arc};
+use std::{
+    fs, io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use log::info;
+use nix::fcntl::{Flock, FlockArg};
 
 use super::{
     admin::{Admin, opcode},
@@ -79,17 +85,26 @@ impl Physical {
 
     fn make_ready_here(&self) -> Result<(), Fault> {
         let functions = self.functions()?;
-        let steps = bring_up(&functions);
+        if functions.possible == 0 || (bring_up(&functions).is_empty() && !self.lacks_own()) {
+            return Ok(());
+        }
+        // Two at once, as where one box plays several nodes, would undo each other's steps; the second finds all done.
+        let _alone =
+            self.alone().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
+        let steps = bring_up(&self.functions()?);
         for step in &steps {
             self.take(*step).map_err(|error| format!("bring up virtual functions: {error}"))?;
         }
         if !steps.is_empty() {
             info!(drive:% = self.node.nqn; "brought up virtual functions in {} steps", steps.len());
         }
-        if functions.possible == 0 {
-            return Ok(());
-        }
         self.bind_own().map_err(|error| format!("bind the rabbit's virtual function: {error}"))
+    }
+
+    /// Keeps every other process that asks for this out, for as long as it is held (flock(2)).
+    fn alone(&self) -> io::Result<Flock<fs::File>> {
+        let function = fs::File::open(&self.node.function)?;
+        Flock::lock(function, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
     }
 
     fn functions(&self) -> Result<Functions, Fault> {
@@ -132,14 +147,21 @@ impl Physical {
         write(&self.node.function.join(attribute), value)
     }
 
+    fn own(&self) -> PathBuf {
+        self.node.function.join("virtfn0")
+    }
+
+    fn lacks_own(&self) -> bool {
+        self.own().exists() && !self.own().join("driver").exists()
+    }
+
     /// Virtual function 1 is the rabbit's. Without probing allowed the driver refuses even what it is told to take.
     fn bind_own(&self) -> io::Result<()> {
-        let own = self.node.function.join("virtfn0");
-        if !own.exists() || own.join("driver").exists() {
+        if !self.lacks_own() {
             return Ok(());
         }
         self.set("sriov_drivers_autoprobe", "1")?;
-        let address = name(&own.canonicalize()?);
+        let address = name(&self.own().canonicalize()?);
         let driver = self.node.function.join("driver").canonicalize()?;
         write(&driver.join("bind"), &address)
     }
