@@ -142,10 +142,11 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.related(key),
-                Wake::Retold(key, version) if self.handled.contains_key(&key) => {
+                // Also of an object that the pass makes itself, and of which nothing was known when it began.
+                Wake::Retold(key, version) if self.queue.is_running(&key) => {
                     self.retold.insert(key, version);
                 }
-                // Of an object that was made by its own pass a watch brings everything later.
+                // A watch may bring what a pass wrote only after the pass ended.
                 Wake::Retold(key, version)
                     if self.wrote.get(&key).is_some_and(|ours| ours.contains(&version)) => {}
                 Wake::Retold(key, _) => self.retold(&key),

@@ -37,6 +37,12 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.waiting.insert(key);
     }
 
+    /// Whether it is being worked on.
+    #[must_use]
+    pub fn is_running(&self, key: &K) -> bool {
+        self.running.contains(key)
+    }
+
     /// What this key was woken for is what was just worked on.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
@@ -111,7 +117,9 @@ mod tests {
         assert_eq!(queue.start(now), ["a"]);
         queue.wake("a");
         assert!(queue.start(now).is_empty(), "one task per key");
+        assert!(queue.is_running(&"a"));
         queue.finished(&"a", Retry::OnChange, now);
+        assert!(!queue.is_running(&"a"));
         assert_eq!(queue.start(now), ["a"]);
         queue.finished(&"a", Retry::OnChange, now);
         assert!(queue.start(now).is_empty());
