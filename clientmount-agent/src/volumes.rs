@@ -46,9 +46,7 @@ pub fn activation(
     (group, volume): (&VgChange, &LvChange),
     variables: &BTreeMap<String, String>,
 ) -> Result<LvmLines, SiteCommandError> {
-    let line = |name: &str, text: &str| {
-        SiteCommand::new(&format!("{field}.{name}"), text, variables.clone())
-    };
+    let line = lines_beneath(field, variables);
     Ok(LvmLines {
         lock_start: line("vgChange.lockStart", &group.lock_start)?,
         lock_stop: line("vgChange.lockStop", &group.lock_stop)?,
@@ -67,9 +65,7 @@ pub fn making(
     commands: &RabbitBlockDeviceCommands,
     variables: &BTreeMap<String, String>,
 ) -> Result<LvmLines, SiteCommandError> {
-    let line = |name: &str, text: &str| {
-        SiteCommand::new(&format!("{field}.{name}"), text, variables.clone())
-    };
+    let line = lines_beneath(field, variables);
     let rebuild = &commands.lvm_rebuild;
     Ok(LvmLines {
         pv_create: line("pvCreate", &commands.pv_create)?,
@@ -83,4 +79,12 @@ pub fn making(
         lv_repair: line("lvmRebuild.lvRepair", &rebuild.lv_repair)?,
         ..activation(field, (&commands.vg_change, &commands.lv_change), variables)?
     })
+}
+
+/// Reads the line called `name` beneath `field`; none where it is empty.
+fn lines_beneath<'a>(
+    field: &'a str,
+    variables: &'a BTreeMap<String, String>,
+) -> impl Fn(&str, &str) -> Result<Option<SiteCommand>, SiteCommandError> + 'a {
+    move |name, text| SiteCommand::new(&format!("{field}.{name}"), text, variables.clone())
 }
