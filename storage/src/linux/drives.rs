@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// All drives of a rabbit and the namespaces on them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Inventory {
     pub(super) drives: Vec<Drive>,
     pub(super) namespaces: Vec<Namespace>,

@@ -13,6 +13,7 @@ mod ledger;
 mod physical;
 mod reach;
 mod ready;
+mod shared_look;
 #[cfg(test)]
 mod simulated;
 mod source;
@@ -33,6 +34,7 @@ use self::{
     ledger::Ledger,
     physical::{Fault, Physical},
     reach::Reach,
+    shared_look::SharedLook,
     source::{Candidate, Source},
     sysfs::BlockNode,
 };
@@ -43,7 +45,7 @@ pub(in crate::linux) use self::{
 use crate::{
     desired::{NamespaceId, NodeName, Nqn},
     host::StepError,
-    linux::looks::Looks,
+    linux::{drives::Inventory, looks::Looks},
 };
 
 /// The drives whose physical functions this node has, or reaches through its switches.
@@ -58,6 +60,7 @@ pub(in crate::linux) struct NvmeDrives {
     deadline: Duration,
     /// Every question to a drive: one that hangs keeps a thread and nothing else.
     looks: Looks,
+    shared: SharedLook<Inventory>,
     changes: Looks,
     drives: Mutex<BTreeMap<Nqn, Arc<Managed>>>,
     told: Mutex<BTreeMap<Nqn, Fault>>,
@@ -90,6 +93,7 @@ impl NvmeDrives {
             reach: Reach::new(Path::new("/sys")),
             deadline: look,
             looks: Looks::new(look),
+            shared: SharedLook::default(),
             changes: Looks::new(change),
             drives: Mutex::default(),
             told: Mutex::default(),

@@ -28,8 +28,13 @@ use crate::{
 const NOT_MANAGED: &str = "it manages no namespaces, and once did";
 
 impl NvmeDrives {
-    /// Asks all drives side by side; each answers for itself, in the order of their names.
+    /// Asks all drives side by side; each answers for itself, in the order of their names. Allocations that are made at the
+    /// same time share looks: each by itself would ask about all of the others' namespaces.
     pub(super) fn look(&self) -> Result<Inventory, ObserveError> {
+        self.shared.take(|| self.look_at_all())
+    }
+
+    fn look_at_all(&self) -> Result<Inventory, ObserveError> {
         let plugged = self.plugged().map_err(unreadable)?;
         let blocks = self.reach.sysfs.blocks().map_err(unreadable)?;
         let answers: Vec<_> = thread::scope(|scope| {
