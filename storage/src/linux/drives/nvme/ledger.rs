@@ -253,21 +253,18 @@ impl Ledger {
         })
     }
 
-    /// Looks at the drive's namespaces by `list`; the first look after a start settles what a crash left.
-    pub(super) fn settled<E>(
+    /// Settles what a crash left, by the drive's namespaces as `list` has them; only the first call after a start does anything.
+    pub(super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,
         failed: impl Fn(io::Error) -> E,
-    ) -> Result<Vec<Found>, E> {
+    ) -> Result<(), E> {
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        if *settled {
-            drop(settled);
-            return list();
+        if !*settled {
+            self.settle(&list()?).map_err(failed)?;
+            *settled = true;
         }
-        let found = list()?;
-        self.settle(&found).map_err(failed)?;
-        *settled = true;
-        Ok(found)
+        Ok(())
     }
 
     /// Gives each namespace that a crash left without a record to the intent it was made for, and drops intents of which
@@ -307,6 +304,18 @@ impl Ledger {
             }
             (None, _) => NamespaceOwner::Unknown,
         }
+    }
+
+    /// Whose `namespace` is, as far as there is a record of it.
+    pub(super) fn recorded(&self, namespace: &Found) -> Option<NamespaceOwner> {
+        self.record(namespace.nsid).filter(|it| it.is_of(namespace)).map(|it| it.owner())
+    }
+
+    /// What is recorded as made for an allocation.
+    pub(super) fn nsids_of(&self, allocation: AllocationId) -> Vec<u32> {
+        let owner = Owner::of(allocation);
+        let file = self.lock();
+        file.namespaces.iter().filter(|it| it.owner == owner).map(|it| it.nsid).collect()
     }
 
     pub(super) fn record(&self, nsid: u32) -> Option<Record> {

@@ -45,6 +45,8 @@ pub(super) struct State {
     pub(super) smart: (u8, u8),
     /// The answer to the next such command is lost: before it is carried out, or after.
     pub(super) lose: Option<(u8, Lost)>,
+    /// How many commands it carried out.
+    pub(super) answered: u32,
     made: u8,
 }
 
@@ -86,6 +88,7 @@ impl Simulated {
             gives_nguid: true,
             smart: (0, 0),
             lose: None,
+            answered: 0,
             made: 0,
         })))
     }
@@ -102,6 +105,7 @@ impl Simulated {
         if let Some((_, Lost::Before)) = lost {
             return Err(gone());
         }
+        state.answered += 1;
         let answer = state.carry_out(command, data);
         if lost.is_some() { Err(gone()) } else { Ok(answer) }
     }

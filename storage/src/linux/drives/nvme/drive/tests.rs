@@ -1,9 +1,16 @@
 //! One drive, made, given, taken and crashed, on a drive in memory.
 
-use std::{cell::Cell, fs};
+use std::{cell::Cell, collections::BTreeSet, fs};
 
-use super::*;
-use crate::linux::drives::nvme::simulated::{Lost, Simulated, Way};
+use super::{format::BLOCK_POWER, *};
+use crate::{
+    desired::AllocationId,
+    linux::drives::nvme::{
+        ledger::Wanted,
+        simulated::{Lost, Simulated, Way},
+    },
+    observed::DriveWarning,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -89,6 +96,26 @@ fn a_namespace_is_made_given_taken_erased_and_deleted() {
     drive.delete(1, allocation(0)).unwrap();
     assert_eq!((bench.left(), drive.look().unwrap().namespaces.len()), (64 * MIB, 0));
     assert!(drive.ledger.records().is_empty());
+}
+
+/// How many commands a life of a namespace takes when the drive has `others` of ours.
+fn commands_beside(others: u32) -> u32 {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    for other in 1..=others {
+        drive.create(allocation(other), wanted(MIB), 1).unwrap();
+    }
+    let before = bench.simulated.state().answered;
+    let made = drive.create(allocation(0), wanted(MIB), 1).unwrap().unwrap();
+    drive.attach(made.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+    drive.detach(made.nsid, &node("rabbit-1")).unwrap();
+    drive.delete(made.nsid, allocation(0)).unwrap();
+    bench.simulated.state().answered - before
+}
+
+#[test]
+fn a_namespace_takes_no_more_commands_beside_others() {
+    assert_eq!(commands_beside(1), commands_beside(12));
 }
 
 #[test]
@@ -301,5 +328,6 @@ mod through_a_switch {
         what_lost_its_record_is_adopted_only_as_what_it_is,
         a_namespace_with_a_record_of_another_is_never_adopted,
         what_was_replaced_goes_with_its_allocation_and_not_before,
+        a_namespace_takes_no_more_commands_beside_others,
     }
 }

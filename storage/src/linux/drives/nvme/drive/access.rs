@@ -1,0 +1,52 @@
+//! Namespaces given to hosts, and taken from them.
+
+use super::{DriveError, NvmeDrive, Result, name};
+use crate::{
+    desired::{Endpoint, NodeName},
+    linux::drives::nvme::ledger::Found,
+    observed::NamespaceOwner,
+};
+
+impl NvmeDrive {
+    /// Lets the host at `endpoint` reach a namespace of ours.
+    pub(in super::super) fn attach(
+        &self,
+        nsid: u32,
+        endpoint: Endpoint,
+        node: &NodeName,
+    ) -> Result<()> {
+        self.settle()?;
+        self.known_as_ours(&self.known(nsid)?)?;
+        let wanted = self.controllers(&self.controller()?)?.of(endpoint)?;
+        // The name first: access that nobody is known to have would be withdrawn.
+        self.ledger.named(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
+        self.ask("attach the namespace", self.admin.attach(nsid, wanted))
+    }
+
+    /// Lets `node` reach it no more; that the namespace is gone is fine.
+    pub(in super::super) fn detach(&self, nsid: u32, node: &NodeName) -> Result<()> {
+        self.settle()?;
+        let Some(namespace) = self.find(nsid)? else { return Ok(()) };
+        self.known_as_ours(&namespace)?;
+        let controllers = self.controllers(&self.controller()?)?;
+        let record = self.ledger.record(nsid);
+        for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
+            let endpoint = controllers.endpoint(attached);
+            if endpoint.and_then(|it| name(it, record.as_ref())).as_ref() == Some(node) {
+                self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn known_as_ours(&self, namespace: &Found) -> Result<()> {
+        match self.owner(namespace)? {
+            NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {
+                Ok(())
+            }
+            foreign @ (NamespaceOwner::Foreign(_) | NamespaceOwner::Unknown) => {
+                Err(DriveError::NotOurs { wanted: "any allocation".to_owned(), found: foreign })
+            }
+        }
+    }
+}

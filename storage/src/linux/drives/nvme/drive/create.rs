@@ -1,0 +1,134 @@
+//! Namespaces made, and recorded as what they were made for.
+
+use super::{
+    DriveError, NvmeDrive, Result, bytes,
+    format::{BLOCK_POWER, best_format, describe},
+};
+use crate::{
+    desired::AllocationId,
+    linux::drives::nvme::{
+        admin::AdminError,
+        ledger::{self, Wanted},
+        status::Code,
+        wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ},
+    },
+    observed::NamespaceOwner,
+};
+
+/// A namespace that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Made {
+    pub(in super::super) nsid: u32,
+    /// It counts only once its blocks were made to read as zero.
+    pub(in super::super) to_zero: bool,
+}
+
+impl NvmeDrive {
+    /// Makes a namespace for `allocation`; `None` when it has one already.
+    pub(in super::super) fn create(
+        &self,
+        allocation: AllocationId,
+        wanted: Wanted,
+        now: u64,
+    ) -> Result<Option<Made>> {
+        let _turn = self.ledger.turn();
+        self.settle()?;
+        if self.has_one_of(allocation)? {
+            return Ok(None);
+        }
+        let left = bytes(self.controller()?.unallocated.get())?;
+        if left < wanted.size {
+            return Err(DriveError::NoRoom(left));
+        }
+        let before = self.ask("list namespaces", self.admin.allocated())?;
+        let format = self.block_format(before.first())?;
+        self.ledger.intend(allocation, wanted, &before, now).map_err(DriveError::Ledger)?;
+        match self.admin.create(wanted.size >> BLOCK_POWER, format) {
+            Ok(nsid) => self.made(allocation, nsid, wanted.of).map(Some),
+            Err(source) => Err(self.not_made(allocation, left, source)),
+        }
+    }
+
+    fn has_one_of(&self, allocation: AllocationId) -> Result<bool> {
+        for nsid in self.ledger.nsids_of(allocation) {
+            let owner = self.find(nsid)?.and_then(|found| self.ledger.recorded(&found));
+            if owner == Some(NamespaceOwner::Ours(allocation)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn made(&self, allocation: AllocationId, nsid: u32, of: u16) -> Result<Made> {
+        let described = self.ask("identify the new namespace", self.admin.namespace(nsid))?;
+        let found = describe(nsid, &described)?;
+        if found.nguid == [0; 16] {
+            self.ask("delete the new namespace", self.admin.delete(nsid))?;
+            self.ledger.not_made(allocation).map_err(DriveError::Ledger)?;
+            return Err(DriveError::Unfit(
+                "the drive gives a namespace no NGUID, so that it cannot be told from its successors".to_owned(),
+            ));
+        }
+        let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
+        self.ledger.made(allocation, found, of, whole).map_err(DriveError::Ledger)?;
+        Ok(Made { nsid, to_zero: !whole })
+    }
+
+    /// Records a namespace of which no record is left as one of `allocation`; its NGUID counts from now on.
+    pub(in super::super) fn adopt(
+        &self,
+        nsid: u32,
+        allocation: AllocationId,
+        wanted: Wanted,
+    ) -> Result<()> {
+        let _turn = self.ledger.turn();
+        self.settle()?;
+        let namespace = self.known(nsid)?;
+        match self.owner(&namespace)? {
+            NamespaceOwner::Ours(of) if of == allocation => return Ok(()),
+            NamespaceOwner::Unknown => {}
+            found => {
+                return Err(DriveError::NotOurs { wanted: "nobody".to_owned(), found });
+            }
+        }
+        if namespace.size != wanted.size || namespace.nguid == [0; 16] {
+            return Err(DriveError::Unfit(format!(
+                "namespace {nsid} has {} bytes and NGUID {}, not {} bytes and an NGUID",
+                namespace.size,
+                ledger::hex(namespace.nguid),
+                wanted.size
+            )));
+        }
+        self.ledger.made(allocation, namespace, wanted.of, true).map_err(DriveError::Ledger)
+    }
+
+    /// A drive that refused made nothing. Of one that did not answer nobody knows: the next look tells.
+    fn not_made(&self, allocation: AllocationId, left: u64, source: AdminError) -> DriveError {
+        if let AdminError::Status(_) = source
+            && let Err(error) = self.ledger.not_made(allocation)
+        {
+            return DriveError::Ledger(error);
+        }
+        if source.code() == Some(Code::InsufficientCapacity) {
+            return DriveError::NoRoom(left);
+        }
+        DriveError::Command { command: "create a namespace", source }
+    }
+
+    /// The format of 4096-byte blocks without metadata that performs best. A drive that tells of no formats by themselves has
+    /// them at its namespaces.
+    fn block_format(&self, any: Option<&u32>) -> Result<u8> {
+        let described = match (self.admin.common(), any) {
+            (Err(error), Some(any)) if error.code() == Some(Code::InvalidNamespace) => {
+                self.admin.namespace(*any)
+            }
+            (other, _) => other,
+        };
+        let described = self.ask("identify the drive's block formats", described)?;
+        best_format(&described).ok_or_else(|| {
+            DriveError::Unfit(
+                "the drive has no format of 4096-byte blocks without metadata".to_owned(),
+            )
+        })
+    }
+}
