@@ -111,15 +111,33 @@ impl Sysfs {
         now.as_ref() == Some(&node.nqn) && function.is_ok_and(|it| it == node.function)
     }
 
-    /// The block devices of a namespace, as far as its identity goes.
+    /// The block devices of a namespace, as far as its identity goes. Those of its drive alone are looked at: a rabbit has
+    /// hundreds.
     pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
-        for path in entries(&self.0.join("class/block"))? {
-            // Hundreds of others are not worth more than one look.
-            let is_nvme = name(&path).starts_with("nvme");
-            let nsid = if is_nvme { attribute(&path, "nsid")? } else { None };
-            if nsid.and_then(|it| it.parse().ok()) == Some(id.nsid) {
+        for path in self.namespaces_in(&id.subsystem)? {
+            let nsid = attribute(&path, "nsid")?.and_then(|it| it.parse().ok());
+            if nsid == Some(id.nsid) {
                 found.extend(self.block(&path)?.filter(|it| it.device.namespace == *id));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Directories of a subsystem's namespaces: its own where Linux joins the paths to them (multipath), else its controllers'.
+    fn namespaces_in(&self, subsystem: &Nqn) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for path in entries(&self.0.join("class/nvme-subsystem"))? {
+            let nqn = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok());
+            if nqn.as_ref() != Some(subsystem) {
+                continue;
+            }
+            for path in entries(&path)?.into_iter().filter(|it| name(it).starts_with("nvme")) {
+                if is_namespace(&path) {
+                    found.push(path);
+                } else {
+                    found.extend(entries(&path)?.into_iter().filter(|it| is_namespace(it)));
+                }
             }
         }
         Ok(found)
@@ -163,6 +181,13 @@ impl Sysfs {
             nguid: attribute(path, "nguid")?.unwrap_or_default().replace('-', ""),
         }))
     }
+}
+
+/// Whether a name is `nvme<instance>n<namespace>`; a path to what is joined has `c<controller>` between them.
+fn is_namespace(path: &Path) -> bool {
+    let name = name(path);
+    let rest = name.strip_prefix("nvme").unwrap_or_default();
+    rest.trim_start_matches(|it: char| it.is_ascii_digit()).starts_with('n')
 }
 
 /// The slot of a PCI function, e.g. of `0000:01:00.0` the one whose address is `0000:01:00`.
@@ -227,15 +252,31 @@ mod tests {
             symlink(root.join("pci").join(function), root.join(&class).join("device")).unwrap();
         }
         symlink(root.join("pci/0000:01:00.0"), root.join("pci/0000:01:00.1/physfn")).unwrap();
-        for (name, hidden) in [("nvme1n1", "0"), ("nvme1c1n1", "1")] {
-            let block = format!("class/block/{name}");
-            put(root, &format!("{block}/nsid"), "3\n");
-            put(root, &format!("{block}/hidden"), hidden);
-            put(root, &format!("{block}/dev"), "259:4\n");
-            put(root, &format!("{block}/nguid"), "01234567-89ab-cdef-0123-456789abcdef\n");
-            put(root, &format!("{block}/device/subsysnqn"), "nqn.2019-08.org.qemu:drive0\n");
+        let subsystem = root.join("class/nvme-subsystem/nvme-subsys1");
+        put(&subsystem, "subsysnqn", "nqn.2019-08.org.qemu:drive0\n");
+        for name in ["nvme0", "nvme1"] {
+            symlink(root.join("class/nvme").join(name), subsystem.join(name)).unwrap();
         }
+        block(root, "class/nvme-subsystem/nvme-subsys1/nvme1n1", "3");
+        block(root, "class/nvme/nvme1/nvme1c1n1", "3");
+        put(root, "class/block/nvme1c1n1/hidden", "1\n");
         put(root, "class/block/sda/dev", "8:0\n");
+    }
+
+    /// The block device of a namespace, in its place and among all of them.
+    fn block(root: &Path, place: &str, nsid: &str) {
+        for (attribute, text) in [
+            ("nsid", nsid),
+            ("hidden", "0"),
+            ("dev", "259:4"),
+            ("nguid", "01234567-89ab-cdef-0123-456789abcdef"),
+            ("device/subsysnqn", "nqn.2019-08.org.qemu:drive0"),
+        ] {
+            put(root, &format!("{place}/{attribute}"), &format!("{text}\n"));
+        }
+        fs::create_dir_all(root.join("class/block")).unwrap();
+        let place = root.join(place);
+        symlink(&place, root.join("class/block").join(name(&place))).unwrap();
     }
 
     #[test]
@@ -261,6 +302,23 @@ mod tests {
         assert!(!block.may_be("0123456789abcdef0123456789abcdee"));
         let unbelieved = BlockNode { nguid: String::new(), ..block.clone() };
         assert!(unbelieved.may_be("0123456789abcdef0123456789abcdee"));
+    }
+
+    #[test]
+    fn a_namespace_is_found_by_what_it_is_with_multipath_and_without() {
+        let root = tempfile::tempdir().unwrap();
+        subsystem(root.path());
+        block(root.path(), "class/nvme/nvme0/nvme0n2", "7");
+        let device = |drive: &str, nsid| {
+            let subsystem = format!("nqn.2019-08.org.qemu:{drive}").parse().unwrap();
+            let id = NamespaceId { subsystem, nsid };
+            let blocks = Sysfs::new(root.path()).blocks_of(&id).unwrap();
+            blocks.into_iter().map(|it| name(&it.device.path)).collect::<Vec<_>>()
+        };
+        assert_eq!(device("drive0", 3), ["nvme1n1"], "and no path to it");
+        assert_eq!(device("drive0", 7), ["nvme0n2"]);
+        assert!(device("drive0", 1).is_empty());
+        assert!(device("drive1", 3).is_empty());
     }
 
     #[test]
