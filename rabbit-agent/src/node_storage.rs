@@ -1,6 +1,7 @@
 //! NnfNodeStorage: file systems, and Lustre targets, on those namespaces.
 
 pub mod desired;
+pub mod lines;
 pub mod reconcile;
 pub mod report;
 pub mod targets;

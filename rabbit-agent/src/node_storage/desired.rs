@@ -4,21 +4,21 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use api::{
-    NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageSpec, NnfStorageProfile, RabbitLabels,
-    names::label, nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
+    nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
 };
 use clientmount_agent::volumes::{Volumes, making};
 pub use error::NodeStorageError;
 use storage::{
     desired::{
-        AllowedRoots, FileSystem, FileSystemId, FileSystemKind, Hook, HookId, HookScope,
-        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
+        AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookScope, MountPoint,
+        MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
     },
-    template::{SiteCommand, SiteCommandError},
+    template::SiteCommandError,
 };
+
+use super::lines::{Lines, Variables, with_given};
 
 /// More than the namespaces of all drives of a rabbit.
 const MOST_FILE_SYSTEMS: u32 = 4096;
@@ -127,40 +127,6 @@ fn name_of(name: &Option<String>) -> String {
     name.clone().unwrap_or_default()
 }
 
-/// Variables of a profile's lines, their names with the `$`.
-pub type Variables = BTreeMap<String, String>;
-
-/// What the object says on top of what is known.
-///
-/// # Errors
-/// On a variable that is none, or has too few values.
-pub fn with_given(
-    mut known: Variables,
-    spec: &NnfNodeStorageSpec,
-    index: u32,
-    count: u32,
-) -> Result<Variables, NodeStorageError> {
-    for (place, variable) in spec.command_variables.iter().enumerate() {
-        let name = &variable.name;
-        if !name.starts_with('$') || name.len() < 2 {
-            return Err(NodeStorageError::VariableName { place, name: name.clone() });
-        }
-        let value = if variable.indexed {
-            let values = &variable.indexed_values;
-            values.get(index as usize).ok_or_else(|| NodeStorageError::IndexedValues {
-                place,
-                name: name.clone(),
-                values: values.len(),
-                count,
-            })?
-        } else {
-            &variable.value
-        };
-        known.insert(name.clone(), value.clone());
-    }
-    Ok(known)
-}
-
 /// What all file systems of one object have in common.
 struct Text<'a> {
     object: &'a NnfNodeStorage,
@@ -198,29 +164,21 @@ impl Text<'_> {
         let raw = self.kind == FileSystemKind::Raw;
         let mounted: &[String] = if raw { &[] } else { &setup.post_setup };
         let unmounting: &[String] = if raw { &[] } else { &setup.pre_teardown };
+        let root = format!("data.{}", self.field);
+        let lines = Lines { profile: self.profile, root: &root, variables: &variables };
+        let hooks =
+            |phase, lists| lines.hooks(&scope, phase, &format!("userCommands.{phase}"), lists);
+        let mkfs = if raw { "" } else { &rabbit.mkfs };
         Ok(FileSystem {
             id,
             kind: self.kind,
-            mkfs: if raw {
-                None
-            } else {
-                self.line("fileSystemCommands.rabbitCommands.mkfs", &rabbit.mkfs, &variables)?
-            },
-            post_activate: self.hooks(&scope, "postActivate", &setup.post_activate, &variables)?,
-            post_setup: self.hooks(&scope, "postSetup", mounted, &variables)?,
-            pre_teardown: self.hooks(&scope, "preTeardown", unmounting, &variables)?,
-            pre_deactivate: self.hooks(
-                &scope,
-                "preDeactivate",
-                &setup.pre_deactivate,
-                &variables,
-            )?,
-            post_teardown: self.hooks(&scope, "postTeardown", &setup.post_teardown, &variables)?,
-            mount: self.line(
-                "fileSystemCommands.rabbitCommands.mount",
-                &rabbit.mount,
-                &variables,
-            )?,
+            mkfs: lines.line("fileSystemCommands.rabbitCommands.mkfs", mkfs)?,
+            post_activate: hooks("postActivate", &setup.post_activate)?,
+            post_setup: hooks("postSetup", mounted)?,
+            pre_teardown: hooks("preTeardown", unmounting)?,
+            pre_deactivate: hooks("preDeactivate", &setup.pre_deactivate)?,
+            post_teardown: hooks("postTeardown", &setup.post_teardown)?,
+            mount: lines.line("fileSystemCommands.rabbitCommands.mount", &rabbit.mount)?,
             volume,
             temporary,
         })
@@ -305,34 +263,6 @@ impl Text<'_> {
         let mut variables = with_given(known, spec, index, self.count)?;
         variables.extend(self.lines.variable_override.clone());
         Ok(variables)
-    }
-
-    fn line(
-        &self,
-        field: &str,
-        line: &str,
-        variables: &Variables,
-    ) -> Result<Option<SiteCommand>, NodeStorageError> {
-        SiteCommand::new(&format!("data.{}.{field}", self.field), line, variables.clone())
-            .map_err(|source| self.wrong_line(source))
-    }
-
-    fn hooks(
-        &self,
-        scope: &HookScope,
-        phase: &'static str,
-        lines: &[String],
-        variables: &Variables,
-    ) -> Result<Vec<Hook>, NodeStorageError> {
-        let mut hooks = Vec::new();
-        for (place, line) in lines.iter().enumerate() {
-            if let Some(command) =
-                self.line(&format!("userCommands.{phase}[{place}]"), line, variables)?
-            {
-                hooks.push(Hook { id: HookId { scope: scope.clone(), phase, place }, command });
-            }
-        }
-        Ok(hooks)
     }
 }
 

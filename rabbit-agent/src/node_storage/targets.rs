@@ -14,13 +14,16 @@ use api::{
 };
 use storage::{
     desired::{
-        AllowedRoots, Dataset, FileSystemId, Hook, HookId, HookScope, LustreClient, LustreTarget,
-        MountPoint, ObjectUid, TargetLines,
+        AllowedRoots, Dataset, FileSystemId, HookScope, LustreClient, LustreTarget, MountPoint,
+        ObjectUid, TargetLines,
     },
-    template::{SiteCommand, expand},
+    template::expand,
 };
 
-use super::desired::{NodeStorageError, TemporaryRoot, Variables, count, namespaces, with_given};
+use super::{
+    desired::{NodeStorageError, TemporaryRoot, count, namespaces},
+    lines::{Lines, Variables, with_given},
+};
 
 /// Where targets and set-up hooks see things.
 #[derive(Debug, Clone, Copy)]
@@ -117,18 +120,18 @@ impl Text<'_> {
         let id = FileSystemId::derive(owner, &text(&meta.namespace), &text(&meta.name), index);
         let scope = HookScope::file_system(&id);
         let first_of_all = self.kind == LustreTargetType::Ost && number == 0;
-        let hooks = |phase, lines| {
-            self.hooks(&scope, phase, &format!("{}.{phase}", self.field()), lines, &variables)
-        };
-        let lines = &self.options.command_lines;
+        let field = self.field();
+        let lines = Lines { profile: self.profile, root: &field, variables: &variables };
+        let hooks = |phase, list| lines.hooks(&scope, phase, phase, list);
+        let asked = &self.options.command_lines;
         Ok(LustreTarget {
             id,
             dataset: dataset(&variables)?,
             namespaces: namespaces(block, index as usize)?,
             target,
-            lines: self.lines(&variables)?,
-            post_activate: hooks("postActivate", &lines.post_activate)?,
-            pre_deactivate: hooks("preDeactivate", &lines.pre_deactivate)?,
+            lines: self.lines(lines)?,
+            post_activate: hooks("postActivate", &asked.post_activate)?,
+            pre_deactivate: hooks("preDeactivate", &asked.pre_deactivate)?,
             client: match first_of_all {
                 true => Some(self.client(index, &scope, &variables, places)?),
                 false => None,
@@ -201,17 +204,15 @@ impl Text<'_> {
         Ok(variables)
     }
 
-    fn lines(&self, variables: &Variables) -> Result<TargetLines, NodeStorageError> {
-        let field = self.field();
-        let line = |name: &str, text: &str| self.line(&format!("{field}.{name}"), text, variables);
-        let lines = &self.options.command_lines;
+    fn lines(&self, lines: Lines<'_>) -> Result<TargetLines, NodeStorageError> {
+        let asked = &self.options.command_lines;
         Ok(TargetLines {
-            create: line("zpoolCreate", &lines.zpool_create)?,
-            destroy: line("zpoolDestroy", &lines.zpool_destroy)?,
-            replace: line("zpoolReplace", &lines.zpool_replace)?,
-            mkfs: line("mkfs", &lines.mkfs)?,
-            mount: line("mountTarget", &lines.mount_target)?,
-            unmount: line("unmountTarget", &lines.unmount_target)?,
+            create: lines.line("zpoolCreate", &asked.zpool_create)?,
+            destroy: lines.line("zpoolDestroy", &asked.zpool_destroy)?,
+            replace: lines.line("zpoolReplace", &asked.zpool_replace)?,
+            mkfs: lines.line("mkfs", &asked.mkfs)?,
+            mount: lines.line("mountTarget", &asked.mount_target)?,
+            unmount: lines.line("unmountTarget", &asked.unmount_target)?,
         })
     }
 
@@ -233,50 +234,22 @@ impl Text<'_> {
         let temporary = MountPoint::parse(&temporary, &places.temporary.roots)
             .map_err(NodeStorageError::Temporary)?;
         variables.insert("$MOUNT_PATH".to_owned(), temporary.to_string());
-        let field = "data.lustreStorage.clientOptions.commandlines";
-        let lines = &self.client.command_lines;
-        let hooks = |phase, name: &str, lines| {
-            self.hooks(scope, phase, &format!("{field}.{name}"), lines, &variables)
-        };
+        let root = "data.lustreStorage.clientOptions.commandlines";
+        let lines = Lines { profile: self.profile, root, variables: &variables };
+        let asked = &self.client.command_lines;
+        let hooks = |phase, name, list| lines.hooks(scope, phase, name, list);
         Ok(LustreClient {
             source: expand("$MGS_NID:/$FS_NAME", &variables),
             temporary,
-            mount: self.line(&format!("{field}.mountRabbit"), &lines.mount_rabbit, &variables)?,
-            post_setup: hooks("postSetup", "rabbitPostSetup", &lines.rabbit_post_setup)?,
-            pre_teardown: hooks("preTeardown", "rabbitPreTeardown", &lines.rabbit_pre_teardown)?,
+            mount: lines.line("mountRabbit", &asked.mount_rabbit)?,
+            post_setup: hooks("postSetup", "rabbitPostSetup", &asked.rabbit_post_setup)?,
+            pre_teardown: hooks("preTeardown", "rabbitPreTeardown", &asked.rabbit_pre_teardown)?,
             post_teardown: hooks(
                 "postTeardown",
                 "rabbitPostTeardown",
-                &lines.rabbit_post_teardown,
+                &asked.rabbit_post_teardown,
             )?,
         })
-    }
-
-    fn line(
-        &self,
-        field: &str,
-        line: &str,
-        variables: &Variables,
-    ) -> Result<Option<SiteCommand>, NodeStorageError> {
-        let line = SiteCommand::new(field, line, variables.clone());
-        line.map_err(|source| NodeStorageError::in_profile(self.profile, source))
-    }
-
-    fn hooks(
-        &self,
-        scope: &HookScope,
-        phase: &'static str,
-        field: &str,
-        lines: &[String],
-        variables: &Variables,
-    ) -> Result<Vec<Hook>, NodeStorageError> {
-        let mut hooks = Vec::new();
-        for (place, line) in lines.iter().enumerate() {
-            let command = self.line(&format!("{field}[{place}]"), line, variables)?;
-            let id = HookId { scope: scope.clone(), phase, place };
-            hooks.extend(command.map(|command| Hook { id, command }));
-        }
-        Ok(hooks)
     }
 }
 

@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use api::{
     NnfNodeStorage, nnf_node_block_storage::NnfNodeBlockStorageDeviceStatus,
     nnf_node_storage::CommandVariable,
 };
 use daemon::chain;
+use storage::template::SiteCommand;
 
 use super::*;
 use crate::samples;

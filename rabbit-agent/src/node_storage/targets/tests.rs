@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use daemon::chain;
 use serde_json::{Value, json};
+use storage::template::SiteCommand;
 
 use super::*;
 use crate::samples;

@@ -1,0 +1,88 @@
+//! A profile's lines, for one unit of an object.
+
+use std::collections::BTreeMap;
+
+use api::{NnfNodeStorageSpec, NnfStorageProfile};
+use storage::{
+    desired::{Hook, HookId, HookScope},
+    template::SiteCommand,
+};
+
+use super::desired::NodeStorageError;
+
+/// Variables of a profile's lines, their names with the `$`.
+pub type Variables = BTreeMap<String, String>;
+
+/// What the object says on top of what is known.
+///
+/// # Errors
+/// On a variable that is none, or has too few values.
+pub fn with_given(
+    mut known: Variables,
+    spec: &NnfNodeStorageSpec,
+    index: u32,
+    count: u32,
+) -> Result<Variables, NodeStorageError> {
+    for (place, variable) in spec.command_variables.iter().enumerate() {
+        let name = &variable.name;
+        if !name.starts_with('$') || name.len() < 2 {
+            return Err(NodeStorageError::VariableName { place, name: name.clone() });
+        }
+        let value = if variable.indexed {
+            let values = &variable.indexed_values;
+            values.get(index as usize).ok_or_else(|| NodeStorageError::IndexedValues {
+                place,
+                name: name.clone(),
+                values: values.len(),
+                count,
+            })?
+        } else {
+            &variable.value
+        };
+        known.insert(name.clone(), value.clone());
+    }
+    Ok(known)
+}
+
+/// Lines of a profile and what their variables stand for.
+#[derive(Debug, Clone, Copy)]
+pub struct Lines<'a> {
+    /// Whose they are.
+    pub profile: &'a NnfStorageProfile,
+    /// The field beneath which they are, e.g. `data.xfsStorage`.
+    pub root: &'a str,
+    /// What they may name.
+    pub variables: &'a Variables,
+}
+
+impl Lines<'_> {
+    /// The command that the line at `name` is; none for a blank one.
+    ///
+    /// # Errors
+    /// When bash could not read the line.
+    pub fn line(&self, name: &str, line: &str) -> Result<Option<SiteCommand>, NodeStorageError> {
+        let field = format!("{}.{name}", self.root);
+        SiteCommand::new(&field, line, self.variables.clone())
+            .map_err(|source| NodeStorageError::in_profile(self.profile, source))
+    }
+
+    /// The hooks that the list at `name` holds.
+    ///
+    /// # Errors
+    /// As for a line.
+    pub fn hooks(
+        &self,
+        scope: &HookScope,
+        phase: &'static str,
+        name: &str,
+        lines: &[String],
+    ) -> Result<Vec<Hook>, NodeStorageError> {
+        let mut hooks = Vec::new();
+        for (place, line) in lines.iter().enumerate() {
+            let id = HookId { scope: scope.clone(), phase, place };
+            let command = self.line(&format!("{name}[{place}]"), line)?;
+            hooks.extend(command.map(|command| Hook { id, command }));
+        }
+        Ok(hooks)
+    }
+}
