@@ -67,7 +67,7 @@ impl OnDevices {
         for device in devices {
             if let Some(group) = self.physical.get(&device.namespace) {
                 let (device, group) = (device.path.clone(), group.clone());
-                seen.physical.push(PhysicalVolume { device, group });
+                seen.physical.push(PhysicalVolume { device, group, is_stale: false });
             }
         }
         let names: BTreeSet<_> = seen.physical.iter().filter_map(|it| it.group.clone()).collect();

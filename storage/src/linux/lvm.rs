@@ -25,7 +25,7 @@ const NODE_EVERY: Duration = Duration::from_millis(20);
 /// which is gone, and `--shared`, because a shared group is looked at before this node joins its lock space.
 const REPORT: &str = "fullreport --reportformat json --nolocking --shared \
     --configreport vg -o vg_name,vg_tags,vg_lock_type,vg_missing_pv_count \
-    --configreport pv -o pv_name \
+    --configreport pv -o pv_name,pv_missing \
     --configreport lv -o lv_name,lv_tags,lv_layout,sync_percent,lv_health_status,lv_device_open \
     --configreport pvseg -o pv_name --configreport seg -o lv_name";
 
@@ -56,6 +56,8 @@ struct FoundGroup {
 #[derive(Deserialize)]
 struct FoundPhysical {
     pv_name: String,
+    #[serde(default)]
+    pv_missing: String,
 }
 
 #[derive(Deserialize)]
@@ -88,6 +90,7 @@ fn understand(output: &[u8]) -> Result<LvmReport, String> {
         seen.physical.extend(members.map(|member| PhysicalVolume {
             device: PathBuf::from(member.pv_name),
             group: group.as_ref().map(|group| group.vg_name.clone()),
+            is_stale: !member.pv_missing.is_empty(),
         }));
         if let Some(group) = group {
             let volumes = found.lv.into_iter().map(logical).collect::<Result<_, _>>()?;
@@ -173,7 +176,8 @@ mod tests {
     /// A RAID 5 that is being made, in a group that has lost a device.
     const GROUP: &str = r#"{"report":[{
         "vg":[{"vg_name":"a4f0_0_1","vg_tags":"77,warren","vg_lock_type":"dlm","vg_missing_pv_count":"1"}],
-        "pv":[{"pv_name":"/dev/nvme0n1"},{"pv_name":"[unknown]"}],
+        "pv":[{"pv_name":"/dev/nvme0n1","pv_missing":""},{"pv_name":"[unknown]","pv_missing":"missing"},
+            {"pv_name":"/dev/nvme2n1","pv_missing":"missing"}],
         "lv":[{"lv_name":"lv","lv_tags":"warren.x","lv_layout":"raid,raid5,raid5_ls","sync_percent":"25.02","lv_health_status":"partial","lv_device_open":"open"}],
         "pvseg":[],"seg":[{"lv_name":"lv"}]}]}"#;
 
@@ -190,10 +194,11 @@ mod tests {
         let seen = understand(GROUP.as_bytes()).unwrap();
         let group = seen.group("a4f0_0_1").unwrap();
         assert!(group.is_shared && group.is_warrens());
-        assert_eq!((group.missing, seen.physical.len()), (1, 1));
+        let stale: Vec<_> = seen.physical.iter().map(|it| it.is_stale).collect();
+        assert_eq!((group.missing, stale), (1, vec![false, true]));
         assert_eq!(seen.on(Path::new("/dev/nvme0n1")).unwrap().group.as_deref(), Some("a4f0_0_1"));
         let volume = group.volume("lv").unwrap();
-        assert!(volume.is_raid && volume.is_syncing() && volume.is_open);
+        assert!(volume.is_raid && volume.is_syncing() && volume.is_open && volume.is_partial());
         assert_eq!(volume.synced.unwrap().to_string(), "25.02");
         assert_eq!(volume.trouble.as_deref(), Some("partial"));
     }

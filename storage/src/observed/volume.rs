@@ -163,6 +163,8 @@ pub struct PhysicalVolume {
     pub device: PathBuf,
     /// In which group it is, when in any.
     pub group: Option<String>,
+    /// Whether the group did without it once and has written that down: it is not used until somebody takes it up again.
+    pub is_stale: bool,
 }
 
 /// A volume group.
@@ -225,6 +227,12 @@ impl LogicalVolume {
     #[must_use]
     pub fn has_made(&self, id: FileSystemId) -> bool {
         self.tags.contains(&Self::tag_of(id))
+    }
+
+    /// Whether a device that it lies on is lost.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.trouble.as_deref() == Some("partial")
     }
 
     /// Whether its RAID is still being synchronised.

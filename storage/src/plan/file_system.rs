@@ -79,7 +79,9 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
         lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
     let device = volume::device(&fs.volume, observed).ok().flatten();
-    let whole = is_whole(fs, observed, device.as_ref());
+    // What lost a device may never be activated again, and what is on it goes in any case.
+    let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
+    let whole = !is_lost && is_whole(fs, observed, device.as_ref());
     // Without the file system there is nothing that these hooks could be shown.
     let shown: &[Hook] = if whole { &fs.pre_teardown } else { &[] };
     let wanted = observed.hooks_open && hooks::due(shown, observed, &BTreeMap::new()).count() > 0;

@@ -94,10 +94,16 @@ impl<'a> Lvm<'a> {
                 Ok(self.make_group(report))
             }
             Some(group) if group.missing > 0 && self.state.missing.is_empty() => {
-                Ok(self.repair(report))
+                let repairing = self.repair(report, group);
+                Ok(if repairing.is_empty() { self.make_logical(group) } else { repairing })
             }
             Some(group) => Ok(self.make_logical(group)),
         }
+    }
+
+    /// Whether the group does without a device, or a device of it cannot be reached.
+    pub(super) fn has_lost_a_device(&self) -> bool {
+        !self.state.missing.is_empty() || self.group().is_some_and(|group| group.missing > 0)
     }
 
     fn make_group(&self, report: &LvmReport) -> Vec<Step> {
@@ -122,31 +128,48 @@ impl<'a> Lvm<'a> {
         joining.into_iter().chain(making).collect()
     }
 
-    /// A device that is no member yet takes the place of one that is lost. Lines that a profile leaves empty are left out,
-    /// and without any of them a group that has lost a device stays as it is.
-    fn repair(&self, report: &LvmReport) -> Vec<Step> {
+    /// Devices that are no members yet take the place of those that are lost: for this volume, and when no other of the group
+    /// lacks anything, for the group. Each part is known to be undone by itself, so that whoever is interrupted goes on.
+    /// Lines that a profile leaves empty are left out, and without any of them a group that has lost a device stays as it is.
+    fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
-        let spare: Vec<_> = self
-            .state
-            .devices
-            .iter()
-            .filter(|device| report.on(&device.path).is_none_or(|it| it.group.is_none()))
-            .collect();
-        if spare.is_empty() || lines.lv_repair.is_none() {
+        if lines.lv_repair.is_none() {
             return Vec::new();
         }
-        let mut steps: Vec<_> = self.join().into_iter().collect();
-        for device in &spare {
-            steps.extend(
-                report.on(&device.path).is_none().then(|| self.make_physical(device)).flatten(),
-            );
-            steps.extend(self.on_device(VolumeAction::ExtendGroup, &lines.vg_extend, device));
+        let mut steps = self.extend(report);
+        let is_member = |device: &BlockDevice| {
+            report.on(&device.path).is_some_and(|it| it.group.is_some() && !it.is_stale)
+        };
+        let has_all = !steps.is_empty() || self.state.devices.iter().all(is_member);
+        let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
+        if has_all && is_partial {
+            if self.seen.active.is_none() {
+                steps.extend(self.on_logical(VolumeAction::Activate, &lines.activate));
+            }
+            steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
         }
-        if self.seen.active.is_none() {
-            steps.extend(self.on_logical(VolumeAction::Activate, &lines.activate));
+        let others = group.volumes.iter().filter(|it| it.name != self.volume.logical);
+        if has_all && !others.into_iter().any(LogicalVolume::is_partial) {
+            steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }
-        steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
-        steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
+        if steps.is_empty() {
+            return steps;
+        }
+        self.join().into_iter().chain(steps).collect()
+    }
+
+    /// The steps that make members of those devices that are none yet.
+    fn extend(&self, report: &LvmReport) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for device in &self.state.devices {
+            let physical = report.on(&device.path);
+            if physical.is_some_and(|it| it.group.is_some()) {
+                continue;
+            }
+            steps.extend(physical.is_none().then(|| self.make_physical(device)).flatten());
+            let line = &self.lines.vg_extend;
+            steps.extend(self.on_device(VolumeAction::ExtendGroup, line, device));
+        }
         steps
     }
 

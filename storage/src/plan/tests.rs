@@ -3,6 +3,7 @@
 mod allocation;
 mod lustre;
 mod own_volumes;
+mod repair;
 mod unmount;
 
 use std::collections::{BTreeMap, BTreeSet};

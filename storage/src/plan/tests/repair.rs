@@ -1,0 +1,141 @@
+//! Volumes that have lost a device: repaired part by part, and torn down without it.
+
+use crate::{
+    desired::LvmLines,
+    observed::{
+        LogicalVolume, LvmReport, LvmState, Mapped, Percent, PhysicalVolume, VolumeGroup, WARRENS,
+    },
+};
+
+use super::*;
+
+/// Namespaces 1 and 3: 3 took the place of 2, which is lost.
+const OURS: [u32; 2] = [1, 3];
+
+fn device(nsid: u32) -> BlockDevice {
+    let number = DeviceNumber { major: 259, minor: nsid };
+    BlockDevice { namespace: id(nsid), path: format!("/dev/nvme{nsid}n1").into(), number }
+}
+
+fn raid(index: u32) -> FileSystem {
+    let lines = LvmLines {
+        pv_create: command("$DEVICE"),
+        vg_extend: command("$VG $DEVICE"),
+        vg_reduce: command("--removemissing $VG"),
+        lv_create: command("-n $LV $VG"),
+        lv_repair: command("$VG/$LV"),
+        activate: command("-ay $VG/$LV"),
+        ..LvmLines::default()
+    };
+    let hook = |phase| {
+        let id = HookId { scope: HookScope::file_system(&fs_id(index)), phase, place: 0 };
+        vec![Hook { id, command: command("look at $MOUNT_PATH").unwrap() }]
+    };
+    FileSystem {
+        id: fs_id(index),
+        volume: Volume {
+            logical: format!("lv-{index}"),
+            namespaces: OURS.map(id).to_vec(),
+            layer: VolumeLayer::Lvm(Box::new(lines)),
+            ..volume()
+        },
+        pre_teardown: hook("preTeardown"),
+        ..file_system()
+    }
+}
+
+/// A volume of the group; `trouble` as LVM says it.
+fn logical(index: u32, trouble: &str) -> LogicalVolume {
+    LogicalVolume {
+        name: format!("lv-{index}"),
+        tags: vec![LogicalVolume::tag_of(fs_id(index))],
+        is_raid: true,
+        synced: Some(Percent::ALL),
+        trouble: Some(trouble.to_owned()).filter(|it| !it.is_empty()),
+        ..LogicalVolume::default()
+    }
+}
+
+/// The group without namespace 2; `members` are those of its devices that are there.
+fn seen(of: &FileSystem, members: &[(u32, bool)], volumes: Vec<LogicalVolume>) -> Observed {
+    let physical = members.iter().map(|&(nsid, is_stale)| PhysicalVolume {
+        device: device(nsid).path,
+        group: Some("vg".into()),
+        is_stale,
+    });
+    let group = VolumeGroup {
+        name: "vg".into(),
+        tags: vec![WARRENS.into()],
+        is_shared: false,
+        missing: 1,
+        volumes,
+    };
+    let (path, number) = ("/dev/dm-0".into(), DeviceNumber { major: 253, minor: 0 });
+    let lvm = LvmState {
+        active: Some(Mapped { path, number, strangers: Vec::new() }),
+        report: Some(LvmReport { physical: physical.collect(), groups: vec![group] }),
+        ..LvmState::default()
+    };
+    let volume = VolumeState {
+        devices: OURS.map(device).to_vec(),
+        lvm: Some(lvm),
+        signature: Some(Signature::Ours(of.id)),
+        ..VolumeState::default()
+    };
+    Observed { volume: Some(volume), hooks_open: true, ..Observed::default() }
+}
+
+/// The LVM steps that make it ready: what is done, and to what.
+fn repaired(of: &FileSystem, observed: &Observed) -> Vec<String> {
+    let steps = plan(&Desired::FileSystemReady(of.clone()), observed).unwrap();
+    let told = |step: &Step| match step {
+        Step::Volume { action, on, .. } => Some(format!("{} {on}", action.command())),
+        _ => None,
+    };
+    steps.iter().filter_map(told).collect()
+}
+
+#[test]
+fn every_volume_of_a_group_is_repaired_and_the_last_takes_leave_of_what_is_lost() {
+    let (first, second) = (raid(0), raid(1));
+    let both = || vec![logical(0, "partial"), logical(1, "partial")];
+    let new = repaired(&first, &seen(&first, &[(1, false)], both()));
+    assert_eq!(
+        new,
+        ["pvcreate /dev/nvme3n1", "vgextend /dev/nvme3n1", "lvconvert --repair vg/lv-0"]
+    );
+    let all = [(1, false), (3, false)];
+    let one = || vec![logical(0, ""), logical(1, "partial")];
+    assert_eq!(repaired(&first, &seen(&first, &all, one())), [""; 0], "the other still needs it");
+    let last = repaired(&second, &seen(&second, &all, one()));
+    assert_eq!(last, ["lvconvert --repair vg/lv-1", "vgreduce vg"]);
+}
+
+#[test]
+fn a_repair_that_was_cut_off_goes_on_where_it_was() {
+    let fs = raid(0);
+    let all = [(1, false), (3, false)];
+    let extended = repaired(&fs, &seen(&fs, &all, vec![logical(0, "partial")]));
+    assert_eq!(extended, ["lvconvert --repair vg/lv-0", "vgreduce vg"]);
+    let converted = repaired(&fs, &seen(&fs, &all, vec![logical(0, "")]));
+    assert_eq!(converted, ["vgreduce vg"]);
+}
+
+#[test]
+fn a_device_that_came_back_is_no_new_one() {
+    let fs = raid(0);
+    let back = seen(&fs, &[(1, false), (3, true)], vec![logical(0, "partial")]);
+    assert_eq!(repaired(&fs, &back), [""; 0]);
+}
+
+#[test]
+fn what_lost_a_device_is_torn_down_without_being_shown() {
+    let fs = raid(0);
+    let mut observed = seen(&fs, &[(1, false)], vec![logical(0, "partial")]);
+    let state = observed.volume.as_mut().unwrap();
+    (state.devices, state.missing) = (vec![device(1)], vec![id(3)]);
+    (state.signature, state.lvm.as_mut().unwrap().active) = (None, None);
+    let steps = lines(plan(&Desired::FileSystemGone(fs), &observed));
+    assert!(!steps.iter().any(|step| step.contains("look at")), "{steps:?}");
+    assert!(steps.last().unwrap().starts_with("forget"), "{steps:?}");
+}
