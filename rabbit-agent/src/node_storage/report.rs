@@ -41,6 +41,9 @@ impl State {
                 return Self::of(fs.volume.clone(), was_ready, result);
             }
             (Unit::Target(_), Some(Ok(converged))) => Some(of_pool(&converged.observed)),
+            (Unit::Target(_), Some(Err(error))) if was_ready && is_syncing(error) => {
+                Some(NnfStorageHealth::Degraded)
+            }
             (Unit::FileSystem(_) | Unit::Target(_), _) => None,
         };
         Self { volume: None, health }
@@ -54,10 +57,11 @@ fn of_pool(observed: &Observed) -> NnfStorageHealth {
     if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// A RAID that is being made whole is no error: it takes as long as it takes.
+/// A RAID, or a pool, that is being made whole is no error: it takes as long as it takes.
 #[must_use]
 pub fn is_syncing(error: &ConvergeError) -> bool {
-    matches!(error, ConvergeError::Rejected(Rejection::Syncing { .. }))
+    let ConvergeError::Rejected(why) = error else { return false };
+    matches!(why, Rejection::Syncing { .. } | Rejection::Resilvering { .. })
 }
 
 /// A volume that has lost a device, or of which LVM says that something is wrong, is degraded.
@@ -166,7 +170,7 @@ mod tests {
         let seen = |state: &str, place, health| {
             let vdevs = vec![Vdev { name: "77".into(), state: state.into(), place }];
             let (name, dataset) = ("pool".into(), DatasetState::Whole);
-            let imported = Some(Zpool { name, health, vdevs, dataset });
+            let imported = Some(Zpool { name, health, vdevs, resilvered: None, dataset });
             let zpool = Some(PoolState { imported, ..PoolState::default() });
             of_pool(&Observed { zpool, ..Observed::default() })
         };

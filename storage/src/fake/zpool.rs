@@ -82,7 +82,8 @@ impl Pools {
         };
         let vdevs: Vec<_> = pool.members.iter().map(vdev).collect();
         let health = health(vdevs.iter().filter(|it| it.place == VdevPlace::Gone).count());
-        Some(Zpool { name: name.to_owned(), health, vdevs, dataset: self.state(dataset) })
+        let dataset = self.state(dataset);
+        Some(Zpool { name: name.to_owned(), health, vdevs, resilvered: None, dataset })
     }
 
     fn state(&self, dataset: &str) -> DatasetState {

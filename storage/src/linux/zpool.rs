@@ -17,7 +17,8 @@ use crate::{
     desired::{Dataset, NameError},
     host::{CommandError, ObserveError, StepError},
     observed::{
-        BlockDevice, DatasetState, DeviceNumber, FoundPool, PoolHealth, Vdev, VdevPlace, Zpool,
+        BlockDevice, DatasetState, DeviceNumber, FoundPool, Percent, PoolHealth, Vdev, VdevPlace,
+        Zpool,
     },
     step::ZfsAction,
 };
@@ -40,9 +41,10 @@ pub(super) fn imported(
     if !String::from_utf8_lossy(&names).lines().any(|name| name == pool) {
         return Ok(None);
     }
-    let (health, vdevs) = made_of(pool, devices, deadline)?;
+    let (status, vdevs) = made_of(pool, devices, deadline)?;
+    let Status { health, resilvered, .. } = status;
     let dataset = state(dataset, deadline)?;
-    Ok(Some(Zpool { name: pool.to_owned(), health, vdevs, dataset }))
+    Ok(Some(Zpool { name: pool.to_owned(), health, vdevs, resilvered, dataset }))
 }
 
 /// How a pool is, and the devices at its bottom.
@@ -50,13 +52,14 @@ fn made_of(
     pool: &str,
     devices: &[BlockDevice],
     deadline: Duration,
-) -> Result<(PoolHealth, Vec<Vdev>), ObserveError> {
+) -> Result<(Status, Vec<Vdev>), ObserveError> {
     let status = Cmd::new(["zpool", "status", "-P", "-L", pool]).run(deadline)?;
-    let (health, leaves) = read_status(&String::from_utf8_lossy(&status), pool).map_err(|why| {
+    let status = read_status(&String::from_utf8_lossy(&status), pool).map_err(|why| {
         ObserveError::Malformed { what: format!("output of zpool status -P -L {pool}"), why }
     })?;
-    let vdevs = leaves.into_iter().map(|leaf| leaf.placed(devices)).collect::<Result<_, _>>()?;
-    Ok((health, vdevs))
+    let leaves = status.leaves.iter().cloned();
+    let vdevs = leaves.map(|leaf| leaf.placed(devices)).collect::<Result<_, _>>()?;
+    Ok((status, vdevs))
 }
 
 /// Without the kernel's part there are no pools; the tools alone may be missing for any reason.
@@ -189,8 +192,15 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(mount_table::parse_number(text.trim()))
 }
 
-/// The pool's state and its devices, from `zpool status -P -L`.
-fn read_status(text: &str, pool: &str) -> Result<(PoolHealth, Vec<Leaf>), String> {
+/// What `zpool status -P -L` tells of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Status {
+    health: PoolHealth,
+    leaves: Vec<Leaf>,
+    resilvered: Option<Percent>,
+}
+
+fn read_status(text: &str, pool: &str) -> Result<Status, String> {
     let state = text.lines().find_map(|line| line.trim_start().strip_prefix("state: "));
     let state = state.ok_or("it tells no state")?;
     let rows = text
@@ -218,7 +228,21 @@ fn read_status(text: &str, pool: &str) -> Result<(PoolHealth, Vec<Leaf>), String
             _ => return Err(format!("its config has the line {:?}", row.trim())),
         }
     }
-    Ok((PoolHealth::of(state.trim()), leaves))
+    Ok(Status { health: PoolHealth::of(state.trim()), leaves, resilvered: read_resilvered(text) })
+}
+
+/// How far a pool is with writing what a device lacks. It is still at it when the scan has ended and a device is only about to
+/// go from the pool (`replacing`).
+fn read_resilvered(text: &str) -> Option<Percent> {
+    let mut lines = text.lines().map(str::trim_start);
+    let is_scanned = lines.any(|line| line.starts_with("scan: resilver in progress"));
+    let is_replaced = || text.lines().any(|line| line.trim_start().starts_with("replacing-"));
+    if !is_scanned {
+        return is_replaced().then(Percent::default);
+    }
+    // `<bytes> resilvered, 12.34% done, 00:20:12 to go`
+    let done = lines.find_map(|line| line.split_once("% done")?.0.rsplit(' ').next()?.parse().ok());
+    Some(done.unwrap_or_default())
 }
 
 /// Names and states, from `zpool import`.

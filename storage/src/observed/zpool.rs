@@ -1,6 +1,6 @@
 //! Pools of ZFS, and what is in them.
 
-use super::BlockDevice;
+use super::{BlockDevice, Percent};
 use crate::desired::NamespaceId;
 
 /// A Lustre target's pool as this node sees it.
@@ -57,6 +57,8 @@ pub struct Zpool {
     pub health: PoolHealth,
     /// The devices at its bottom.
     pub vdevs: Vec<Vdev>,
+    /// How much of what a device lacks was written to it, while that is being done (`resilver` in zpoolconcepts(7)).
+    pub resilvered: Option<Percent>,
     /// The target's dataset.
     pub dataset: DatasetState,
 }
@@ -67,7 +69,8 @@ impl Zpool {
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         let is_lost = |vdev: &Vdev| !vdev.is_used() || vdev.place == VdevPlace::Gone;
-        self.health != PoolHealth::Online || self.vdevs.iter().any(is_lost)
+        let is_lacking = self.resilvered.is_some() || self.vdevs.iter().any(is_lost);
+        self.health != PoolHealth::Online || is_lacking
     }
 }
 

@@ -40,7 +40,10 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     }
     if steps.is_empty() {
         // Last: a device that does not fit must not keep the target from serving.
-        return Ok(pool.replace());
+        steps = pool.replace();
+    }
+    if steps.is_empty() {
+        pool.is_whole()?;
     }
     Ok(steps)
 }

@@ -148,6 +148,14 @@ pub enum Rejection {
         /// How far.
         percent: Percent,
     },
+    /// A pool is not whole yet.
+    #[error("zpool {pool} is being resilvered, {percent} % are done: wait until it is whole")]
+    Resilvering {
+        /// Which.
+        pool: String,
+        /// How far.
+        percent: Percent,
+    },
     /// It is mounted, and should go.
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted {
@@ -377,6 +385,7 @@ impl Rejection {
             Self::NoDevice { .. }
             | Self::NoVolume { .. }
             | Self::Syncing { .. }
+            | Self::Resilvering { .. }
             | Self::StillMounted { .. }
             | Self::NotMade { .. }
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,

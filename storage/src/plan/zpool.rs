@@ -84,6 +84,14 @@ impl<'a> Pool<'a> {
         }
     }
 
+    /// Nothing but what a device lacks is to be written to it.
+    pub(super) fn is_whole(&self) -> Result<(), Rejection> {
+        match self.seen.imported.as_ref().and_then(|pool| pool.resilvered) {
+            Some(percent) => Err(Rejection::Resilvering { pool: self.name().to_owned(), percent }),
+            None => Ok(()),
+        }
+    }
+
     /// A device that the pool does not have yet takes the place of one that it has lost, each of one.
     pub(super) fn replace(&self) -> Vec<Step> {
         let (Some(pool), Some(line)) = (&self.seen.imported, &self.target.lines.replace) else {

@@ -19,6 +19,7 @@ mod shared;
 mod unplug;
 mod unplug_job;
 mod volumes;
+mod zpool_job;
 mod zpools;
 
 use std::time::Instant;
@@ -65,6 +66,7 @@ pub const ALL: &[Scenario] = &[
     fence::SCENARIO,
     fence_job::SCENARIO,
     zpools::SCENARIO,
+    zpool_job::SCENARIO,
 ];
 
 /// Those with a name; all, if none is named.

@@ -133,7 +133,7 @@ fn named(leaves: &[Leaf]) -> Vec<(&str, &str)> {
 
 #[test]
 fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
-    let (health, leaves) = read_status(DEGRADED, "tank01").unwrap();
+    let Status { health, leaves, .. } = read_status(DEGRADED, "tank01").unwrap();
     assert_eq!(health, PoolHealth::Degraded);
     let wwn = |name| format!("/dev/disk/by-id/wwn-{name}-part1");
     assert_eq!(
@@ -144,7 +144,7 @@ fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
             (&*wwn("0x50000399f8c8c075"), "FAULTED")
         ]
     );
-    let (_, leaves) = read_status(REPLACING, "ZFS01").unwrap();
+    let Status { leaves, .. } = read_status(REPLACING, "ZFS01").unwrap();
     assert_eq!(
         named(&leaves),
         [
@@ -160,7 +160,7 @@ fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
 #[test]
 fn what_zfs_prints_of_a_pool_on_namespaces_is_read() {
     let name = "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0";
-    let (health, leaves) = read_status(STRIPED, name).unwrap();
+    let Status { health, leaves, .. } = read_status(STRIPED, name).unwrap();
     assert_eq!(health, PoolHealth::Online);
     assert_eq!(named(&leaves), [("/dev/nvme0n1p1", "ONLINE"), ("/dev/nvme1n1p1", "ONLINE")]);
     let found = read_found(EXPORTED).unwrap();
@@ -174,7 +174,7 @@ fn what_zfs_prints_of_a_pool_on_namespaces_is_read() {
 fn what_zfs_prints_of_a_mirror_that_lost_a_namespace_is_read() {
     let found = read_found(LACKING).unwrap();
     assert_eq!(found, [FoundPool { name: "mir".to_owned(), health: PoolHealth::Degraded }]);
-    let (health, leaves) = read_status(LOST, "mir").unwrap();
+    let Status { health, leaves, .. } = read_status(LOST, "mir").unwrap();
     assert_eq!(health, PoolHealth::Degraded);
     let used = [("/dev/nvme3n1p1", "ONLINE"), ("/dev/nvme2n1p1", "ONLINE")];
     assert_eq!(named(&leaves)[0], ("4728891103404860041", "UNAVAIL"));
@@ -235,4 +235,17 @@ fn an_import_searches_the_devices_that_it_is_given() {
     );
     assert_eq!(command(ZfsAction::Destroy, "", "pool-a-ost-0"), "zpool destroy pool-a-ost-0");
     assert_eq!(command(ZfsAction::Format, "", "--ost p/ost"), "mkfs -t lustre --ost p/ost");
+}
+
+#[test]
+fn a_pool_that_is_made_whole_tells_how_far_it_is() {
+    let percent = |text: &str, pool| read_status(text, pool).unwrap().resilvered;
+    assert_eq!(percent(DEGRADED, "tank01"), None, "that was another time");
+    assert_eq!(percent(STRIPED, "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0"), None);
+    assert_eq!(percent(LOST, "mir"), Some(Percent::default()), "the lost device is still in it");
+    let running = LOST.replace(
+        "resilvered 552K in 00:00:03 with 0 errors on Sun Nov 22 07:55:15 2026",
+        "resilver in progress since Sun Nov 22 07:55:12 2026\n\t1.21G scanned at 12.3M/s, 45.6M issued at 1.2M/s, 1.50G total\n\t12.3M resilvered, 3.04% done, 00:20:12 to go",
+    );
+    assert_eq!(percent(&running, "mir"), Some("3.04".parse().unwrap()));
 }

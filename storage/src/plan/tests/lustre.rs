@@ -66,7 +66,7 @@ fn ours(nsid: u32) -> Vdev {
 }
 
 fn pool(vdevs: Vec<Vdev>, dataset: DatasetState) -> Zpool {
-    Zpool { name: POOL.into(), health: PoolHealth::Online, vdevs, dataset }
+    Zpool { name: POOL.into(), health: PoolHealth::Online, vdevs, resilvered: None, dataset }
 }
 
 fn seen(imported: Option<Zpool>) -> Observed {
@@ -307,6 +307,17 @@ fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
         [replaced("77", 3), replaced("78", 4)]
     );
     assert!(steps(vec![ours(1), lost("77")], &[1]).is_empty(), "it waits for a drive");
+}
+
+#[test]
+fn a_pool_that_is_resilvered_serves_and_is_waited_for() {
+    let mut observed = serving(&target());
+    let pool = observed.zpool.as_mut().unwrap().imported.as_mut().unwrap();
+    pool.resilvered = Some("3.04".parse().unwrap());
+    assert!(refused(&target(), &observed).contains("3.04 % are done"));
+    observed.target = None;
+    assert!(!made(&target(), &observed).is_empty(), "nothing else waits for it");
+    assert!(!removed(&target(), &observed).is_empty());
 }
 
 #[test]

@@ -31,7 +31,7 @@ const LOST: usize = 1;
 const SPARE: usize = 4;
 
 /// Writes for as long as it may, and ends badly when a write fails.
-const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=$FILE bs=256k count=4 conv=fsync status=none; echo $n; done";
+pub(super) const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=$FILE bs=256k count=4 conv=fsync status=none; echo $n; done";
 
 /// Reads every stripe and compares it with its parity.
 const CHECK: &str = r#"
@@ -68,13 +68,13 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     let writing = run.cluster.guest("rabbit").start(&write)?;
     run.cluster.guest("rabbit").wait_for_print(writing, "\n3\n", STEP)?;
     run.cluster.guest("rabbit").unplug(LOST)?;
-    healthy(run, "Degraded")?;
+    healthy(run, &run.job.node_storage(), "Degraded")?;
     let printed = run.cluster.guest("rabbit").printed(writing)?.lines().count();
     let more = format!("\n{}\n", printed + 3);
     run.cluster.guest("rabbit").wait_for_print(writing, &more, STEP)?;
 
     run.cluster.guest("rabbit").plug_into(SPARE, LOST)?;
-    healthy(run, "Healthy")?;
+    healthy(run, &run.job.node_storage(), "Healthy")?;
     run.cluster.run("rabbit", "touch /run/enough")?;
     run.cluster.guest("rabbit").finish(writing, STEP)?;
     let back = run.cluster.run("rabbit", &checksum::read(&format!("{tree}/data")))?;
@@ -100,11 +100,11 @@ fn redundant(mut profile: Value) -> Value {
     profile
 }
 
-/// Waits until the NnfNodeStorage says so of the allocation.
-fn healthy(run: &Run<Silent, System>, wanted: &str) -> anyhow::Result<()> {
-    let (name, rabbit) = (run.job.node_storage(), &run.cluster.chassis().rabbit);
+/// Waits until a NnfNodeStorage says so of its first allocation.
+pub(super) fn healthy(run: &Run<Silent, System>, name: &str, wanted: &str) -> anyhow::Result<()> {
+    let rabbit = &run.cluster.chassis().rabbit;
     until(&format!("the allocation to be {wanted}"), patience(), || {
-        let text = run.prints(&["get", "nnfnodestorage", &name, "-n", rabbit, "--json"])?;
+        let text = run.prints(&["get", "nnfnodestorage", name, "-n", rabbit, "--json"])?;
         let object: Value = serde_json::from_str(&text).context("decode the NnfNodeStorage")?;
         let health = &object["status"]["allocations"][0]["health"];
         ensure!(health == wanted, "it is {}", object["status"]);

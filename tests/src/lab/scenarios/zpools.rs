@@ -1,5 +1,5 @@
 mod foreign;
-mod targets;
+pub(super) mod targets;
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
 /// Where the scenario looks into a target's dataset, beside Lustre.
-const LOOK: &str = "mkdir -p /mnt/look\nmount -t zfs -o zfsutil";
+pub(super) const LOOK: &str = "mkdir -p /mnt/look\nmount -t zfs -o zfsutil";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 1536, ..Machine::with_drives("rabbit", 4) };
@@ -61,7 +61,9 @@ fn story(
     before: &Before,
 ) -> anyhow::Result<()> {
     run.describe_system()?;
-    targets::make(run)?;
+    run.apply("profile", &[run.job.lustre_profile()])?;
+    targets::make(run, &targets::KINDS)?;
+    targets::serve(run)?;
     targets::lie_on_their_namespaces(run)?;
     let written = written(run)?;
     planned_again_yields_nothing(run)?;
@@ -77,7 +79,7 @@ fn story(
     ensure!(back == written, "wrote {written}, read {back}");
     what_a_mkfs_left_is_made_anew(run)?;
 
-    targets::take_back(run)?;
+    targets::take_back(run, &targets::KINDS)?;
     foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
     let guest = &mut run.cluster.guest("rabbit");
     foreign.is_whole_and_goes(guest)?;

@@ -14,7 +14,7 @@ use crate::{
 pub(super) const TARGETS: [(&str, u32); 3] = [("mgtmdt", 0), ("ost", 0), ("ost", 1)];
 
 /// The kinds, with how many targets each has.
-const KINDS: [(&str, u32); 2] = [("mgtmdt", 1), ("ost", 2)];
+pub(super) const KINDS: [(&str, u32); 2] = [("mgtmdt", 1), ("ost", 2)];
 
 /// Prints drive and namespace id of each device at the bottom of pool `POOL`, as this kernel knows them.
 const DEVICES: &str = r#"
@@ -24,26 +24,28 @@ zpool list -v -H -P -L $POOL | awk -F'\t' '$2 ~ "^/dev/" { print $2 }' | while r
 done
 "#;
 
-fn pool(run: &Run<Silent, System>, kind: &str, index: u32) -> String {
+pub(in super::super) fn pool(run: &Run<Silent, System>, kind: &str, index: u32) -> String {
     format!("pool-{}", run.job.lustre_target(kind, index))
 }
 
-pub(super) fn dataset(run: &Run<Silent, System>, kind: &str, index: u32) -> String {
+pub(in super::super) fn dataset(run: &Run<Silent, System>, kind: &str, index: u32) -> String {
     format!("{}/{kind}", pool(run, kind, index))
 }
 
 /// The file system as central controllers ask for it: first what manages it, then what holds objects.
-pub(super) fn make(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    run.apply("profile", &[run.job.lustre_profile()])?;
+pub(in super::super) fn make(
+    run: &mut Run<Silent, System>,
+    kinds: &[(&str, u32)],
+) -> anyhow::Result<()> {
     let chassis = run.cluster.chassis().clone();
-    for (kind, count) in KINDS {
-        let objects = run.job.lustre_targets(&chassis, kind, count);
+    for (kind, count) in kinds {
+        let objects = run.job.lustre_targets(&chassis, kind, *count);
         run.apply(kind, &objects)?;
         let name = format!("nnfnodestorage/{}", run.job.lustre_storage(kind));
         let ready = ["wait", &name, "-n", &chassis.rabbit, "--for", "ready", "--timeout", "30s"];
         until(&format!("{kind} to be ready"), patience(), || run.prints(&ready).map(drop))?;
     }
-    serve(run)
+    Ok(())
 }
 
 /// Waits until all targets are mounted, each from a pool that this node has imported.
@@ -86,9 +88,12 @@ fn named(device: &Value) -> String {
 }
 
 /// Deletes the file system and waits until nothing of it is left on the rabbit.
-pub(super) fn take_back(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+pub(in super::super) fn take_back(
+    run: &mut Run<Silent, System>,
+    kinds: &[(&str, u32)],
+) -> anyhow::Result<()> {
     let rabbit = run.cluster.chassis().rabbit.clone();
-    for (kind, _) in KINDS.iter().rev() {
+    for (kind, _) in kinds.iter().rev() {
         let name = run.job.lustre_storage(kind);
         for storage in ["nnfnodestorage", "nnfnodeblockstorage"] {
             run.warren(&["delete", storage, &name, "-n", &rabbit])?;

@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+
+use crate::{
+    centre::Job,
+    lab::{
+        Bench, Guest, Machine, checksum,
+        functions::unallocated,
+        system::{MOUNT_ROOT, System},
+        zfs,
+    },
+    run::{Run, Silent},
+};
+
+use super::{
+    Scenario,
+    raid_job::{WRITE, healthy},
+    zpools::{LOOK, targets},
+};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "zpool-job",
+    about: "a drive of our rabbit-agent's zpool is pulled while it is written to, another takes its slot: degraded, replaced",
+    run,
+};
+
+const STEP: Duration = Duration::from_secs(300);
+
+/// The target: it needs no other to serve.
+const KIND: &str = "mgtmdt";
+
+/// The drive that is pulled, and the number of its slot.
+const LOST: usize = 1;
+/// The drive that takes its place.
+const SPARE: usize = 4;
+
+fn run(bench: &Bench) -> anyhow::Result<()> {
+    let machine = Machine { memory: 1536, ..Machine::with_drives("rabbit", SPARE + 1) };
+    let mut rabbit = Guest::boot(bench, machine)?;
+    zfs::install(bench, &mut rabbit)?;
+    let empty = unallocated(&mut rabbit, [0, SPARE, 2, 3])?;
+    rabbit.unplug(SPARE)?;
+    let job = Job { capacity: 1 << 30, ..Job::new(1, "xfs", MOUNT_ROOT) };
+    let cluster = System::of_rabbit(rabbit)?;
+    let mut run = Run { cluster, job, narrator: Silent, patient: false };
+    let outcome = story(&mut run, &empty);
+    outcome.map_err(|error| run.cluster.explained(error))
+}
+
+fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
+    run.describe_system()?;
+    run.apply("profile", &[redundant(run.job.lustre_profile())])?;
+    targets::make(run, &[(KIND, 1)])?;
+    let source = targets::dataset(run, KIND, 0);
+    let write = checksum::write("/mnt/look/data", 8);
+    let written = run.cluster.run("rabbit", &format!("{LOOK} {source} /mnt/look\n{write}"))?;
+
+    let write = format!("FILE=/mnt/look/more\n{WRITE}");
+    let writing = run.cluster.guest("rabbit").start(&write)?;
+    run.cluster.guest("rabbit").wait_for_print(writing, "\n3\n", STEP)?;
+    run.cluster.guest("rabbit").unplug(LOST)?;
+    healthy(run, &run.job.lustre_storage(KIND), "Degraded")?;
+    let printed = run.cluster.guest("rabbit").printed(writing)?.lines().count();
+    let more = format!("\n{}\n", printed + 3);
+    run.cluster.guest("rabbit").wait_for_print(writing, &more, STEP)?;
+
+    run.cluster.guest("rabbit").plug_into(SPARE, LOST)?;
+    healthy(run, &run.job.lustre_storage(KIND), "Healthy")?;
+    run.cluster.run("rabbit", "touch /run/enough")?;
+    run.cluster.guest("rabbit").finish(writing, STEP)?;
+    agrees(run)?;
+    let read = format!("{}umount /mnt/look", checksum::read("/mnt/look/data"));
+    let back = run.cluster.run("rabbit", &read)?;
+    ensure!(back == written, "wrote {written}, read {back}");
+
+    targets::take_back(run, &[(KIND, 1)])?;
+    let left = unallocated(&mut run.cluster.guest("rabbit"), [0, SPARE, 2, 3])?;
+    ensure!(left == *empty, "drives had {empty:?} bytes left, and now {left:?}");
+    Ok(())
+}
+
+/// The same profile with a pool that can do without one drive, and the sites' line that gives it another.
+fn redundant(mut profile: Value) -> Value {
+    let lines = &mut profile["data"]["lustreStorage"]["mgtMdtOptions"]["commandlines"];
+    lines["zpoolCreate"] = json!("-O canmount=off -o cachefile=none $POOL_NAME raidz $DEVICE_LIST");
+    lines["zpoolReplace"] = json!("$POOL_NAME $OLD_DEVICE $NEW_DEVICE");
+    profile
+}
+
+/// Every block of the pool is what was written, on all four drives.
+fn agrees(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let pool = targets::pool(run, KIND, 0);
+    let checked =
+        run.cluster.run("rabbit", &format!("zpool scrub -w {pool}\nzpool status -P -L {pool}"))?;
+    let is_whole = checked.contains("scrub repaired 0B") && checked.contains("with 0 errors");
+    let drives = checked.lines().filter(|line| line.trim_start().starts_with("/dev/")).count();
+    let online = checked.matches("ONLINE").count();
+    ensure!(is_whole && drives == 4 && online == 7, "{checked}");
+    Ok(())
+}
