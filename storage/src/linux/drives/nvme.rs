@@ -102,9 +102,10 @@ impl NvmeDrives {
 
     /// The drives as they are plugged in now; one that came back under another name is the same drive.
     fn plugged(&self) -> io::Result<Vec<Arc<Managed>>> {
+        // A switch may take long, and what is known of drives is asked for meanwhile.
+        let all = self.source.candidates(&self.reach.sysfs)?;
         let mut known = lock(&self.drives);
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
-        let all = self.source.candidates(&self.reach.sysfs)?;
         for found in all.into_iter().filter(|it| self.is_wanted(&it.node)) {
             // The second port of a drive that was seen already.
             if now.contains_key(&found.node.nqn) {
@@ -162,9 +163,12 @@ impl NvmeDrives {
         managed.map_or_else(|| Ledger::open(&self.ledgers, nqn).map(Arc::new), Ok)
     }
 
-    /// The block device of a namespace, as far as it is proved to be that one.
+    /// The block device of a namespace, as far as it is proved to be that one. A drive that is known need not be asked for that,
+    /// and its switch, which may be busy, neither.
     fn block(&self, id: &NamespaceId) -> io::Result<Option<BlockNode>> {
-        let Some(managed) = self.find(&id.subsystem)? else { return Ok(None) };
+        let known = lock(&self.drives).get(&id.subsystem).map(Arc::clone);
+        let known = known.map_or_else(|| self.find(&id.subsystem), |known| Ok(Some(known)))?;
+        let Some(managed) = known else { return Ok(None) };
         self.reach.find(id, |block| managed.is_recorded(block))
     }
 }

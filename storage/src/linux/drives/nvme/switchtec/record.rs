@@ -10,7 +10,7 @@ use std::{
     fmt::Write as _,
     fs::{File, OpenOptions},
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -23,14 +23,35 @@ use super::transport::{Devices, Transport};
 #[derive(Debug)]
 pub(super) struct Recorded {
     devices: Box<dyn Devices>,
-    file: Arc<Mutex<File>>,
+    record: Arc<Mutex<Record>>,
+}
+
+#[derive(Debug)]
+struct Record {
+    path: PathBuf,
+    file: File,
+    /// The last line is not in it.
+    has_gap: bool,
 }
 
 impl Recorded {
     /// Appends to the file at `path`.
     pub(super) fn new(devices: Box<dyn Devices>, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { devices, file: Arc::new(Mutex::new(file)) })
+        let record = Record { path: path.to_owned(), file, has_gap: false };
+        Ok(Self { devices, record: Arc::new(Mutex::new(record)) })
+    }
+}
+
+impl Record {
+    /// A full disk is told once, and not for each of a thousand commands.
+    fn add(&mut self, line: &str) {
+        let written = self.file.write_all(line.as_bytes());
+        if let (Err(error), false) = (&written, self.has_gap) {
+            let path = self.path.display();
+            log::warn!("{path}: what is said to the switches is not written down: {error}");
+        }
+        self.has_gap = written.is_err();
     }
 }
 
@@ -41,8 +62,8 @@ impl Devices for Recorded {
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Transport>> {
         let transport = self.devices.open(name)?;
-        let file = Arc::clone(&self.file);
-        Ok(Box::new(Recording { name: name.to_owned(), transport, file }))
+        let record = Arc::clone(&self.record);
+        Ok(Box::new(Recording { name: name.to_owned(), transport, record }))
     }
 }
 
@@ -50,7 +71,7 @@ impl Devices for Recorded {
 struct Recording {
     name: String,
     transport: Box<dyn Transport>,
-    file: Arc<Mutex<File>>,
+    record: Arc<Mutex<Record>>,
 }
 
 impl Transport for Recording {
@@ -67,10 +88,7 @@ impl Transport for Recording {
             Ok(code) => format!("{asked} = {code:08x} {}\n", hex(reply)),
             Err(error) => format!("{asked} ! {error}\n"),
         };
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.write_all(line.as_bytes()) {
-            log::warn!("the record of what is said to the switches has a gap: {error}");
-        }
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).add(&line);
         answer
     }
 }
