@@ -14,7 +14,8 @@
 //!
 //! # Caveats
 //! At rest there is one timer, `--drive-check`: drives do not announce what their SMART logs say (the kernel asks them not
-//! to), and an XFS that shuts itself down announces nothing either.
+//! to), and an XFS that shuts itself down announces nothing either. Where there are PCIe switches there is a second,
+//! `--link-check`: they announce no link.
 
 pub mod args;
 pub mod board;
@@ -22,6 +23,7 @@ mod condition;
 pub mod events;
 mod judge;
 mod rules;
+pub mod switches;
 mod tell;
 
 pub use board::Board;

@@ -26,14 +26,13 @@ const OWN_FLAGS: [GoFlag; 13] = [
 ];
 
 /// Variables of its DaemonSet that mean nothing to this agent.
-const WITHOUT_MEANING: [&str; 10] = [
+const WITHOUT_MEANING: [&str; 9] = [
     "NNF_POD_NAMESPACE",
     "NNF_POD_IP",
     "NNF_EC_COMMAND_TIMEOUT_SECONDS",
     "NNF_MAPPER_WAIT_TIMEOUT",
     "NNF_REST_CONFIG_QPS",
     "NNF_REST_CONFIG_BURST",
-    "NNF_FABRIC_MONITOR_PERIOD",
     "NNF_SUPPLIED_DEVICES",
     "MOCK_FILE_SYSTEM_PATH",
     "ENVIRONMENT",
@@ -192,6 +191,9 @@ pub fn in_its_environment(mut command: Command, is_set: impl Fn(&str) -> bool) -
     }
     if instead("WARREN_DRIVE_CHECK", "NNF_DRIVE_MONITOR_PERIOD") {
         command = command.mut_arg("drive_check", |arg| arg.env("NNF_DRIVE_MONITOR_PERIOD"));
+    }
+    if instead("WARREN_LINK_CHECK", "NNF_FABRIC_MONITOR_PERIOD") {
+        command = command.mut_arg("link_check", |arg| arg.env("NNF_FABRIC_MONITOR_PERIOD"));
     }
     if instead("WARREN_LUSTRE_ERASE_COMMAND", "NNF_LUSTRE_FSNAME_ERASE_COMMAND") {
         command = command

@@ -27,7 +27,7 @@ use crate::{
     config::{Config, Rabbit},
     events::Events,
     fence::{Fencer, Fences, Tools},
-    health::{Board, events as uevents},
+    health::{Board, events as uevents, switches},
     pass::Context,
     probes::{self, Pages},
     signs::Signs,
@@ -66,6 +66,10 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let probe = probe.with_switches(Arc::clone(&host));
     let board = Board::new(Arc::new(probe), config.health.every, config.health.drive_slots);
     uevents::listen(board.clone());
+    if let Some(every) = config.health.links_every {
+        let host = Arc::clone(&host);
+        tokio::spawn(switches::follow(Arc::new(move || host.links()), board.clone(), every));
+    }
     let signs = Signs::of(board);
     show(&config, &signs).await?;
     let refused = match config.coordinator.clone() {

@@ -14,6 +14,10 @@ pub struct HealthArgs {
     /// How often drives are asked for their SMART logs, which they do not announce, e.g. 30m; 0 for never
     #[arg(long, env = "WARREN_DRIVE_CHECK", value_name = "TIME", default_value = "1h", value_parser = every)]
     pub drive_check: Duration,
+    /// How often a rabbit's PCIe switches are asked for the links to its computes and drives, which they do not announce, e.g.
+    /// 5s; 0 for never. Nothing is asked where there is no switch
+    #[arg(long, env = "WARREN_LINK_CHECK", value_name = "TIME", default_value = "5s", value_parser = every)]
+    pub link_check: Duration,
     /// Where a compute is plugged in, if no PCIe switch tells: its index and a PCI slot or function, e.g.
     /// 3=/sys/bus/pci/slots/7 or 3=0000:41:00.0; repeat for several. A bridge stands for what is behind it. When nothing is
     /// there, the compute is Offline
@@ -29,6 +33,8 @@ pub struct HealthArgs {
 pub struct HealthConfig {
     /// Without an event, if at all.
     pub every: Option<Duration>,
+    /// The links at PCIe switches, if at all.
+    pub links_every: Option<Duration>,
     /// Computes' places by slot.
     pub ports: BTreeMap<u8, Port>,
     /// Slots for drives; 0 when nobody said.
@@ -47,8 +53,13 @@ impl HealthArgs {
                 return Err(slot);
             }
         }
-        let every = Some(self.drive_check).filter(|every| !every.is_zero());
-        Ok(HealthConfig { every, ports, drive_slots: self.drive_slots })
+        let unless_never = |every: Duration| Some(every).filter(|every| !every.is_zero());
+        Ok(HealthConfig {
+            every: unless_never(self.drive_check),
+            links_every: unless_never(self.link_check),
+            ports,
+            drive_slots: self.drive_slots,
+        })
     }
 }
 
@@ -125,6 +136,7 @@ mod tests {
     fn a_compute_has_one_place() {
         let args = |links: &[&str]| HealthArgs {
             drive_check: Duration::ZERO,
+            link_check: Duration::from_secs(5),
             compute_links: links.iter().map(|link| compute_link(link).unwrap()).collect(),
             drive_slots: 18,
         };

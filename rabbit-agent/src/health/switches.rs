@@ -1,0 +1,102 @@
+//! Links at a rabbit's PCIe switches. Nothing announces them, so they are asked: a short answer from the firmware's memory, and
+//! one that differs from the last is a call for a look.
+
+use std::{sync::Arc, time::Duration};
+
+use storage::{host::ObserveError, observed::PortLink};
+
+use super::Board;
+
+/// Whoever asks the switches of this node; no links where there is none.
+pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
+
+/// Asks `every` so often, for ever. On a node without switches nothing is asked before a device moves: one may have come.
+pub async fn follow(ask: Ask, board: Board, every: Duration) {
+    let mut called = board.called();
+    let mut known: Vec<PortLink> = Vec::new();
+    loop {
+        let asked = Arc::clone(&ask);
+        // What could not be asked is as it was; a panic in it has been told by then.
+        if let Ok(Ok(now)) = tokio::task::spawn_blocking(move || asked()).await {
+            if !known.is_empty() && now != known {
+                board.call();
+            }
+            known = now;
+        }
+        if known.is_empty() {
+            if called.changed().await.is_err() {
+                return;
+            }
+        } else {
+            tokio::time::sleep(every).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Mutex};
+
+    use storage::{
+        desired::Endpoint,
+        observed::{LinkEnd, LinkState, Pair},
+    };
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(1);
+
+    fn link(state: LinkState) -> PortLink {
+        let (width, generation) = (Pair { now: 4, full: 4 }, Pair { now: 4, full: 4 });
+        let end = LinkEnd::Host(Endpoint::Compute(3));
+        PortLink { switch: 0, port: 7, end, state, width, generation }
+    }
+
+    /// Switches that give these answers one after the other, and the last one for ever; how often they were asked.
+    fn answers(answers: Vec<Option<Vec<PortLink>>>) -> (Ask, Arc<Mutex<usize>>) {
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let ask = move || {
+            let mut asked = count.lock().unwrap();
+            let answer = answers[(*asked).min(answers.len() - 1)].clone();
+            *asked += 1;
+            let path = "/dev/switchtec0".to_owned();
+            answer
+                .ok_or_else(|| ObserveError::Read { path, source: io::ErrorKind::TimedOut.into() })
+        };
+        (Arc::new(ask), asked)
+    }
+
+    async fn until(asked: &Mutex<usize>, times: usize) {
+        while *asked.lock().unwrap() < times {
+            tokio::time::sleep(SOON).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_link_that_changes_is_a_call_for_a_look_and_a_silent_switch_is_none() {
+        let up = || Some(vec![link(LinkState::Up)]);
+        let (ask, asked) = answers(vec![up(), None, up(), Some(vec![link(LinkState::Down)])]);
+        let board = Board::default();
+        let called = board.called();
+        let following = tokio::spawn(follow(ask, board, SOON));
+        until(&asked, 3).await;
+        assert_eq!(*called.borrow(), 0, "it is still up");
+        until(&asked, 10).await;
+        assert_eq!(*called.borrow(), 1, "it went, and stays away");
+        following.abort();
+    }
+
+    #[tokio::test]
+    async fn without_switches_nothing_is_asked_until_a_device_moves() {
+        let (ask, asked) = answers(vec![Some(Vec::new())]);
+        let board = Board::default();
+        let following = tokio::spawn(follow(ask, board.clone(), SOON));
+        until(&asked, 1).await;
+        tokio::time::sleep(50 * SOON).await;
+        assert_eq!(*asked.lock().unwrap(), 1);
+        board.call();
+        until(&asked, 2).await;
+        following.abort();
+    }
+}
