@@ -164,6 +164,8 @@ pub struct Smart {
     pub media_errors: u64,
     /// Times that power went without notice.
     pub unsafe_shutdowns: u64,
+    /// How warm it is; `None` of a drive that does not say.
+    pub temperature: Option<Temperature>,
 }
 
 /// A mounted file system.

@@ -111,6 +111,14 @@ impl Rabbit {
 }
 
 #[test]
+fn a_drive_behind_a_switch_is_as_warm_as_it_says_itself() {
+    let mut rabbit = Rabbit::well();
+    rabbit.facts.drives.clear();
+    rabbit.smart().temperature = Some(Temperature { now: 71, warning: Some(70), critical: None });
+    assert!(rabbit.look()[0].contains("it is at 71 °C, threshold 70 °C"));
+}
+
+#[test]
 fn a_rabbit_that_is_well_needs_no_look() {
     let mut rabbit = Rabbit::well();
     assert!(rabbit.look().is_empty());

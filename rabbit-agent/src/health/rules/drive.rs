@@ -45,8 +45,14 @@ pub(super) fn drive(
     if let Some(smart) = smart {
         worn_out(smart, before, at, &mut tell);
     }
-    if let Some(facts) = facts.and_then(|facts| facts.drives.get(&drive.nqn)) {
-        attached(facts, before, at, &mut tell);
+    let facts = facts.and_then(|facts| facts.drives.get(&drive.nqn));
+    // The kernel knows it only of drives whose physical function it has.
+    let temperature = facts.and_then(|it| it.temperature).or(smart.and_then(|it| it.temperature));
+    if let Some(temperature) = temperature {
+        warmth(temperature, at, &mut tell);
+    }
+    if let Some(facts) = facts {
+        attached(facts, before, &mut tell);
         if let Some(link) = &facts.link {
             degraded(&subject, &drive.nqn.to_string(), link, found);
         }
@@ -86,7 +92,6 @@ fn worn_out(
 fn attached(
     facts: &DriveFacts,
     before: Option<&Counters>,
-    at: Thresholds,
     tell: &mut impl FnMut(Kind, Severity, String),
 ) {
     if facts.link == Some(Link::Down) {
@@ -104,9 +109,6 @@ fn attached(
             facts.read_only
         );
         tell(Kind::ReadOnlyNamespace, Severity::Warning, text);
-    }
-    if let Some(temperature) = facts.temperature {
-        warmth(temperature, at, tell);
     }
     if let (Some(is), Some(was)) = (facts.errors, before.and_then(|it| it.errors)) {
         errors(was, is, tell);

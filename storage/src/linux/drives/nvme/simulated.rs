@@ -43,6 +43,8 @@ pub(super) struct State {
     pub(super) gives_nguid: bool,
     /// Critical Warning and Percentage Used.
     pub(super) smart: (u8, u8),
+    /// Composite Temperature.
+    pub(super) kelvin: u16,
     /// The answer to the next such command is lost: before it is carried out, or after.
     pub(super) lose: Option<(u8, Lost)>,
     /// How many commands it carried out.
@@ -87,6 +89,7 @@ impl Simulated {
             reads_zero: true,
             gives_nguid: true,
             smart: (0, 0),
+            kelvin: 0,
             lose: None,
             answered: 0,
             made: 0,
@@ -143,6 +146,7 @@ impl State {
             opcode::IDENTIFY => self.identify(command, data),
             opcode::GET_LOG_PAGE if command.cdw10 & 0xff == log::SMART => {
                 (data[0], data[5]) = self.smart;
+                data[1..3].copy_from_slice(&self.kelvin.to_le_bytes());
                 Ok(0)
             }
             opcode::NAMESPACE_MANAGEMENT if command.cdw10 == 0 => {
@@ -243,6 +247,7 @@ impl State {
         answer.serial.copy_from_slice(b"SIMULATED           ");
         answer.nqn[..self.nqn.len()].copy_from_slice(self.nqn.as_bytes());
         answer.admin_commands = NAMESPACE_MANAGEMENT.into();
+        answer.warm = (273 + 70).into();
         answer.total = u128::from(self.capacity).into();
         answer.unallocated = u128::from(self.unallocated()).into();
         answer

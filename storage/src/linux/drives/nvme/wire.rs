@@ -26,7 +26,12 @@ pub(super) struct IdentifyController {
     reserved_80: [u8; 176],
     /// OACS.
     pub(super) admin_commands: U16,
-    reserved_258: [u8; 22],
+    reserved_258: [u8; 8],
+    /// WCTEMP, Kelvin; 0 when the drive does not say.
+    pub(super) warm: U16,
+    /// CCTEMP, likewise.
+    pub(super) too_warm: U16,
+    reserved_270: [u8; 10],
     /// TNVMCAP.
     pub(super) total: U128,
     /// UNVMCAP.
@@ -170,8 +175,8 @@ pub(super) const SUPPORTED: u32 = 1;
 pub(super) struct SmartLog {
     /// Critical Warning: one bit for each.
     pub(super) warnings: u8,
-    /// Kelvin.
-    temperature: U16,
+    /// Composite Temperature, Kelvin; 0 when the drive does not say.
+    pub(super) temperature: U16,
     /// Available Spare, percent.
     pub(super) spare: u8,
     pub(super) spare_threshold: u8,
@@ -258,6 +263,7 @@ mod tests {
             (64, b"1TCRS104"),
             (78, &[0x41, 0x00]),
             (256, &[0x1e, 0x00]),
+            (266, &[0x57, 0x01, 0x61, 0x01]),
             (280, &1_920_383_410_176_u128.to_le_bytes()),
             (296, &4096_u128.to_le_bytes()),
             (516, &[0x20, 0, 0, 0]),
@@ -270,6 +276,7 @@ mod tests {
         assert_eq!(text(&read.firmware), "1TCRS104");
         assert_eq!(text(&read.nqn), "nqn.2019-08.org.qemu:drive0");
         assert_eq!((read.controller.get(), read.most_namespaces.get()), (0x41, 32));
+        assert_eq!((read.warm.get(), read.too_warm.get()), (273 + 70, 273 + 80));
         assert_eq!((read.total.get(), read.unallocated.get()), (1_920_383_410_176, 4096));
         assert_eq!(read.admin_commands.get() & NAMESPACE_MANAGEMENT, NAMESPACE_MANAGEMENT);
         assert_eq!(read.format & CRYPTOGRAPHIC_ERASE, CRYPTOGRAPHIC_ERASE);

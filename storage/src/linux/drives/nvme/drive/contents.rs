@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use zerocopy::byteorder::little_endian::U16;
+
 use super::{NvmeDrive, Result, bytes, is_gone, name};
 use crate::{
     desired::NodeName,
-    health::Smart,
-    linux::drives::nvme::{ledger::Found, wire},
+    health::{Smart, Temperature},
+    linux::drives::nvme::{
+        ledger::Found,
+        wire::{self, IdentifyController, SmartLog},
+    },
     observed::{DriveWarning, NamespaceOwner},
 };
 
@@ -69,6 +74,7 @@ impl NvmeDrive {
                 spare_threshold: smart.spare_threshold,
                 media_errors: u64::try_from(smart.media_errors.get()).unwrap_or(u64::MAX),
                 unsafe_shutdowns: u64::try_from(smart.unsafe_shutdowns.get()).unwrap_or(u64::MAX),
+                temperature: temperature(&smart, &controller),
             },
             serial: wire::text(&controller.serial),
             model: wire::text(&controller.model),
@@ -92,6 +98,12 @@ fn warnings(bits: u8) -> Vec<DriveWarning> {
     ];
     let set = named.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
     set.map(|(_, warning)| warning).collect()
+}
+
+fn temperature(smart: &SmartLog, controller: &IdentifyController) -> Option<Temperature> {
+    let degrees = |kelvin: U16| Some(i64::from(kelvin.get()) - 273).filter(|it| *it > -273);
+    let (warning, critical) = (degrees(controller.warm), degrees(controller.too_warm));
+    Some(Temperature { now: degrees(smart.temperature)?, warning, critical })
 }
 
 fn is_known(owner: &NamespaceOwner) -> bool {

@@ -5,6 +5,7 @@ use std::{cell::Cell, collections::BTreeSet, fs};
 use super::{format::BLOCK_POWER, *};
 use crate::{
     desired::AllocationId,
+    health::Temperature,
     linux::drives::nvme::{
         ledger::Wanted,
         simulated::{Lost, Simulated, Way},
@@ -245,8 +246,13 @@ fn what_a_drive_warns_of_is_told_and_clears_by_itself() {
     let contents = drive.look().unwrap();
     assert_eq!(contents.warnings, [DriveWarning::Temperature, DriveWarning::ReadOnly]);
     assert_eq!(contents.wear, 104);
+    assert_eq!(contents.smart.temperature, None, "it says nothing of it");
     bench.simulated.state().smart = (0, 104);
-    assert!(drive.look().unwrap().warnings.is_empty());
+    bench.simulated.state().kelvin = 273 + 49;
+    let contents = drive.look().unwrap();
+    assert!(contents.warnings.is_empty());
+    let warm = Temperature { now: 49, warning: Some(70), critical: None };
+    assert_eq!(contents.smart.temperature, Some(warm));
 }
 
 #[test]
