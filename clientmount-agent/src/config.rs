@@ -28,7 +28,7 @@ use crate::{
 /// It is told of them by a coordinator, or watches the Kubernetes API itself when that is named, as by the flags and the
 /// environment of clientmountd; started under the name clientmountd it does so by itself. The words install, remove, start,
 /// stop, status and version in place of flags do what they did there. Stopping the agent leaves everything mounted. Exit
-/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the coordinator wants another agent for this node.
+/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent speaks for this node.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {

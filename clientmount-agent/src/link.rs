@@ -33,7 +33,7 @@ pub enum LinkEvent {
     Synced,
     /// The connection is lost; another is being sought.
     Down,
-    /// The coordinator wants another agent for this node; the text says which.
+    /// A newer agent speaks for this node; the text says which.
     Refused(String),
 }
 
@@ -216,7 +216,8 @@ pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, welcomed: bool) -> End {
     match status.code() {
-        // A newer agent of this node took over, or was there before this one came.
+        // A newer agent of this node took over, or was there before this one came. Whatever else a coordinator refuses, an
+        // edit of the machine's layout or of its certificates mends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // Not the coordinator's words but the transport's.
         Code::Unknown | Code::Unavailable => {

@@ -32,8 +32,8 @@ use crate::{
 /// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
 /// ask.
 ///
-/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the
-/// coordinator wants another agent for this rabbit.
+/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
+/// newer agent speaks for this rabbit.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
