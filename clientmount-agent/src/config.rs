@@ -13,10 +13,9 @@ use storage::{
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
-use tonic::transport::Endpoint;
 
 use crate::{
-    coordinator::{CertificateArgs, CoordinatorError},
+    coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     kubernetes::{Choice, Given, KubernetesArgs, WayError, choose},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
@@ -96,7 +95,7 @@ pub enum ConfigError {
     MountRoot(#[source] MountPointError),
     /// Not a way to a coordinator.
     #[error(transparent)]
-    Coordinator(#[from] CoordinatorError),
+    Coordinator(#[from] AddressError),
     /// Not one way to the objects.
     #[error(transparent)]
     Way(#[from] WayError),
@@ -119,7 +118,7 @@ pub enum ConfigError {
 #[derive(Debug, Clone)]
 pub enum Way {
     /// From a coordinator, with what it takes to be let in.
-    Coordinator(Box<Endpoint>),
+    Coordinator(Box<CoordinatorAddress>),
     /// From the Kubernetes API.
     Api {
         /// Where.
@@ -211,8 +210,8 @@ impl Args {
 
     fn way(&self) -> Result<(Way, Option<String>), ConfigError> {
         if self.given.choice()? == Choice::Coordinator {
-            let endpoint = self.certificates.endpoint(&self.coordinator)?;
-            return Ok((Way::Coordinator(Box::new(endpoint)), None));
+            let address = self.certificates.coordinator(&self.coordinator)?;
+            return Ok((Way::Coordinator(Box::new(address)), None));
         }
         let api = choose(&self.kubernetes)?;
         Ok((Way::Api { address: api.address, credentials: api.credentials }, api.note))
