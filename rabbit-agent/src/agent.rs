@@ -22,6 +22,7 @@ use crate::{
     block_storage::report::started_after,
     client_mount,
     client_mount::reconcile::prepare,
+    node_storage::progress::Progress,
     pass::{Context, Pass},
     queue::Queue,
     shelf::Fingerprint,
@@ -54,6 +55,8 @@ pub struct Agent {
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object told the log: a retry that fails alike is no news.
     failing: BTreeMap<Key, Vec<String>>,
+    /// What goes on by itself of each object, as it was told the log.
+    under_way: BTreeMap<Key, Vec<Progress>>,
     /// Mounts of ours that no object wants.
     sweep: Sweep,
     /// The sweep that runs, and what it leaves alone.
@@ -85,6 +88,7 @@ impl Agent {
             settled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
+            under_way: BTreeMap::new(),
             sweep: Sweep::default(),
             sweeping: JoinSet::new(),
             kept: BTreeSet::new(),

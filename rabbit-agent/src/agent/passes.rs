@@ -60,6 +60,7 @@ impl Agent {
         };
         if started.is_none() {
             self.failing.remove(key);
+            self.under_way.remove(key);
             self.wrote.remove(key);
             self.settled.remove(key);
             self.handled.remove(key);

@@ -7,6 +7,7 @@ use api::{
 use storage::{
     ConvergeError, Converged, Observed, Rejection,
     desired::{Volume, VolumeLayer},
+    observed::Percent,
 };
 
 use super::unit::{Outcome, Unit};
@@ -58,6 +59,15 @@ fn of_pool(observed: &Observed) -> NnfStorageHealth {
 #[must_use]
 pub fn is_syncing(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(Rejection::Syncing { .. }))
+}
+
+/// How far that is; `None` when something else is in the way.
+#[must_use]
+pub fn synced(why: &Rejection) -> Option<Percent> {
+    match why {
+        Rejection::Syncing { percent, .. } => Some(*percent),
+        _ => None,
+    }
 }
 
 /// A volume that has lost a device, or of which LVM says that something is wrong, is degraded.
@@ -112,8 +122,8 @@ mod tests {
     use serde_json::json;
 
     use storage::observed::{
-        DatasetState, LogicalVolume, LvmReport, LvmState, Percent, PoolHealth, PoolState, Vdev,
-        VdevPlace, VolumeGroup, VolumeState, Zpool,
+        DatasetState, LogicalVolume, LvmReport, LvmState, PoolHealth, PoolState, Vdev, VdevPlace,
+        VolumeGroup, VolumeState, Zpool,
     };
 
     use super::*;

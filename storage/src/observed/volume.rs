@@ -255,6 +255,12 @@ pub struct Percent(u16);
 impl Percent {
     /// Everything.
     pub const ALL: Self = Self(10_000);
+
+    /// How many whole tenths they are.
+    #[must_use]
+    pub fn tenth(self) -> u16 {
+        self.0 / 1000
+    }
 }
 
 impl FromStr for Percent {
