@@ -95,12 +95,33 @@ impl Agent {
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
         };
-        let finishing = async { while self.workers.join_next().await.is_some() {} };
+        self.finish().await;
+        end
+    }
+
+    /// Lets what runs come to an end. What does not is killed with the agent.
+    async fn finish(&mut self) {
+        let finishing = async {
+            while let Some(back) = self.workers.join_next().await {
+                match back {
+                    Ok(Back::Mounts { uid, .. }) => self.queue.forget(&uid),
+                    Ok(Back::Swept(_)) => self.sweep.done(),
+                    Err(_) => {}
+                }
+            }
+        };
         if time::timeout(GRACE, finishing).await.is_err() {
-            log::warn!("steps still run after {} s: they go on without the agent", GRACE.as_secs());
+            let objects =
+                self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
+            let sweep = self.sweep.running().then(|| "mounts that no object wants".to_owned());
+            let named: Vec<_> = objects.chain(sweep).collect();
+            log::warn!(
+                "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
+                named.join(", "),
+                GRACE.as_secs()
+            );
             self.workers.detach_all();
         }
-        end
     }
 
     fn event(&mut self, event: LinkEvent) {

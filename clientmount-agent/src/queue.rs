@@ -87,6 +87,12 @@ impl Queue {
         Standing::Current
     }
 
+    /// The objects that are being worked on.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
+        let running = self.items.iter().filter(|(_, it)| matches!(it.state, State::Running { .. }));
+        running.map(|(uid, _)| uid.as_str())
+    }
+
     /// The object is no more and nothing is left to do for it.
     pub(crate) fn forget(&mut self, uid: &str) {
         self.items.remove(uid);

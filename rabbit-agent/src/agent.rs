@@ -9,7 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{claims::Claims, error::jitter, sweep::Sweep};
+use clientmount_agent::{
+    claims::Claims,
+    error::{Retry, jitter},
+    sweep::Sweep,
+};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use storage::{
@@ -130,13 +134,28 @@ impl Agent {
             }
             self.start_passes();
         }
+        self.finish().await;
+    }
+
+    /// Lets what runs come to an end. What does not is killed with the agent.
+    async fn finish(&mut self) {
         let ending = async {
-            while self.passes.join_next().await.is_some() {}
-            while self.sweeping.join_next().await.is_some() {}
+            while let Some(ended) = self.passes.join_next().await {
+                if let Ok((key, _)) = ended {
+                    self.queue.finished(&key, Retry::OnChange, Instant::now());
+                }
+            }
+            while self.sweeping.join_next().await.is_some() {
+                self.sweep.done();
+            }
         };
         if tokio::time::timeout(STOP_DEADLINE, ending).await.is_err() {
+            let passes = self.queue.running().map(ToString::to_string);
+            let sweep = self.sweep.running().then(|| "mounts that no object wants".to_owned());
+            let named: Vec<_> = passes.chain(sweep).collect();
             log::warn!(
-                "work on the node did not end within {} s; the next start goes on with it",
+                "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
+                named.join(", "),
                 STOP_DEADLINE.as_secs()
             );
         }

@@ -43,6 +43,11 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.running.contains(key)
     }
 
+    /// What is being worked on.
+    pub fn running(&self) -> impl Iterator<Item = &K> {
+        self.running.iter()
+    }
+
     /// What this key was woken for is what was just worked on.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
