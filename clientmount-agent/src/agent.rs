@@ -1,12 +1,12 @@
 //! The one owner of what is wanted of this node: takes events, starts workers, reports what they bring back.
 //!
-//! Nothing is mounted or unmounted before the coordinator has told everything that exists. Before the first work, mounts
-//! of ours that no object wants are removed.
+//! Nothing is mounted or unmounted before the coordinator has told everything that exists. Then mounts of ours that no object
+//! wants are removed; until that has ended only those paths are worked on that it leaves alone.
 
 mod objects;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
@@ -14,7 +14,7 @@ use std::{
 
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{Converger, Desired};
+use storage::{Converger, Desired, desired::MountPoint};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -45,6 +45,8 @@ pub struct Agent {
     objects: Objects,
     queue: Queue,
     sweep: Sweep,
+    /// What the sweep that runs leaves alone.
+    kept: BTreeSet<MountPoint>,
     workers: JoinSet<Back>,
     failing: BTreeMap<String, String>,
 }
@@ -63,6 +65,7 @@ impl Agent {
             objects,
             queue: Queue::default(),
             sweep: Sweep::default(),
+            kept: BTreeSet::new(),
             workers: JoinSet::new(),
             failing: BTreeMap::new(),
         }
@@ -92,12 +95,33 @@ impl Agent {
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
         };
-        let finishing = async { while self.workers.join_next().await.is_some() {} };
+        self.finish().await;
+        end
+    }
+
+    /// Lets what runs come to an end. What does not is killed with the agent.
+    async fn finish(&mut self) {
+        let finishing = async {
+            while let Some(back) = self.workers.join_next().await {
+                match back {
+                    Ok(Back::Mounts { uid, .. }) => self.queue.forget(&uid),
+                    Ok(Back::Swept(_)) => self.sweep.done(),
+                    Err(_) => {}
+                }
+            }
+        };
         if time::timeout(GRACE, finishing).await.is_err() {
-            log::warn!("steps still run after {} s: they go on without the agent", GRACE.as_secs());
+            let objects =
+                self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
+            let sweep = self.sweep.running().then(|| "mounts that no object wants".to_owned());
+            let named: Vec<_> = objects.chain(sweep).collect();
+            log::warn!(
+                "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
+                named.join(", "),
+                GRACE.as_secs()
+            );
             self.workers.detach_all();
         }
-        end
     }
 
     fn event(&mut self, event: LinkEvent) {
@@ -127,7 +151,8 @@ impl Agent {
         }
     }
 
-    /// Starts what is due. While unwanted mounts are being removed nothing new is mounted: it could be taken for one.
+    /// Starts what is due. While unwanted mounts are being removed nothing is mounted but where they are left alone: it could
+    /// be taken for one.
     fn start(&mut self, now: Instant) {
         if !self.sweep.started() {
             return;
@@ -135,11 +160,10 @@ impl Agent {
         if self.sweep.due(now) && self.workers.is_empty() {
             self.start_sweep();
         }
-        if self.sweep.running() {
-            return;
-        }
         loop {
-            let due = self.queue.take(now);
+            let due = self
+                .queue
+                .take(now, |uid| !self.sweep.running() || self.objects.is_within(uid, &self.kept));
             if due.is_empty() {
                 return;
             }
@@ -172,6 +196,7 @@ impl Agent {
             return;
         };
         self.sweep.begin();
+        self.kept = keep.iter().cloned().collect();
         let converger = Arc::clone(&self.converger);
         self.workers.spawn_blocking(move || {
             let swept = converger.converge(&Desired::OnlyMounts(keep));

@@ -13,10 +13,9 @@ use storage::{
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
-use tonic::transport::Endpoint;
 
 use crate::{
-    coordinator::{CertificateArgs, CoordinatorError},
+    coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     kubernetes::{Choice, Given, KubernetesArgs, WayError, choose},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
@@ -28,7 +27,7 @@ use crate::{
 /// It is told of them by a coordinator, or watches the Kubernetes API itself when that is named, as by the flags and the
 /// environment of clientmountd; started under the name clientmountd it does so by itself. The words install, remove, start,
 /// stop, status and version in place of flags do what they did there. Stopping the agent leaves everything mounted. Exit
-/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the coordinator wants another agent for this node.
+/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent speaks for this node.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
@@ -96,7 +95,7 @@ pub enum ConfigError {
     MountRoot(#[source] MountPointError),
     /// Not a way to a coordinator.
     #[error(transparent)]
-    Coordinator(#[from] CoordinatorError),
+    Coordinator(#[from] AddressError),
     /// Not one way to the objects.
     #[error(transparent)]
     Way(#[from] WayError),
@@ -119,7 +118,7 @@ pub enum ConfigError {
 #[derive(Debug, Clone)]
 pub enum Way {
     /// From a coordinator, with what it takes to be let in.
-    Coordinator(Box<Endpoint>),
+    Coordinator(Box<CoordinatorAddress>),
     /// From the Kubernetes API.
     Api {
         /// Where.
@@ -211,8 +210,8 @@ impl Args {
 
     fn way(&self) -> Result<(Way, Option<String>), ConfigError> {
         if self.given.choice()? == Choice::Coordinator {
-            let endpoint = self.certificates.endpoint(&self.coordinator)?;
-            return Ok((Way::Coordinator(Box::new(endpoint)), None));
+            let address = self.certificates.coordinator(&self.coordinator)?;
+            return Ok((Way::Coordinator(Box::new(address)), None));
         }
         let api = choose(&self.kubernetes)?;
         Ok((Way::Api { address: api.address, credentials: api.credentials }, api.note))

@@ -21,17 +21,19 @@ pub struct CertificateArgs {
     pub key: Option<PathBuf>,
 }
 
-/// A way to a coordinator that is none.
+/// Not a way to a coordinator.
 #[derive(Debug, Error)]
-pub enum CoordinatorError {
-    /// Not an address of a coordinator.
-    #[error("--coordinator: {value:?} {problem}")]
-    Address {
-        /// The value.
-        value: String,
-        /// What is wrong with it, and the remedy.
-        problem: &'static str,
-    },
+#[error("--coordinator: {value:?} {problem}")]
+pub struct AddressError {
+    /// The value.
+    value: String,
+    /// What is wrong with it, and the remedy.
+    problem: &'static str,
+}
+
+/// What lets a node in cannot be used now: the files may come later, as secrets do.
+#[derive(Debug, Error)]
+pub enum CertificateError {
     /// A certificate or key cannot be read.
     #[error("{flag}: read {}", path.display())]
     ReadPem {
@@ -48,41 +50,71 @@ pub enum CoordinatorError {
     Tls(#[source] tonic::transport::Error),
 }
 
+/// Where a coordinator is, and the files that let a node in, not read yet.
+#[derive(Debug, Clone)]
+pub struct CoordinatorAddress {
+    endpoint: Endpoint,
+    files: Option<Files>,
+}
+
+#[derive(Debug, Clone)]
+struct Files {
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
 impl CertificateArgs {
-    /// The coordinator at `url`, with what it takes to be let in.
+    /// The coordinator at `url`, with the files that it takes to be let in.
     ///
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
-    pub fn endpoint(&self, url: &str) -> Result<Endpoint, CoordinatorError> {
-        let wrong = |problem| CoordinatorError::Address { value: url.to_owned(), problem };
+    pub fn coordinator(&self, url: &str) -> Result<CoordinatorAddress, AddressError> {
+        let wrong = |problem| AddressError { value: url.to_owned(), problem };
         if let Some(path) = url.strip_prefix("unix://") {
             if !path.starts_with('/') {
                 return Err(wrong(
                     "is not an absolute socket path: use unix:///run/warren/coordinator.sock",
                 ));
             }
-            return Endpoint::from_shared(url.to_owned()).map_err(|_| wrong("is not a URL"));
+            let endpoint = Endpoint::from_shared(url.to_owned());
+            let endpoint = endpoint.map_err(|_| wrong("is not a URL"))?;
+            return Ok(CoordinatorAddress { endpoint, files: None });
         }
         if !url.starts_with("https://") {
             return Err(wrong(
                 "is neither unix:///PATH nor https://HOST:PORT: without TLS a node could not prove its name",
             ));
         }
-        let (Some(ca), Some(certificate), Some(key)) = (&self.ca, &self.certificate, &self.key)
+        let (Some(ca), Some(certificate), Some(key)) =
+            (self.ca.clone(), self.certificate.clone(), self.key.clone())
         else {
             return Err(wrong("needs --ca, --certificate and --key"));
         };
-        let tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(pem("--ca", ca)?))
-            .identity(Identity::from_pem(pem("--certificate", certificate)?, pem("--key", key)?));
         let endpoint = Endpoint::from_shared(url.to_owned())
             .map_err(|_| wrong("is not a URL: use https://HOST:PORT"))?;
-        endpoint.tls_config(tls).map_err(CoordinatorError::Tls)
+        Ok(CoordinatorAddress { endpoint, files: Some(Files { ca, certificate, key }) })
     }
 }
 
-fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, CoordinatorError> {
-    std::fs::read(path).map_err(|source| CoordinatorError::ReadPem {
+impl CoordinatorAddress {
+    /// The coordinator, with what lets a node in.
+    ///
+    /// # Errors
+    /// When a file cannot be read or used.
+    pub fn endpoint(self) -> Result<Endpoint, CertificateError> {
+        let Self { endpoint, files } = self;
+        let Some(Files { ca, certificate, key }) = files else { return Ok(endpoint) };
+        let identity = Identity::from_pem(pem("--certificate", &certificate)?, pem("--key", &key)?);
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(pem("--ca", &ca)?))
+            .identity(identity);
+        endpoint.tls_config(tls).map_err(CertificateError::Tls)
+    }
+}
+
+fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, CertificateError> {
+    std::fs::read(path).map_err(|source| CertificateError::ReadPem {
         flag,
         path: path.to_owned(),
         source,
@@ -94,13 +126,13 @@ mod tests {
     use super::*;
 
     fn refused(url: &str, certificates: &CertificateArgs) -> String {
-        certificates.endpoint(url).unwrap_err().to_string()
+        certificates.coordinator(url).unwrap_err().to_string()
     }
 
     #[test]
     fn only_a_socket_needs_no_certificates() {
         let none = CertificateArgs::default();
-        none.endpoint("unix:///run/warren/coordinator.sock").unwrap();
+        none.coordinator("unix:///run/warren/coordinator.sock").unwrap().endpoint().unwrap();
         for (url, told) in [
             ("unix://x", "not an absolute socket path"),
             ("http://x:1", "neither unix:///PATH nor https://HOST:PORT"),
@@ -111,11 +143,13 @@ mod tests {
         }
     }
 
+    /// A secret may come later than the agent: that is nothing that is wrong with its command line.
     #[test]
-    fn an_unreadable_certificate_is_named() {
+    fn a_certificate_that_is_not_there_yet_is_good_usage_and_named_when_it_is_read() {
         let file = |name: &str| Some(PathBuf::from(name));
         let args =
-            CertificateArgs { ca: file("/nowhere"), certificate: file("/b"), key: file("/c") };
-        assert_eq!(refused("https://x:1", &args), "--ca: read /nowhere");
+            CertificateArgs { ca: file("/a"), certificate: file("/nowhere"), key: file("/c") };
+        let address = args.coordinator("https://x:1").unwrap();
+        assert_eq!(address.endpoint().unwrap_err().to_string(), "--certificate: read /nowhere");
     }
 }

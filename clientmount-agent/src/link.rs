@@ -2,7 +2,7 @@
 //!
 //! While nothing changes nothing is sent and no timer runs; a dead peer is noticed by the kernel's TCP keepalive.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, io, iter, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
@@ -33,7 +33,7 @@ pub enum LinkEvent {
     Synced,
     /// The connection is lost; another is being sought.
     Down,
-    /// The coordinator wants another agent for this node; the text says which.
+    /// A newer agent speaks for this node; the text says which.
     Refused(String),
 }
 
@@ -110,6 +110,8 @@ async fn converse(
         Err(_) => return lost(format!("no answer within {} s", PATIENCE.as_secs())),
     };
     outbox.welcome();
+    // The counterpart of a loss that was told: without it a journal would end with that.
+    log::info!("connected to the coordinator");
     if events.send(LinkEvent::Up).await.is_err() {
         return End::Closed;
     }
@@ -146,7 +148,7 @@ async fn open(
     let channel: Channel = match endpoint.connect().await {
         Ok(channel) => channel,
         Err(error) => {
-            let why = format!("connect: {}: is it running where --coordinator says?", root(&error));
+            let why = format!("connect: {}: {}", root(&error), remedy(&error));
             return Err(End::Lost { why, welcomed: false });
         }
     };
@@ -170,6 +172,23 @@ fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
         error = cause;
     }
     error
+}
+
+fn remedy(error: &(dyn Error + 'static)) -> &'static str {
+    if is_by_tls(error) {
+        "is its certificate signed by --ca, and this node's (--certificate, --key) by whom it trusts?"
+    } else {
+        "is it running where --coordinator says?"
+    }
+}
+
+/// Whether one of the two did not accept the other: rustls tells it as data that are not valid.
+fn is_by_tls(error: &(dyn Error + 'static)) -> bool {
+    let is_it = |error: &(dyn Error + 'static)| {
+        let error = error.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
+    };
+    iter::successors(Some(error), |error| (*error).source()).any(is_it)
 }
 
 fn messages(
@@ -197,12 +216,56 @@ pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, welcomed: bool) -> End {
     match status.code() {
-        // A newer agent of this node took over, or was there before this one came.
+        // A newer agent of this node took over, or was there before this one came. Whatever else a coordinator refuses, an
+        // edit of the machine's layout or of its certificates mends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // Not the coordinator's words but the transport's.
         Code::Unknown | Code::Unavailable => {
-            End::Lost { why: format!("the connection broke: {}", status.message()), welcomed }
+            End::Lost { why: format!("the connection broke: {}", cause(status)), welcomed }
         }
         _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), welcomed },
+    }
+}
+
+/// Of an error of the transport the message tells no more than that it is one.
+fn cause(status: &Status) -> String {
+    match status.source() {
+        // With TLS 1.3 a node learns only from its first message that its certificate is refused.
+        Some(source) if is_by_tls(source) => format!("{}: {}", root(source), remedy(source)),
+        Some(source) if !root(source).is::<Status>() => root(source).to_string(),
+        _ => status.message().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thiserror::Error;
+
+    use super::*;
+
+    #[derive(Debug, Error)]
+    #[error("transport error")]
+    struct Transport(#[source] io::Error);
+
+    fn why(status: &Status) -> String {
+        match end(status, true) {
+            End::Lost { why, .. } | End::Refused(why) => why,
+            End::Closed => panic!("somebody listens"),
+        }
+    }
+
+    #[test]
+    fn a_loss_is_told_with_its_innermost_cause() {
+        let broken = |kind, text: &str| {
+            let error = Transport(io::Error::new(kind, text));
+            why(&Status::from_error(Box::new(error)))
+        };
+        let reset = broken(io::ErrorKind::ConnectionReset, "connection reset by peer");
+        assert_eq!(reset, "the connection broke: connection reset by peer");
+        let refused = broken(io::ErrorKind::InvalidData, "received fatal alert: UnknownCA");
+        let told = "the connection broke: received fatal alert: UnknownCA: is its certificate";
+        assert!(refused.starts_with(told) && refused.contains("--certificate"), "{refused}");
+        let said = why(&Status::unavailable("the coordinator is stopping"));
+        assert_eq!(said, "the connection broke: the coordinator is stopping");
     }
 }

@@ -48,18 +48,22 @@ impl Queue {
         };
     }
 
-    /// The objects to be worked on now; each counts as running until [`Self::finished`].
-    pub(crate) fn take(&mut self, now: Instant) -> Vec<String> {
+    /// The objects to be worked on now; each counts as running until [`Self::finished`]. What may not begin yet stays ready.
+    pub(crate) fn take(&mut self, now: Instant, may_begin: impl Fn(&str) -> bool) -> Vec<String> {
         let due = self.items.iter_mut().filter(|(_, item)| match item.state {
             State::Ready => true,
             State::Waiting { until } => until <= now,
             State::Idle | State::Running { .. } => false,
         });
-        due.map(|(uid, item)| {
-            item.state = State::Running { again: false };
-            uid.clone()
-        })
-        .collect()
+        let mut taken = Vec::new();
+        for (uid, item) in due {
+            item.state = State::Ready;
+            if may_begin(uid) {
+                item.state = State::Running { again: false };
+                taken.push(uid.clone());
+            }
+        }
+        taken
     }
 
     /// A worker is back; `retry` when it failed and it makes sense to try again.
@@ -83,6 +87,12 @@ impl Queue {
         Standing::Current
     }
 
+    /// The objects that are being worked on.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
+        let running = self.items.iter().filter(|(_, it)| matches!(it.state, State::Running { .. }));
+        running.map(|(uid, _)| uid.as_str())
+    }
+
     /// The object is no more and nothing is left to do for it.
     pub(crate) fn forget(&mut self, uid: &str) {
         self.items.remove(uid);
@@ -104,27 +114,43 @@ mod tests {
 
     use super::*;
 
+    fn any(_: &str) -> bool {
+        true
+    }
+
+    #[test]
+    fn what_may_not_begin_stays_ready_without_a_timer() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        queue.wake("a");
+        queue.take(now, any);
+        queue.finished("a", Some(Retry::Soon), now, 0.5);
+        let due = queue.next_due().unwrap();
+        assert!(queue.take(due, |_| false).is_empty());
+        assert_eq!(queue.next_due(), None, "time alone does not let it begin");
+        assert_eq!(queue.take(due, any), ["a"]);
+    }
+
     #[test]
     fn at_rest_nothing_waits_for_time() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.wake("a");
-        assert_eq!(queue.take(now), ["a"]);
+        assert_eq!(queue.take(now, any), ["a"]);
         assert_eq!(queue.finished("a", None, now, 0.5), Standing::Current);
-        assert_eq!((queue.next_due(), queue.take(now)), (None, Vec::new()));
+        assert_eq!((queue.next_due(), queue.take(now, any)), (None, Vec::new()));
     }
 
     #[test]
     fn one_worker_per_object_and_the_newest_desire_wins() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.wake("a");
-        queue.take(now);
+        queue.take(now, any);
         queue.wake("a");
         queue.wake("a");
-        assert!(queue.take(now).is_empty(), "its worker is not back");
+        assert!(queue.take(now, any).is_empty(), "its worker is not back");
         assert_eq!(queue.finished("a", Some(Retry::Later), now, 0.5), Standing::Superseded);
-        assert_eq!(queue.take(now), ["a"], "once for both changes");
+        assert_eq!(queue.take(now, any), ["a"], "once for both changes");
         assert_eq!(queue.finished("a", None, now, 0.5), Standing::Current);
-        assert!(queue.take(now).is_empty());
+        assert!(queue.take(now, any).is_empty());
     }
 
     #[test]
@@ -132,13 +158,13 @@ mod tests {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.wake("a");
         for seconds in [1, 2, 4] {
-            queue.take(now + Duration::from_secs(100));
+            queue.take(now + Duration::from_secs(100), any);
             queue.finished("a", Some(Retry::Soon), now, 0.5);
             assert_eq!(queue.next_due(), Some(now + Duration::from_secs(seconds)));
-            assert!(queue.take(now).is_empty());
+            assert!(queue.take(now, any).is_empty());
         }
         queue.wake("a");
-        assert_eq!(queue.take(now), ["a"], "a change does not wait");
+        assert_eq!(queue.take(now, any), ["a"], "a change does not wait");
         queue.finished("a", Some(Retry::Soon), now, 0.5);
         assert_eq!(queue.next_due(), Some(now + Duration::from_secs(1)));
     }
@@ -147,7 +173,7 @@ mod tests {
     fn what_only_a_change_can_mend_is_not_tried_again() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.wake("a");
-        queue.take(now);
+        queue.take(now, any);
         queue.finished("a", Some(Retry::OnChange), now, 0.5);
         assert_eq!(queue.next_due(), None);
     }
@@ -156,9 +182,9 @@ mod tests {
     fn a_forgotten_object_comes_back_superseded() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         queue.wake("a");
-        queue.take(now);
+        queue.take(now, any);
         queue.forget("a");
         assert_eq!(queue.finished("a", Some(Retry::Soon), now, 0.5), Standing::Superseded);
-        assert!(queue.take(now).is_empty());
+        assert!(queue.take(now, any).is_empty());
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     agent::Agent,
     api_link::{self, watch_config},
     config::{Config, Way},
+    coordinator::CertificateError,
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
@@ -28,6 +29,9 @@ pub enum RunError {
     /// The kernel did not tell when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
+    /// There is no way to the coordinator.
+    #[error("set up the way to the coordinator")]
+    Coordinator(#[source] CertificateError),
     /// There is no way to the API.
     #[error("set up the way to the API")]
     Api(#[source] ConnectError),
@@ -86,9 +90,10 @@ async fn link(
     events: mpsc::Sender<LinkEvent>,
 ) -> Result<JoinHandle<()>, RunError> {
     match way {
-        Way::Coordinator(endpoint) => {
+        Way::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
-            Ok(tokio::spawn(link::run(*endpoint, hello, outbox, events)))
+            let endpoint = address.endpoint().map_err(RunError::Coordinator)?;
+            Ok(tokio::spawn(link::run(endpoint, hello, outbox, events)))
         }
         Way::Api { address, credentials } => {
             let client =

@@ -25,6 +25,8 @@ pub struct Sweep {
     state: State,
     attempt: u32,
     failure: Option<String>,
+    /// It is to be looked once more when the look that runs has ended.
+    again: bool,
 }
 
 impl Sweep {
@@ -44,8 +46,10 @@ impl Sweep {
 
     /// An object went of which more may be mounted than it named.
     pub fn again(&mut self) {
-        if self.state == State::Done {
-            self.state = State::Due;
+        match self.state {
+            State::Done => self.state = State::Due,
+            State::Running => self.again = true,
+            State::NotSynced | State::Due | State::Waiting(_) | State::PutOff => {}
         }
     }
 
@@ -73,7 +77,7 @@ impl Sweep {
 
     /// Somebody looks.
     pub fn begin(&mut self) {
-        self.state = State::Running;
+        (self.state, self.again) = (State::Running, false);
     }
 
     /// It cannot be told what is wanted; whether that is news.
@@ -84,7 +88,8 @@ impl Sweep {
 
     /// Nothing unwanted is left.
     pub fn done(&mut self) {
-        *self = Self { state: State::Done, ..Self::default() };
+        let state = if self.again { State::Due } else { State::Done };
+        *self = Self { state, ..Self::default() };
     }
 
     /// Whether this failure is another than the one before.
@@ -130,6 +135,19 @@ mod tests {
         assert!(sweep.due(now));
         sweep.done();
         assert_eq!(sweep.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_lost_while_somebody_looks_is_looked_for_once_more() {
+        let (mut sweep, now) = (Sweep::default(), Instant::now());
+        sweep.synced();
+        sweep.begin();
+        sweep.again();
+        sweep.done();
+        assert!(sweep.due(now));
+        sweep.begin();
+        sweep.done();
+        assert!(!sweep.due(now));
     }
 
     #[test]

@@ -28,7 +28,8 @@ impl Volumes {
     /// The layer that these lines make.
     #[must_use]
     pub fn layer(self, lines: LvmLines) -> VolumeLayer {
-        let none = LvmLines { leaves_lock_space: lines.leaves_lock_space, ..LvmLines::default() };
+        let LvmLines { leaves_lock_space, finds_names, .. } = lines;
+        let none = LvmLines { leaves_lock_space, finds_names, ..LvmLines::default() };
         match self {
             Self::Plain => VolumeLayer::Plain,
             Self::Lvm if lines == none => VolumeLayer::Plain,

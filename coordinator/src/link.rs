@@ -1,7 +1,8 @@
 //! `NodeLink`: one stream per node. What the node says is checked and passed on; what the hub has for it is sent as the
 //! node takes it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use proto::v1::from_node::Message as Said;
@@ -25,11 +26,32 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     hub: Arc<Hub>,
+    /// Why nodes were refused that come again and again: told once for each reason.
+    refused: Arc<Mutex<BTreeMap<String, RejectedHello>>>,
 }
 
 impl Link {
     pub(crate) fn new(hub: Arc<Hub>) -> Self {
-        Self { hub }
+        Self { hub, refused: Arc::default() }
+    }
+
+    fn greet(&self, hello: Hello) -> Result<Session, Status> {
+        let node = hello.node.clone();
+        let greeted = self.hub.hello(hello);
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let rejected = match greeted {
+            Ok(session) => {
+                refused.remove(&node);
+                return Ok(session);
+            }
+            Err(rejected) => rejected,
+        };
+        let status = rejected_hello(&rejected);
+        if refused.get(&node) != Some(&rejected) {
+            log::warn!(error:% = rejected; "refuse a hello");
+            refused.insert(node, rejected);
+        }
+        Err(status)
     }
 }
 
@@ -46,7 +68,7 @@ impl NodeLink for Link {
         let hello = hello(&mut said).await?;
         peer.speaks_for(&hello.node)?;
         let version = hello.version.clone();
-        let session = self.hub.hello(hello).map_err(|rejected| rejected_hello(&rejected))?;
+        let session = self.greet(hello)?;
         log::info!(node = session.node.as_str(), epoch = session.epoch, version = version.as_str(); "node connected");
         let (told, stream) = mpsc::channel(IN_FLIGHT);
         tokio::spawn(serve(self.hub.clone(), session, said, told));
@@ -156,14 +178,13 @@ fn take(hub: &Hub, session: &Session, message: Option<Said>) -> Result<(), Statu
 }
 
 fn rejected_hello(rejected: &RejectedHello) -> Status {
-    log::warn!(error:% = rejected; "refuse a hello");
     match rejected {
         RejectedHello::NoName | RejectedHello::NoRole { .. } => {
             Status::invalid_argument(rejected.to_string())
         }
-        RejectedHello::Older { .. } | RejectedHello::WrongRole { .. } => {
-            Status::failed_precondition(rejected.to_string())
-        }
+        // The layout may be wrong and not the agent: it comes again until one of them is another.
+        RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
+        RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
     }
 }
 
@@ -174,5 +195,30 @@ fn ended(session: &Session, end: &SessionEnd) -> Status {
             session.node
         )),
         SessionEnd::Stopping => Status::unavailable("the coordinator is stopping"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    /// A node takes FailedPrecondition for the last word and ends for good; everything else it tries again.
+    #[test]
+    fn only_an_older_agent_is_refused_for_good() {
+        let node = || "compute-1".to_owned();
+        let role = RejectedHello::WrongRole { node: node(), configured: "rabbit", said: "compute" };
+        let (boot, booted_at, started_at) = ("boot-2".to_owned(), 1, 1);
+        let older = RejectedHello::Older { node: node(), boot, booted_at, started_at };
+        for (rejected, is_final) in [
+            (role, false),
+            (RejectedHello::NoRole { node: node() }, false),
+            (RejectedHello::NoName, false),
+            (older, true),
+        ] {
+            let code = rejected_hello(&rejected).code();
+            assert_eq!(code == Code::FailedPrecondition, is_final, "{rejected}");
+        }
     }
 }

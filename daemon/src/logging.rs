@@ -1,9 +1,13 @@
 //! Logs go to journald when it is what stderr is connected to, with every key-value as a field of its own, else to
-//! stderr as text.
+//! stderr as text. Both show the same text: values that it does not tell by itself follow it as ` key=value`, because
+//! journalctl prints nothing else.
 
 use std::io;
 
-use log::{LevelFilter, Log, Metadata, Record};
+use log::{
+    LevelFilter, Log, Metadata, Record,
+    kv::{Error as VisitError, Key, Value, VisitSource},
+};
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 use thiserror::Error;
 
@@ -22,8 +26,45 @@ pub enum LoggingError {
 /// it means.
 const SAID_TWICE: &str = "kube_client::client::builder";
 
-/// A logger without what is said twice.
+/// A logger without what is said twice, and with every value in the text.
 struct Once<L>(L);
+
+/// A record's text, to which its values are added.
+struct Told {
+    text: String,
+    own: usize,
+}
+
+impl Told {
+    fn of(record: &Record<'_>) -> String {
+        let text = record.args().to_string();
+        let mut told = Self { own: text.len(), text };
+        // Only the visitor could fail, and it does not.
+        drop(record.key_values().visit(&mut told));
+        told.text
+    }
+
+    /// Whether the text names `value` as a word, and not as a part of another.
+    fn names(&self, value: &str) -> bool {
+        let in_word = |char: char| char.is_alphanumeric() || "-_".contains(char);
+        let own = &self.text[..self.own];
+        !value.is_empty()
+            && own.match_indices(value).any(|(at, found)| {
+                let (before, after) = (&own[..at], &own[at + found.len()..]);
+                !before.ends_with(in_word) && !after.starts_with(in_word)
+            })
+    }
+}
+
+impl<'kvs> VisitSource<'kvs> for Told {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), VisitError> {
+        let value = value.to_string();
+        if !self.names(&value) {
+            self.text.push_str(&format!(" {key}={value}"));
+        }
+        Ok(())
+    }
+}
 
 impl<L: Log> Log for Once<L> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -32,7 +73,8 @@ impl<L: Log> Log for Once<L> {
 
     fn log(&self, record: &Record<'_>) {
         if record.target() != SAID_TWICE {
-            self.0.log(record);
+            let text = Told::of(record);
+            self.0.log(&record.to_builder().args(format_args!("{text}")).build());
         }
     }
 
@@ -54,6 +96,7 @@ pub fn start_logging(level: LevelFilter) -> Result<(), LoggingError> {
         .filter_level(level)
         .parse_default_env()
         .format_timestamp_millis()
+        .format_key_values(|_, _| Ok(()))
         .build();
     let level = text.filter();
     install(text, level)
@@ -63,4 +106,52 @@ fn install(logger: impl Log + 'static, level: LevelFilter) -> Result<(), Logging
     log::set_boxed_logger(Box::new(Once(logger))).map_err(|_| LoggingError::Twice)?;
     log::set_max_level(level);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Takes what a journal would be given: the message and the fields.
+    #[derive(Default)]
+    struct Journal(Mutex<Vec<(String, usize)>>);
+
+    impl Log for &Journal {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn log(&self, record: &Record<'_>) {
+            let fields = record.key_values().count();
+            self.0.lock().unwrap().push((record.args().to_string(), fields));
+        }
+
+        fn flush(&self) {}
+    }
+
+    fn logged(text: &str, values: &[(&str, &str)]) -> (String, usize) {
+        let journal = Journal::default();
+        let logger = Once(&journal);
+        logger.log(&Record::builder().args(format_args!("{text}")).key_values(&values).build());
+        let lines = std::mem::take(&mut *journal.0.lock().unwrap());
+        let [line] = <[_; 1]>::try_from(lines).unwrap();
+        line
+    }
+
+    #[test]
+    fn a_text_tells_every_value_once_and_the_fields_stay() {
+        let values = [("node", "compute-1"), ("why", "a newer agent")];
+        for (text, told) in [
+            ("refuse a hello", "refuse a hello node=compute-1 why=a newer agent"),
+            ("compute-1: refuse a hello", "compute-1: refuse a hello why=a newer agent"),
+            ("compute-1 has a newer agent", "compute-1 has a newer agent"),
+            // Another node, whose name begins alike.
+            ("compute-12 has a newer agent", "compute-12 has a newer agent node=compute-1"),
+        ] {
+            assert_eq!(logged(text, &values), (told.to_owned(), 2));
+        }
+        assert_eq!(logged("connected", &[]).0, "connected");
+    }
 }

@@ -25,7 +25,8 @@ pub struct LogArgs {
 pub enum End {
     /// It was asked to: exit code 0.
     Stopped,
-    /// The coordinator wants another agent for this node, and the text says which: exit code 3, which no restart mends.
+    /// The coordinator refuses this agent for good, and the text says why and what to do: exit code 3, which no restart
+    /// mends.
     Refused(String),
 }
 
@@ -57,7 +58,7 @@ where
         Ok(End::Stopped) => ExitCode::SUCCESS,
         Ok(End::Refused(why)) => {
             log::error!(
-                "the coordinator wants another agent for this node: {why}: stop that one before starting this one again"
+                "the coordinator refuses this agent, which ends with exit code 3 and is not started again: {why}"
             );
             ExitCode::from(3)
         }

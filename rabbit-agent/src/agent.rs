@@ -9,16 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{claims::Claims, error::jitter, sweep::Sweep};
+use clientmount_agent::{
+    claims::Claims,
+    error::{Retry, jitter},
+    sweep::Sweep,
+};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
-use storage::{Desired, desired::Nqn};
-use tokio::task::JoinSet;
+use storage::{
+    Desired,
+    desired::{MountPoint, Nqn},
+};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     block_storage::report::started_after,
     client_mount,
     client_mount::reconcile::prepare,
+    node_storage::progress::Progress,
     pass::{Context, Pass},
     queue::Queue,
     shelf::Fingerprint,
@@ -51,8 +59,13 @@ pub struct Agent {
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object told the log: a retry that fails alike is no news.
     failing: BTreeMap<Key, Vec<String>>,
+    /// What goes on by itself of each object, as it was told the log.
+    under_way: BTreeMap<Key, Vec<Progress>>,
     /// Mounts of ours that no object wants.
     sweep: Sweep,
+    /// The sweep that runs, and what it leaves alone.
+    sweeping: JoinSet<Result<(), String>>,
+    kept: BTreeSet<MountPoint>,
     /// The resourceVersions that the last pass of this agent to write an object gave it.
     wrote: BTreeMap<Key, Vec<String>>,
     /// The newest status that a watch brought of an object while it was being worked on.
@@ -79,7 +92,10 @@ impl Agent {
             settled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
+            under_way: BTreeMap::new(),
             sweep: Sweep::default(),
+            sweeping: JoinSet::new(),
+            kept: BTreeSet::new(),
             wrote: BTreeMap::new(),
             retold: BTreeMap::new(),
             again: BTreeSet::new(),
@@ -96,6 +112,7 @@ impl Agent {
                 () = &mut stop => break,
                 Some(told) = events.next() => self.told(told),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
+                Some(swept) = self.sweeping.join_next() => self.swept(swept),
                 () = sleep_until(next_due) => {}
             }
             if !self.world.is_complete() {
@@ -110,20 +127,35 @@ impl Agent {
             }
             // Between passes: what one is about to mount could be taken for unwanted.
             if self.passes.is_empty() && self.sweep.due(Instant::now()) {
-                tokio::select! {
-                    () = &mut stop => break,
-                    () = self.sweep() => {}
-                }
+                self.start_sweep();
             }
             if first {
                 self.wake_everything();
             }
             self.start_passes();
         }
-        let ending = async { while self.passes.join_next().await.is_some() {} };
+        self.finish().await;
+    }
+
+    /// Lets what runs come to an end. What does not is killed with the agent.
+    async fn finish(&mut self) {
+        let ending = async {
+            while let Some(ended) = self.passes.join_next().await {
+                if let Ok((key, _)) = ended {
+                    self.queue.finished(&key, Retry::OnChange, Instant::now());
+                }
+            }
+            while self.sweeping.join_next().await.is_some() {
+                self.sweep.done();
+            }
+        };
         if tokio::time::timeout(STOP_DEADLINE, ending).await.is_err() {
+            let passes = self.queue.running().map(ToString::to_string);
+            let sweep = self.sweep.running().then(|| "mounts that no object wants".to_owned());
+            let named: Vec<_> = passes.chain(sweep).collect();
             log::warn!(
-                "work on the node did not end within {} s; the next start goes on with it",
+                "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
+                named.join(", "),
                 STOP_DEADLINE.as_secs()
             );
         }
@@ -192,8 +224,9 @@ impl Agent {
         }
     }
 
-    /// Removes mounts of ours that no object wants.
-    async fn sweep(&mut self) {
+    /// Removes mounts of ours that no object wants. A umount that hangs takes its time, and keeps nothing from going on that
+    /// has nothing to do with it.
+    fn start_sweep(&mut self) {
         let keep =
             client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
         let keep = match keep {
@@ -205,11 +238,20 @@ impl Agent {
                 return;
             }
         };
-        let swept = self.context.converge(vec![Desired::OnlyMounts(keep)]).await;
-        match swept.into_iter().find_map(Result::err) {
-            None => self.sweep.done(),
-            Some(error) => {
-                let why = daemon::chain(&error);
+        self.sweep.begin();
+        self.kept = keep.iter().cloned().collect();
+        let context = Arc::clone(&self.context);
+        self.sweeping.spawn(async move {
+            let swept = context.converge(vec![Desired::OnlyMounts(keep)]).await;
+            swept.into_iter().try_for_each(|it| it.map(drop).map_err(|it| daemon::chain(&it)))
+        });
+    }
+
+    fn swept(&mut self, swept: Result<Result<(), String>, JoinError>) {
+        match swept {
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Ok(Ok(())) => self.sweep.done(),
+            Ok(Err(why)) => {
                 if self.sweep.failed(&why, Instant::now(), jitter()) {
                     log::warn!("remove mounts that no object wants: {why}");
                 }

@@ -6,7 +6,7 @@ use apiclient::Address;
 use bytesize::ByteSize;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use clientmount_agent::{
-    coordinator::{CertificateArgs, CoordinatorError},
+    coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{IndexRoot, Side, Site},
     volumes::Volumes,
@@ -17,7 +17,6 @@ use storage::{
     linux::{DriveConfig, LinuxConfig},
 };
 use thiserror::Error;
-use tonic::transport::Endpoint;
 
 use crate::{
     bind::BindAddress,
@@ -32,8 +31,8 @@ use crate::{
 /// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
 /// ask.
 ///
-/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 the
-/// coordinator wants another agent for this rabbit.
+/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
+/// newer agent speaks for this rabbit.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
@@ -200,7 +199,7 @@ pub enum ConfigError {
     NoCapacity,
     /// Not a way to a coordinator.
     #[error(transparent)]
-    Coordinator(#[from] CoordinatorError),
+    Coordinator(#[from] AddressError),
     /// Not a way to hear of fences.
     #[error(transparent)]
     Fence(#[from] FenceConfigError),
@@ -220,7 +219,7 @@ pub struct Config {
     /// Where the API is.
     pub api: Address,
     /// Where the coordinator is, if there is one, with what it takes to be let in.
-    pub coordinator: Option<Endpoint>,
+    pub coordinator: Option<CoordinatorAddress>,
     /// What of the rabbit is looked at, and how often.
     pub health: HealthConfig,
     /// The rabbit's storage.
@@ -274,8 +273,11 @@ impl Args {
     /// # Errors
     /// At the first value that cannot be used, naming it and the remedy.
     pub fn check(self) -> Result<Config, ConfigError> {
-        let coordinator =
-            self.coordinator.as_deref().map(|url| self.certificates.endpoint(url)).transpose()?;
+        let coordinator = self
+            .coordinator
+            .as_deref()
+            .map(|url| self.certificates.coordinator(url))
+            .transpose()?;
         let node = self.node.name()?;
         let every_root = self.roots()?;
         let roots = allowed("--mount-root", self.node.mount_roots.clone())?;

@@ -2,17 +2,19 @@
 //! needs to know reads the status, and nothing here waits for an Event or fails with one.
 //!
 //! The same news of the same part of an object is told once in [`QUIET`], and all of a rabbit's as fast as [`Ledger`] lets
-//! them; each is in the agent's log as well.
+//! them; each is in the agent's log as well: good news from here, for whom the uid there leads from the steps to the object
+//! and its workflow, and what went wrong from where it did.
 
 mod ledger;
 mod news;
 
 use std::time::{Duration, Instant};
 
+use api::names::label;
 use apiclient::plain;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
-    Client,
+    Client, ResourceExt,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use storage::desired::NodeName;
@@ -20,7 +22,7 @@ use tokio::sync::mpsc;
 
 use self::ledger::Ledger;
 pub use self::news::News;
-use crate::write::Object;
+use crate::write::{Object, describe};
 
 /// How long the same news is none. Longer than [`Recorder`] remembers what it told, so that it never has to patch.
 const QUIET: Duration = Duration::from_secs(600);
@@ -50,8 +52,11 @@ impl Events {
 
     /// Hands in news of an object; waits for nobody.
     pub fn tell<K: Object>(&self, object: &K, news: impl IntoIterator<Item = News>) {
-        let Some(tell) = &self.tell else { return };
         for it in news {
+            if !it.is_warning {
+                log::info!("{}", line(object, &it));
+            }
+            let Some(tell) = &self.tell else { continue };
             let regarding =
                 ObjectReference { field_path: it.part.clone(), ..object.object_ref(&()) };
             if tell.try_send((regarding, it)).is_err() {
@@ -59,6 +64,17 @@ impl Events {
             }
         }
     }
+}
+
+/// Good news for the log. Steps name an allocation by its object's uid, and nothing else there tells whose that is.
+fn line<K: Object>(object: &K, news: &News) -> String {
+    let label = |key| object.labels().get(key).map_or("", String::as_str);
+    let workflow = match (label(label::WORKFLOW_NAMESPACE), label(label::WORKFLOW_NAME)) {
+        (_, "") => String::new(),
+        (namespace, name) => format!(", workflow {namespace}/{name}"),
+    };
+    let (uid, note) = (object.uid().unwrap_or_default(), news.note());
+    format!("{} (uid {uid}{workflow}): {note}", describe(object))
 }
 
 async fn publish(recorder: Recorder, mut told: mpsc::Receiver<(ObjectReference, News)>) {
@@ -93,4 +109,24 @@ async fn publish(recorder: Recorder, mut told: mpsc::Receiver<(ObjectReference, 
 /// Whether the API will say the same to the next one: no right to, or no Events at all.
 fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn good_news_lead_from_the_uid_of_steps_to_the_workflow() {
+        let mut object = samples::block_storage_ready(1);
+        let news = News::normal("AllocationMade", "Allocate", "made 1 namespaces".into());
+        let told = |object: &_| line(object, &news);
+        let uid = object.uid().unwrap();
+        let name = format!("NnfNodeBlockStorage rabbit-1/{} (uid {uid}", samples::NAME);
+        object.labels_mut().clear();
+        assert_eq!(told(&object), format!("{name}): made 1 namespaces"));
+        object.labels_mut().insert(label::WORKFLOW_NAME.into(), "job-7".into());
+        object.labels_mut().insert(label::WORKFLOW_NAMESPACE.into(), "users".into());
+        assert_eq!(told(&object), format!("{name}, workflow users/job-7): made 1 namespaces"));
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod desired;
 pub mod lines;
+pub mod progress;
 pub mod reconcile;
 pub mod report;
 pub mod targets;

@@ -20,7 +20,7 @@ use crate::{
     events::Events,
     fence::Fences,
     lustre_mgt::args::Mgs,
-    node_storage::desired::TemporaryRoot,
+    node_storage::{desired::TemporaryRoot, progress::Progress},
     shelf::Fingerprint,
     world::{Kept, Key, NoProfile, Tell, Wake, World},
     write::{self, Object, WriteError},
@@ -152,6 +152,8 @@ pub struct Pass {
     pub done: bool,
     /// What failed, for the log.
     pub failures: Vec<String>,
+    /// What goes on by itself, of a pass that looked.
+    pub progress: Option<Vec<Progress>>,
     /// Who must look again.
     pub wakes: Vec<Key>,
     /// Whether a ClientMount went that did not name all it may have had.
@@ -171,6 +173,7 @@ impl Default for Pass {
             retry: Retry::OnChange,
             done: true,
             failures: Vec::new(),
+            progress: None,
             wakes: Vec::new(),
             doubtful: false,
             drives: None,

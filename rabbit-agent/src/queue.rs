@@ -43,6 +43,11 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.running.contains(key)
     }
 
+    /// What is being worked on.
+    pub fn running(&self) -> impl Iterator<Item = &K> {
+        self.running.iter()
+    }
+
     /// What this key was woken for is what was just worked on.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
@@ -56,8 +61,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         failing.due = failing.due.min(now + delay);
     }
 
-    /// Hands out what may start now.
-    pub fn start(&mut self, now: Instant) -> Vec<K> {
+    /// Hands out what may start now; what may not begin waits on.
+    pub fn start(&mut self, now: Instant, may_begin: impl Fn(&K) -> bool) -> Vec<K> {
         let due: Vec<K> = self
             .failing
             .iter()
@@ -66,7 +71,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
             .collect();
         self.waiting.extend(due);
         let room = self.limit.saturating_sub(self.running.len());
-        let start: Vec<K> = self.waiting.difference(&self.running).take(room).cloned().collect();
+        let waiting = self.waiting.difference(&self.running).filter(|key| may_begin(key));
+        let start: Vec<K> = waiting.take(room).cloned().collect();
         for key in &start {
             self.waiting.remove(key);
             self.running.insert(key.clone());
@@ -93,7 +99,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
     pub fn deadline(&self) -> Option<Instant> {
         self.failing
             .iter()
-            .filter(|(key, _)| !self.running.contains(key))
+            // What waits already waits for something else than time.
+            .filter(|(key, _)| !self.running.contains(key) && !self.waiting.contains(key))
             .map(|(_, it)| it.due)
             .min()
     }
@@ -109,20 +116,38 @@ mod tests {
         Duration::from_secs(n)
     }
 
+    fn any(_: &&str) -> bool {
+        true
+    }
+
+    #[test]
+    fn what_may_not_begin_waits_without_a_timer() {
+        let now = Instant::now();
+        let mut queue = Queue::new(8);
+        queue.wake("a");
+        queue.start(now, any);
+        queue.finished(&"a", Retry::Soon, now);
+        queue.wake("b");
+        let later = now + second(2);
+        assert_eq!(queue.start(later, |key| *key == "b"), ["b"]);
+        assert_eq!(queue.deadline(), None, "time alone does not let it begin");
+        assert_eq!(queue.start(later, any), ["a"]);
+    }
+
     #[test]
     fn a_wake_during_work_is_worked_on_once_more() {
         let now = Instant::now();
         let mut queue = Queue::new(8);
         queue.wake("a");
-        assert_eq!(queue.start(now), ["a"]);
+        assert_eq!(queue.start(now, any), ["a"]);
         queue.wake("a");
-        assert!(queue.start(now).is_empty(), "one task per key");
+        assert!(queue.start(now, any).is_empty(), "one task per key");
         assert!(queue.is_running(&"a"));
         queue.finished(&"a", Retry::OnChange, now);
         assert!(!queue.is_running(&"a"));
-        assert_eq!(queue.start(now), ["a"]);
+        assert_eq!(queue.start(now, any), ["a"]);
         queue.finished(&"a", Retry::OnChange, now);
-        assert!(queue.start(now).is_empty());
+        assert!(queue.start(now, any).is_empty());
         assert_eq!(queue.deadline(), None, "at rest there is no timer");
     }
 
@@ -131,12 +156,16 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::new(8);
         queue.wake("a");
-        queue.start(now);
+        queue.start(now, any);
         queue.wake("a");
         queue.satisfy(&"a");
         queue.finished(&"a", Retry::Soon, now);
-        assert!(queue.start(now).is_empty());
-        assert_eq!(queue.start(now + second(2)), ["a"], "what failed is tried again all the same");
+        assert!(queue.start(now, any).is_empty());
+        assert_eq!(
+            queue.start(now + second(2), any),
+            ["a"],
+            "what failed is tried again all the same"
+        );
     }
 
     #[test]
@@ -146,9 +175,9 @@ mod tests {
         for key in ["a", "b", "c"] {
             queue.wake(key);
         }
-        assert_eq!(queue.start(now), ["a", "b"]);
+        assert_eq!(queue.start(now, any), ["a", "b"]);
         queue.finished(&"a", Retry::OnChange, now);
-        assert_eq!(queue.start(now), ["c"]);
+        assert_eq!(queue.start(now, any), ["c"]);
     }
 
     #[test]
@@ -156,13 +185,13 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::new(2);
         queue.wake("a");
-        queue.start(now);
+        queue.start(now, any);
         queue.finished(&"a", Retry::Soon, now);
-        assert!(queue.start(now).is_empty());
-        assert_eq!(queue.start(now + second(2)), ["a"], "the first delay is 0.75 to 1.25 s");
+        assert!(queue.start(now, any).is_empty());
+        assert_eq!(queue.start(now + second(2), any), ["a"], "the first delay is 0.75 to 1.25 s");
         queue.finished(&"a", Retry::Soon, now);
-        assert!(queue.start(now + second(1)).is_empty(), "the second delay is 1.5 to 2.5 s");
-        assert_eq!(queue.start(now + second(3)), ["a"]);
+        assert!(queue.start(now + second(1), any).is_empty(), "the second delay is 1.5 to 2.5 s");
+        assert_eq!(queue.start(now + second(3), any), ["a"]);
         queue.finished(&"a", Retry::OnChange, now);
         assert_eq!(queue.deadline(), None);
     }
@@ -172,8 +201,8 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::new(2);
         queue.wake_later(&"a", now);
-        assert!(queue.start(now).is_empty() && queue.deadline().is_some());
-        assert_eq!(queue.start(now + second(2)), ["a"]);
+        assert!(queue.start(now, any).is_empty() && queue.deadline().is_some());
+        assert_eq!(queue.start(now + second(2), any), ["a"]);
         queue.finished(&"a", Retry::OnChange, now);
         assert_eq!(queue.deadline(), None);
     }
@@ -183,9 +212,9 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::new(2);
         queue.wake("a");
-        queue.start(now);
+        queue.start(now, any);
         queue.finished(&"a", Retry::Later, now);
         queue.wake("a");
-        assert_eq!(queue.start(now), ["a"]);
+        assert_eq!(queue.start(now, any), ["a"]);
     }
 }

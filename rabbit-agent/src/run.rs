@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apiclient::{ConnectError, connect};
 use clientmount_agent::{
+    coordinator::{CertificateError, CoordinatorAddress},
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
@@ -19,7 +20,6 @@ use storage::{
 };
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
-use tonic::transport::Endpoint;
 
 use crate::{
     agent::Agent,
@@ -40,6 +40,9 @@ pub enum RunError {
     /// The node's storage is not usable.
     #[error("set up the rabbit's storage")]
     Storage(#[source] LinuxHostError),
+    /// There is no way to the coordinator.
+    #[error("set up the way to the coordinator")]
+    Coordinator(#[source] CertificateError),
     /// There is no way to the API.
     #[error("set up the way to the API")]
     Client(#[source] ConnectError),
@@ -168,15 +171,16 @@ async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
 
 /// Holds a link to the coordinator that carries the rabbit's health; mounts come from the API, not from there.
 fn tell_coordinator(
-    coordinator: Endpoint,
+    coordinator: CoordinatorAddress,
     config: &Config,
     board: &Board,
 ) -> Result<oneshot::Receiver<String>, RunError> {
     let hello = hello(&config.rabbit.site.node, Role::Rabbit).map_err(RunError::Hello)?;
+    let endpoint = coordinator.endpoint().map_err(RunError::Coordinator)?;
     let outbox = Arc::new(Outbox::default());
     let (events, mut from_link) = mpsc::channel(16);
     let (refuse, refused) = oneshot::channel();
-    tokio::spawn(link::run(coordinator, hello, Arc::clone(&outbox), events));
+    tokio::spawn(link::run(endpoint, hello, Arc::clone(&outbox), events));
     tokio::spawn(async move {
         while let Some(event) = from_link.recv().await {
             if let LinkEvent::Refused(why) = event {

@@ -174,6 +174,9 @@ fn logical(
     devices: &[BlockDevice],
     told: impl Fn(&LvmState) -> bool,
 ) -> Result<LvmState, ObserveError> {
+    if volume.is_guessed() && !devices.is_empty() {
+        return guessed(eyes, volume, devices);
+    }
     let mut seen = eyes.mapped(volume, devices)?;
     if told(&seen) {
         // LVM without a list would look at every disk of the node.
@@ -181,6 +184,18 @@ fn logical(
         seen.report = Some(if devices.is_empty() { nothing() } else { eyes.lvm(devices) }?);
     }
     Ok(seen)
+}
+
+/// Only what is written on the devices tells what their volume is called.
+fn guessed(
+    eyes: &impl Eyes,
+    volume: &Volume,
+    devices: &[BlockDevice],
+) -> Result<LvmState, ObserveError> {
+    let report = eyes.lvm(devices)?;
+    let names = report.names_of(volume);
+    let seen = eyes.mapped(&volume.named(names.as_ref()), devices)?;
+    Ok(LvmState { report: Some(report), names, ..seen })
 }
 
 fn hooks<'a>(

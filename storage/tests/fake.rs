@@ -8,7 +8,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use scenarios::{World, node, settle};
 use storage::{
     Desired, Host, Step,
-    desired::{AllowedRoots, FileSystemId, MountPoint, NamespaceId, VolumeLayer},
+    desired::{
+        AllowedRoots, FileSystemId, FileSystemKind, LvmLines, Mount, MountPoint, MountSource,
+        NamespaceId, Volume, VolumeLayer,
+    },
     fake::FakeHost,
     health::GroupFacts,
     observed::{Namespace, Signature},
@@ -308,6 +311,41 @@ fn what_is_left_of_erased_volumes_is_collected() {
     );
     assert!(settle(&rabbit, &nobody).is_empty());
     assert_eq!(rabbit.observe(&nobody).unwrap().lock_spaces, ["global"]);
+}
+
+/// Who unmounts without the profile can only guess what it called its volume.
+#[test]
+fn a_volume_is_put_down_under_whatever_name_it_has() {
+    for kind in [FileSystemKind::Raw, FileSystemKind::Gfs2] {
+        let memory = Memory::new();
+        let mut fs = scenarios::volumes::striped(&memory);
+        (fs.kind, fs.mkfs) = (kind, fs.mkfs.filter(|_| kind != FileSystemKind::Raw));
+        let mut lines = scenarios::volumes::lines(&fs.volume);
+        lines.lock_start = scenarios::command("--lock-start");
+        fs.volume.layer = VolumeLayer::Lvm(Box::new(lines));
+        settle(&memory.rabbit(), &Desired::FileSystemReady(fs.clone()));
+        let compute = memory.compute("compute-1");
+        let mount = scenarios::mount_of(&fs, memory.point("wf"));
+        settle(&compute, &Desired::Mounted(mount.clone()));
+
+        let lines = LvmLines {
+            lock_stop: scenarios::command("--lock-stop $VG_NAME"),
+            deactivate: scenarios::command("--activate n $VG_NAME/$LV_NAME"),
+            leaves_lock_space: true,
+            finds_names: true,
+            ..LvmLines::default()
+        };
+        let layer = VolumeLayer::Lvm(Box::new(lines));
+        let guess = Volume { group: "guess".into(), logical: "lv-3".into(), layer, ..fs.volume };
+        let guessed = MountSource::Volume { volume: guess, id: fs.id };
+        let gone = Desired::Unmounted(Mount { source: guessed, ..mount });
+        let steps = settle(&compute, &gone).join("\n");
+        let is_there = |name: String| assert!(steps.contains(&name), "{name}: {steps}");
+        is_there("unmount ".to_owned());
+        is_there(format!("--activate n {}/{}", fs.volume.group, fs.volume.logical));
+        is_there(format!("--lock-stop {}", fs.volume.group));
+        assert!(settle(&compute, &gone).is_empty());
+    }
 }
 
 /// A drive that is pulled is what a group misses.

@@ -1,6 +1,10 @@
 //! The objects of this node as they were told last, whom each path belongs to, and which are gone. Pure.
 
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
 
 use proto::v1::{DesiredMount, MountReport};
 use storage::desired::MountPoint;
@@ -178,9 +182,19 @@ impl Objects {
     pub(super) fn possible_paths(&self) -> Option<Vec<MountPoint>> {
         let mut paths = Vec::new();
         for object in self.known.values() {
-            let units = object.units.as_ref().ok();
-            paths.extend(object.desire.possible_paths(units.map(|units| &**units), &self.site)?);
+            paths.extend(self.paths_of(object)?);
         }
         Some(paths)
+    }
+
+    /// Whether every path at which something of an object may be mounted is one of these.
+    pub(super) fn is_within(&self, uid: &str, paths: &BTreeSet<MountPoint>) -> bool {
+        let Some(object) = self.known.get(uid) else { return true };
+        self.paths_of(object).is_some_and(|own| own.iter().all(|path| paths.contains(path)))
+    }
+
+    fn paths_of(&self, object: &Object) -> Option<Vec<MountPoint>> {
+        let units = object.units.as_ref().ok();
+        object.desire.possible_paths(units.map(|units| &**units), &self.site)
     }
 }

@@ -10,9 +10,10 @@ use proto::v1::{
     to_node,
 };
 use storage::{
-    Desired,
+    Desired, Host, Observed, Step,
     desired::MountPoint,
     fake::{FakeHost, Fault},
+    host::{ObserveError, StepError},
 };
 use tokio::{net::UnixListener, sync::oneshot, task::JoinHandle};
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
@@ -218,7 +219,8 @@ impl Node {
     fn start(chassis: Chassis) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let coordinator = Coordinator::start(directory.path().join("coordinator.sock"));
-        let (outbox, agent, linking, stop) = start_agent(&chassis.compute, &coordinator.socket);
+        let (outbox, agent, linking, stop) =
+            start_agent(Arc::<FakeHost>::clone(&chassis.compute), &coordinator.socket);
         Self {
             chassis,
             coordinator,
@@ -232,14 +234,18 @@ impl Node {
 
     /// Starts the agent anew on the same node, as after a crash.
     async fn restart_agent(&mut self, session: Session) {
+        let host = Arc::clone(&self.chassis.compute);
+        self.restart_agent_on(host, session).await;
+    }
+
+    async fn restart_agent_on(&mut self, host: Arc<dyn Host>, session: Session) {
         for abort in [self.agent.abort_handle(), self.linking.abort_handle()] {
             abort.abort();
         }
         assert!((&mut self.agent).await.unwrap_err().is_cancelled());
         assert!((&mut self.linking).await.unwrap_err().is_cancelled());
         drop(session);
-        let (outbox, agent, linking, stop) =
-            start_agent(&self.chassis.compute, &self.coordinator.socket);
+        let (outbox, agent, linking, stop) = start_agent(host, &self.coordinator.socket);
         (self.outbox, self.agent, self.linking, self.stop) = (outbox, agent, linking, Some(stop));
     }
 
@@ -255,11 +261,11 @@ impl Node {
 }
 
 fn start_agent(
-    host: &Arc<FakeHost>,
+    host: Arc<dyn Host>,
     socket: &std::path::Path,
 ) -> (Arc<Outbox>, JoinHandle<End>, JoinHandle<()>, oneshot::Sender<()>) {
     let site = site(&crate::testing::compute_xfs(), Side::Compute);
-    let converger = Arc::new(Converger::new(Arc::<FakeHost>::clone(host)));
+    let converger = Arc::new(Converger::new(host));
     let outbox = Arc::new(Outbox::default());
     let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
     let (events, from_link) = mpsc::channel(4);
@@ -648,4 +654,50 @@ async fn a_failed_removal_is_told_as_health_and_does_not_hold_up_work() {
     let health = session.health(health::State::Warning).await;
     assert!(health.message.starts_with("unwanted mounts remain: "), "{}", health.message);
     session.report_of(&objects[1], ready).await;
+}
+
+/// A node on which umount(2) does not return until it is let go.
+#[derive(Debug)]
+struct Hanging {
+    node: Arc<FakeHost>,
+    held: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Host for Hanging {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.node.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        if matches!(step, Step::Unmount { .. }) {
+            // Let go when nobody can say so any more.
+            let _ = self.held.lock().unwrap().recv();
+        }
+        self.node.apply(step)
+    }
+}
+
+#[tokio::test]
+async fn a_removal_that_hangs_holds_up_only_what_it_could_meet() {
+    let mut node = Node::start(Chassis::new(2));
+    let objects = [0, 1].map(|index| node.chassis.object(index));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[0]]).await;
+    session.report_of(&objects[0], ready).await;
+    let (release, held) = std::sync::mpsc::channel();
+    let host = Hanging { node: Arc::clone(&node.chassis.compute), held: held.into() };
+    node.restart_agent_on(Arc::new(host), session).await;
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&objects[1]]).await;
+    session.report_of(&objects[1], ready).await;
+
+    // Its path is about to be unmounted: it may not be found mounted there, and then be gone.
+    session.desire(&objects[0]).await;
+    session.desire(&version(&objects[1], "2")).await;
+    let again = session.report_of(&objects[1], ready).await;
+    assert_eq!(again.observed_resource_version, "2");
+    assert!(session.passed.is_empty(), "{:?}", session.passed);
+    drop(release);
+    session.report_of(&objects[0], ready).await;
+    assert_eq!(node.mounted().len(), 2);
 }

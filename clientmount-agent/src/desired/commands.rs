@@ -54,6 +54,8 @@ struct VolumeLines {
     group: VgChange,
     volume: LvChange,
     leaves_lock_space: bool,
+    /// Whether nobody knows what the volume is called.
+    finds_names: bool,
 }
 
 /// A mount's lines, with variables.
@@ -65,7 +67,8 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// For unmounting when the profile is gone: a plain umount, the volume put down, and no hooks.
+    /// For unmounting when the profile is gone: a plain umount, the volume put down, and no hooks. Whether the group was
+    /// shared, and which names the profile chose, nobody knows: what lies on the namespaces tells.
     pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,
@@ -84,6 +87,7 @@ impl Commands {
                     ..LvChange::default()
                 },
                 leaves_lock_space: side == Side::Compute,
+                finds_names: true,
             },
         }
     }
@@ -123,7 +127,7 @@ impl Commands {
         volumes: Volumes,
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
-        let VolumeLines { field, group, volume, leaves_lock_space } = &self.volume;
+        let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
         // A broken line of the other direction does not stand in the way.
         let (group, volume) = match goal {
             Goal::Mounted => (
@@ -135,9 +139,14 @@ impl Commands {
                 LvChange { activate: String::new(), ..volume.clone() },
             ),
         };
-        let lines = volumes::activation(field, (&group, &volume), variables);
+        let (leaves_lock_space, finds_names) = (*leaves_lock_space, *finds_names);
+        let mut variables = variables.clone();
+        if finds_names {
+            variables.retain(|name, _| name != "$VG_NAME" && name != "$LV_NAME");
+        }
+        let lines = volumes::activation(field, (&group, &volume), &variables);
         let lines = lines.map_err(MountProblem::Command)?;
-        Ok(volumes.layer(LvmLines { leaves_lock_space: *leaves_lock_space, ..lines }))
+        Ok(volumes.layer(LvmLines { leaves_lock_space, finds_names, ..lines }))
     }
 
     /// The lines with their variables.
@@ -243,6 +252,7 @@ fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
             group,
             volume,
             leaves_lock_space: side == Side::Compute,
+            finds_names: false,
         },
     }
 }

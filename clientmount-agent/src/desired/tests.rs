@@ -119,6 +119,21 @@ fn an_override_names_the_volume_and_wins_in_lines() {
     );
 }
 
+/// Names that only the profile tells cannot be guessed: with the profile gone the volume is looked for, and its lines take
+/// the name that is found.
+#[test]
+fn without_the_profile_the_volume_is_found_by_its_namespaces() {
+    let object = crate::testing::compute_gfs2();
+    let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
+    let units = units(&object, Goal::Unmounted, Err("gone"), &no_references, &site).unwrap();
+    let MountSource::Volume { volume, .. } = &only(&units).source else { panic!() };
+    assert!(volume.is_guessed() && !volume.namespaces.is_empty(), "{volume:?}");
+    let lines = volume.layer.lines().unwrap();
+    let found = [("$VG_NAME", "vg"), ("$LV_NAME", "x")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+    let deactivate = lines.deactivate.as_ref().unwrap().expand(&found.into());
+    assert_eq!(deactivate, "--activate n vg/x");
+}
+
 /// The captured GFS2 profile: a compute joins the group's lock space, activates, and leaves with its last volume.
 #[test]
 fn a_compute_has_the_lines_of_its_goal() {

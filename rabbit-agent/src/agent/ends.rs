@@ -7,6 +7,7 @@ use tokio::task::JoinError;
 
 use super::Agent;
 use crate::{
+    node_storage::progress::{self, Progress},
     pass::{Pass, Wrote},
     shelf::Fingerprint,
     world::Key,
@@ -23,6 +24,9 @@ impl Agent {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         self.tell_failures(&key, pass.failures);
+        if let Some(progress) = pass.progress {
+            self.tell_progress(&key, progress);
+        }
         let retold = self.retold_meanwhile(&key, &pass.wrote);
         self.remember(&pass.wrote);
         let handled = self.take_writes(&key, pass.wrote);
@@ -64,6 +68,16 @@ impl Agent {
                 log::warn!("{failure}");
             }
             self.failing.insert(key.clone(), failures);
+        }
+    }
+
+    fn tell_progress(&mut self, key: &Key, now: Vec<Progress>) {
+        let before = self.under_way.remove(key).unwrap_or_default();
+        for line in progress::news(&before, &now) {
+            log::info!("{key}: {line}");
+        }
+        if !now.is_empty() {
+            self.under_way.insert(key.clone(), now);
         }
     }
 

@@ -8,7 +8,10 @@ use kube::ResourceExt;
 use super::Agent;
 use crate::{
     block_storage, client_mount,
-    client_mount::reconcile::{prepare, prepare_for},
+    client_mount::{
+        reconcile::{prepare, prepare_for},
+        start::is_apart,
+    },
     lustre_mgt, node, node_storage,
     pass::Pass,
     world::{Key, block_name},
@@ -16,7 +19,12 @@ use crate::{
 
 impl Agent {
     pub(super) fn start_passes(&mut self) {
-        for key in self.queue.start(Instant::now()) {
+        let context = &self.context;
+        let may_begin = |key: &Key| {
+            let sites = (&context.site, &context.temporary);
+            !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites)
+        };
+        for key in self.queue.start(Instant::now(), may_begin) {
             if self.waits_for_blocks(&key) {
                 // Whatever else woke it: it is woken again when what is under it was looked at.
                 self.queue.finished(&key, Retry::OnChange, Instant::now());
@@ -52,6 +60,7 @@ impl Agent {
         };
         if started.is_none() {
             self.failing.remove(key);
+            self.under_way.remove(key);
             self.wrote.remove(key);
             self.settled.remove(key);
             self.handled.remove(key);

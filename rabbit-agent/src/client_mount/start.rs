@@ -1,6 +1,8 @@
 //! What a start of the agent must leave mounted: everything that an object may still want. Pure.
 
-use api::ClientMount;
+use std::collections::BTreeSet;
+
+use api::{ClientMount, NnfNodeStorage};
 use clientmount_agent::{
     desired::{Goal, MountProblem, MountUnits},
     site::Site,
@@ -11,7 +13,7 @@ use storage::desired::MountPoint;
 use super::reconcile::units;
 use crate::{
     node_storage::desired::{TemporaryRoot, count},
-    world::World,
+    world::{Key, World},
     write::describe,
 };
 
@@ -33,31 +35,57 @@ pub fn keep(
     }
     let ours = |namespace: Option<String>| namespace.as_deref() == Some(site.node.as_str());
     for object in world.client_mounts.iter().filter(|it| ours(it.namespace())) {
-        keep.extend(
-            mount_points(object, world, site)
-                .map_err(|why| format!("{}: {why}", describe(&**object)))?,
-        );
+        keep.extend(mount_points(object, world, site)?);
     }
     for object in world.node_storages.iter().filter(|it| ours(it.namespace())) {
-        let profile = world.profile(&**object);
-        let elsewhere = profile.is_ok_and(|profile| {
-            let lines = [
-                &profile.data().xfs_storage,
-                &profile.data().raw_storage,
-                &profile.data().gfs2_storage,
-            ];
-            lines.iter().any(|it| it.variable_override.contains_key("$TEMP_DIR"))
-        });
-        if elsewhere {
-            return Err(format!("{}: its profile moves $TEMP_DIR", describe(&**object)));
-        }
-        // A count that is none was refused before anything was mounted.
-        let indexes = 0..count(object).unwrap_or(0);
-        keep.extend(
-            indexes.filter_map(|index| temporary.mount_point(&object.name_any(), index).ok()),
-        );
+        keep.extend(temporary_points(object, world, temporary)?);
     }
     Ok(keep)
+}
+
+/// Whether a pass over an object mounts only at points that were kept, and takes nothing from under the others: then it may
+/// run while those are being unmounted.
+pub fn is_apart(
+    key: &Key,
+    kept: &BTreeSet<MountPoint>,
+    world: &World,
+    (site, temporary): (&Site, &TemporaryRoot),
+) -> bool {
+    let are_kept = |points: Result<Vec<MountPoint>, String>| {
+        points.is_ok_and(|points| points.iter().all(|point| kept.contains(point)))
+    };
+    match key {
+        Key::Node | Key::LustreMgt(_) => true,
+        Key::BlockStorage(name) => world
+            .block_storage(name)
+            .is_none_or(|object| object.metadata.deletion_timestamp.is_none()),
+        Key::NodeStorage(name) => world
+            .node_storage(name)
+            .is_none_or(|object| are_kept(temporary_points(object, world, temporary))),
+        Key::ClientMount(name) => world
+            .client_mount(name)
+            .is_none_or(|object| are_kept(mount_points(object, world, site))),
+        // What it had is just what is being unmounted.
+        Key::Vanished(_) => false,
+    }
+}
+
+fn temporary_points(
+    object: &NnfNodeStorage,
+    world: &World,
+    temporary: &TemporaryRoot,
+) -> Result<Vec<MountPoint>, String> {
+    let elsewhere = world.profile(object).is_ok_and(|profile| {
+        let data = profile.data();
+        let lines = [&data.xfs_storage, &data.raw_storage, &data.gfs2_storage];
+        lines.iter().any(|it| it.variable_override.contains_key("$TEMP_DIR"))
+    });
+    if elsewhere {
+        return Err(format!("{}: its profile moves $TEMP_DIR", describe(object)));
+    }
+    // A count that is none was refused before anything was mounted.
+    let indexes = 0..count(object).unwrap_or(0);
+    Ok(indexes.filter_map(|index| temporary.mount_point(&object.name_any(), index).ok()).collect())
 }
 
 fn mount_points(
@@ -65,10 +93,11 @@ fn mount_points(
     world: &World,
     site: &Site,
 ) -> Result<Vec<MountPoint>, String> {
-    match units(object, Goal::Unmounted, world, site) {
+    let points = match units(object, Goal::Unmounted, world, site) {
         Ok(units) if units.mounts.iter().all(is_told) => Ok(told(&units)),
         _ => as_spelled(object, site),
-    }
+    };
+    points.map_err(|why| format!("{}: {why}", describe(object)))
 }
 
 /// A path that cannot be a mount point here never was one.
@@ -102,6 +131,7 @@ mod tests {
     use std::path::PathBuf;
 
     use clientmount_agent::{site::Side, volumes::Volumes};
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
     use kube::runtime::watcher::Event;
     use storage::desired::AllowedRoots;
 
@@ -147,6 +177,37 @@ mod tests {
                 format!("/mnt/temp/{0}-1", samples::NAME)
             ]
         );
+    }
+
+    /// What was there when the sweep began goes on beside it; what came since waits, as does what would pull a namespace
+    /// from under a mount.
+    #[test]
+    fn only_what_the_sweep_leaves_alone_goes_on_beside_it() {
+        let mut world = World::new("rabbit-1".parse().unwrap());
+        world.take(Event::Apply(samples::client_mount(2)));
+        world.take(Event::Apply(samples::node_storage(2, "xfs")));
+        world.take(Event::Apply(samples::block_storage_ready(2)));
+        let (site, temporary) = (site(), temporary());
+        let kept: BTreeSet<_> = keep(&world, &site, &temporary).unwrap().into_iter().collect();
+        let apart = |world: &World, key: &Key| is_apart(key, &kept, world, (&site, &temporary));
+        let mount = Key::ClientMount(samples::client_mount(2).name_any());
+        let storage = Key::NodeStorage(samples::NAME.into());
+        let block = Key::BlockStorage(samples::NAME.into());
+        for key in [&Key::Node, &mount, &storage, &block] {
+            assert!(apart(&world, key), "{key}");
+        }
+        assert!(!apart(&world, &Key::Vanished("some".into())));
+
+        let mut moved = samples::client_mount(2);
+        moved.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
+        world.take(Event::Apply(moved));
+        world.take(Event::Apply(samples::node_storage(3, "xfs")));
+        let mut leaving = samples::block_storage_ready(2);
+        leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        world.take(Event::Apply(leaving));
+        for key in [&mount, &storage, &block] {
+            assert!(!apart(&world, key), "{key}");
+        }
     }
 
     #[test]

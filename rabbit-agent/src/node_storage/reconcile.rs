@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     desired::{check_block, desired},
+    progress::progress,
     report::{self, State, is_syncing},
     targets::{Places, targets},
     unit::{self, Outcome, Unit},
@@ -126,6 +127,7 @@ async fn make(
     };
     let states: Vec<_> = units.iter().zip(&results).enumerate().map(of).collect();
     let failure = failure(&results);
+    pass.progress = Some(progress(&results));
     if results.iter().flatten().any(|result| result.as_ref().is_err_and(is_syncing)) {
         pass.wait();
     }

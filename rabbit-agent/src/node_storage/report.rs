@@ -7,6 +7,7 @@ use api::{
 use storage::{
     ConvergeError, Converged, Observed, Rejection,
     desired::{Volume, VolumeLayer},
+    observed::Percent,
 };
 
 use super::unit::{Outcome, Unit};
@@ -60,8 +61,18 @@ fn of_pool(observed: &Observed) -> NnfStorageHealth {
 /// A RAID, or a pool, that is being made whole is no error: it takes as long as it takes.
 #[must_use]
 pub fn is_syncing(error: &ConvergeError) -> bool {
-    let ConvergeError::Rejected(why) = error else { return false };
-    matches!(why, Rejection::Syncing { .. } | Rejection::Resilvering { .. })
+    matches!(error, ConvergeError::Rejected(why) if synced(why).is_some())
+}
+
+/// How far that is; `None` when something else is in the way.
+#[must_use]
+pub fn synced(why: &Rejection) -> Option<Percent> {
+    match why {
+        Rejection::Syncing { percent, .. } | Rejection::Resilvering { percent, .. } => {
+            Some(*percent)
+        }
+        _ => None,
+    }
 }
 
 /// A volume that has lost a device, or of which LVM says that something is wrong, is degraded.
@@ -116,8 +127,8 @@ mod tests {
     use serde_json::json;
 
     use storage::observed::{
-        DatasetState, LogicalVolume, LvmReport, LvmState, Percent, PoolHealth, PoolState, Vdev,
-        VdevPlace, VolumeGroup, VolumeState, Zpool,
+        DatasetState, LogicalVolume, LvmReport, LvmState, PoolHealth, PoolState, Vdev, VdevPlace,
+        VolumeGroup, VolumeState, Zpool,
     };
 
     use super::*;

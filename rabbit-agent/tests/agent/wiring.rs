@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use apiclient::Address;
+use clientmount_agent::coordinator::CertificateArgs;
 use daemon::End;
 use futures::{StreamExt, stream::BoxStream};
 use proto::v1::{
@@ -22,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::bench::{RABBIT, rabbit};
 
-/// Hears one node out, and then wants another agent.
+/// Hears one node out, and then says that a newer agent speaks for it.
 struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
 
 #[tonic::async_trait]
@@ -77,7 +78,7 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
     let config = Config {
         rabbit: rabbit(directory.path()),
         api: Address::Unix(at("api.sock")),
-        coordinator: Some(tonic::transport::Endpoint::from_shared(coordinator).unwrap()),
+        coordinator: Some(CertificateArgs::default().coordinator(&coordinator).unwrap()),
         storage: LinuxConfig {
             drives: DriveConfig::NvmeNamespaces,
             roots: AllowedRoots::new([PathBuf::from("/mnt/nnf")]).unwrap(),

@@ -18,6 +18,21 @@ pub struct Volume {
     pub layer: VolumeLayer,
 }
 
+impl Volume {
+    /// The same volume, called as LVM calls it where its names were a guess.
+    #[must_use]
+    pub fn named(&self, names: Option<&(String, String)>) -> Self {
+        let (group, logical) = names.cloned().unwrap_or((self.group.clone(), self.logical.clone()));
+        Self { group, logical, ..self.clone() }
+    }
+
+    /// Whether its names are a guess.
+    #[must_use]
+    pub fn is_guessed(&self) -> bool {
+        self.layer.lines().is_some_and(|lines| lines.finds_names)
+    }
+}
+
 impl fmt::Display for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group, self.logical)
@@ -77,4 +92,7 @@ pub struct LvmLines {
     pub deactivate: Option<SiteCommand>,
     /// Whether the group's lock space is left with the last volume: a compute does, a rabbit stays for the others.
     pub leaves_lock_space: bool,
+    /// Whether the volume's names are a guess, because the profile that names it is gone: what LVM has on the namespaces
+    /// tells them, and the lines have no values of `$VG_NAME` and `$LV_NAME` of their own.
+    pub finds_names: bool,
 }

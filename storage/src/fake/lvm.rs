@@ -111,6 +111,7 @@ impl OnDevices {
             siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
             report: None,
+            names: None,
         }
     }
 

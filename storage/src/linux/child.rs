@@ -28,7 +28,14 @@ use super::hung;
 use crate::host::StepError;
 
 /// Children that did not answer in time and did not die of SIGKILL either; they are reaped when the kernel lets go.
-static ABANDONED: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+static ABANDONED: Mutex<Vec<Abandoned>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Abandoned {
+    pid: Pid,
+    call: &'static str,
+    target: String,
+}
 
 /// Has `command` killed when the agent is, by PR_SET_PDEATHSIG(2const): a mkfs or a hook that outlived it would work
 /// beside its own repetition.
@@ -50,7 +57,8 @@ pub(super) fn dies_with_us(command: &mut Command) -> &mut Command {
 /// The child has no descriptor but those of `keep`: one it inherited by chance would keep another mount busy.
 ///
 /// # Errors
-/// `work`'s errno; or `Hung` with the child's id and where in the kernel it stands.
+/// `work`'s errno; or `Hung` with the child's id and where in the kernel it stands. As long as that child lives, the same
+/// call for the same target is not made again, and the same is told at once.
 pub(super) fn run(
     call: &'static str,
     target: &str,
@@ -59,6 +67,9 @@ pub(super) fn run(
     work: impl FnOnce() -> io::Result<()>,
 ) -> Result<(), StepError> {
     reap_abandoned();
+    if let Some(pid) = abandoned(call, target) {
+        return Err(hung(pid, call, target, deadline));
+    }
     let system = |source| StepError::System { call, target: target.to_owned(), source };
     let (mut answer, tell) = io::pipe().map_err(system)?;
     let mut keep = [keep, &[tell.as_raw_fd()]].concat();
@@ -127,17 +138,26 @@ fn close_range(first: u32, last: u32) {
 }
 
 fn abandon(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
-    let waits = hung::process(pid);
+    let error = hung(pid, call, target, deadline);
     let _ = kill(pid, Signal::SIGKILL);
-    lock().push(pid);
-    StepError::Hung { call, target: target.to_owned(), deadline, waits }
+    lock().push(Abandoned { pid, call, target: target.to_owned() });
+    error
+}
+
+fn hung(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepError {
+    StepError::Hung { call, target: target.to_owned(), deadline, waits: hung::process(pid) }
+}
+
+fn abandoned(call: &str, target: &str) -> Option<Pid> {
+    lock().iter().find(|it| it.call == call && it.target == target).map(|it| it.pid)
 }
 
 fn reap_abandoned() {
-    lock().retain(|pid| matches!(waitpid(*pid, Some(WaitPidFlag::WNOHANG)), Ok(status) if status.pid().is_none()));
+    let lives = |pid| matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(status) if status.pid().is_none());
+    lock().retain(|it| lives(it.pid));
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Vec<Pid>> {
+fn lock() -> std::sync::MutexGuard<'static, Vec<Abandoned>> {
     ABANDONED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -166,6 +186,31 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("test /mnt/x did not return within 0.05 s: process "), "{text}");
         assert!(text.contains("state S, in "), "{text}");
+    }
+
+    /// No test can make a child that outlives SIGKILL: one that nobody killed yet stands for it.
+    #[test]
+    fn a_call_that_hangs_is_not_made_again_while_its_child_lives() {
+        // SAFETY: the child only sleeps until it is killed.
+        let pid = match unsafe { fork() }.unwrap() {
+            ForkResult::Child => loop {
+                nix::unistd::pause();
+            },
+            ForkResult::Parent { child } => child,
+        };
+        lock().push(Abandoned { pid, call: "test", target: "/mnt/held".to_owned() });
+        let again = || run("test", "/mnt/held", LONG, &[], || Ok(()));
+        for _ in 0..2 {
+            let text = again().unwrap_err().to_string();
+            assert!(text.contains(&format!("process {pid} (")), "{text}");
+        }
+        assert!(run("test", "/mnt/other", LONG, &[], || Ok(())).is_ok(), "nothing else waits");
+
+        kill(pid, Signal::SIGKILL).unwrap();
+        let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        // Another test may have reaped it already.
+        let _ = nix::sys::wait::waitid(nix::sys::wait::Id::Pid(pid), ended);
+        again().unwrap();
     }
 
     #[test]

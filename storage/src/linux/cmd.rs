@@ -22,9 +22,13 @@ use nix::{
 use super::{child, hung};
 use crate::host::CommandError;
 
+mod left;
+
 /// Of each end: a program says first what is wrong, and last how it ended; usage texts stand between.
 const STDERR_KEPT: usize = 512;
 const STDOUT_KEPT: usize = 256 * 1024;
+
+const NOT_ENDED: &str = "; SIGKILL did not end it, the kernel must let it go";
 
 /// What a killed process group is given to be gone before it is left to the kernel.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -55,8 +59,14 @@ impl Cmd {
     /// Returns when the program itself has ended, whoever else still holds its pipes: a hook may start a daemon.
     ///
     /// # Errors
-    /// When it cannot be started, fails, or outlives `deadline`; then its whole process group is killed.
+    /// When it cannot be started, fails, or outlives `deadline`; then its whole process group is killed. As long as the
+    /// kernel does not let that go, the same command is not begun again, and the same is told at once.
     pub(super) fn run(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
+        if let Some(waits) = left::waits(&self.argv) {
+            let (command, stderr) = (self.shown.clone(), String::new());
+            let waits = format!("{waits}{NOT_ENDED}");
+            return Err(CommandError::TimedOut { command, deadline, stderr, waits });
+        }
         let start = |source| CommandError::Start { program: self.argv[0].clone(), source };
         let mut child = self.spawn().map_err(start)?;
         let group = Pid::from_raw(child.id().cast_signed());
@@ -71,8 +81,9 @@ impl Cmd {
             // ESRCH: it ended just now.
             let _ = killpg(group, Signal::SIGKILL);
             if !wait(&ended, &mut stdout, &mut stderr, LAST_WORDS) {
-                waits.push_str("; SIGKILL did not end it, the kernel must let it go");
+                waits.push_str(NOT_ENDED);
             }
+            left::remember(&self.argv, group);
         }
         let status = if in_time { read_status(ended) } else { None };
         stdout.read();

@@ -30,6 +30,32 @@ pub(super) fn group(group: Pid) -> String {
     told.join("; ")
 }
 
+/// One process, which another with the same number is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) pid: Pid,
+    /// In clock ticks since boot (proc_pid_stat(5), `starttime`).
+    pub(super) began: u64,
+}
+
+impl Life {
+    /// Whether it has not ended.
+    pub(super) fn goes_on(&self) -> bool {
+        let stat = Process::new(self.pid.as_raw()).and_then(|it| it.stat());
+        stat.is_ok_and(|stat| stat.starttime == self.began && stat.state != 'Z')
+    }
+}
+
+/// The processes of a process group that have not ended.
+pub(super) fn members(group: Pid) -> Vec<Life> {
+    let all = all_processes().into_iter().flatten().flatten();
+    let life = |it: Process| {
+        let began = it.stat().ok()?.starttime;
+        Some(Life { pid: Pid::from_raw(it.pid), began })
+    };
+    all.filter(|it| is_member(it, group)).filter_map(life).collect()
+}
+
 /// What one process waits for.
 pub(super) fn process(pid: Pid) -> String {
     let mut told = vec![match Process::new(pid.as_raw()) {

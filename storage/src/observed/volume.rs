@@ -110,6 +110,8 @@ pub struct LvmState {
     pub in_lock_space: bool,
     /// What is written on the devices; `None` when the look was spared, because it is active.
     pub report: Option<LvmReport>,
+    /// Its group and its own name, where they were a guess and LVM tells others.
+    pub names: Option<(String, String)>,
 }
 
 /// An active logical volume: a device of device-mapper.
@@ -147,6 +149,18 @@ impl LvmReport {
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&VolumeGroup> {
         self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// The names of the volume that was meant by a guess: it is the one of that name in the one group there is, or the
+    /// only one there. `None` when nothing can be told.
+    #[must_use]
+    pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
+        let [group] = &self.groups[..] else { return None };
+        let volume = match &group.volumes[..] {
+            [only] => only,
+            _ => group.volume(&guess.logical)?,
+        };
+        Some((group.name.clone(), volume.name.clone()))
     }
 
     /// The physical volume on a device.
@@ -249,6 +263,12 @@ pub struct Percent(u16);
 impl Percent {
     /// Everything.
     pub const ALL: Self = Self(10_000);
+
+    /// How many whole tenths they are.
+    #[must_use]
+    pub fn tenth(self) -> u16 {
+        self.0 / 1000
+    }
 }
 
 impl FromStr for Percent {

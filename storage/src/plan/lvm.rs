@@ -352,7 +352,9 @@ impl<'a> Lvm<'a> {
     }
 
     fn variables(&self) -> BTreeMap<String, String> {
-        volume::variables(volume::of_devices(&self.state.devices))
+        let names = [("$VG_NAME", &self.volume.group), ("$LV_NAME", &self.volume.logical)];
+        let names = names.map(|(variable, name)| (variable.to_owned(), name.clone()));
+        volume::variables(volume::of_devices(&self.state.devices).into_iter().chain(names))
     }
 }
 

@@ -193,11 +193,13 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
 
 /// Whether what is mounted is on the volume's device: its namespace, or the logical volume's mapping.
 fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
-    if volume.layer.lines().is_some() {
-        let device = volume::device(volume, observed).ok().flatten();
-        return device.is_some_and(|device| device.number == there.device);
+    let lies_on = || there.namespace.as_ref().is_some_and(|it| volume.namespaces.contains(it));
+    if volume.layer.lines().is_none() {
+        return lies_on();
     }
-    there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace))
+    let device = volume::device(volume, observed).ok().flatten();
+    // Without the profile nobody knows what lies between, if anything does.
+    device.is_some_and(|device| device.number == there.device) || volume.is_guessed() && lies_on()
 }
 
 /// Whether what is mounted could be what this mount asks for, and nothing is left that would prove it or disprove it.

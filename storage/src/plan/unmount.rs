@@ -1,5 +1,7 @@
 //! Unmounting: only what is provably the mount that was asked for.
 
+use std::borrow::Cow;
+
 use super::{Rejection, hooks, lvm::Lvm, mount as mounting};
 use crate::{
     Step,
@@ -10,6 +12,7 @@ use crate::{
 const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
 pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+    let mount = &as_found(mount, observed);
     let target = mounting::target_state(observed.target.as_ref());
     let more = mounting::variables(mount, observed);
     let [pre_unmount, post_unmount, pre_deactivate, post_deactivate] =
@@ -41,6 +44,19 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
     }
     Ok(steps)
+}
+
+/// The mount of the volume that is there, where its names were a guess.
+fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
+    let seen = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
+    let names = seen.and_then(|seen| seen.names.as_ref());
+    match &mount.source {
+        MountSource::Volume { volume, id } if names.is_some() => {
+            let source = MountSource::Volume { volume: volume.named(names), id: *id };
+            Cow::Owned(Mount { source, ..mount.clone() })
+        }
+        _ => Cow::Borrowed(mount),
+    }
 }
 
 /// A logical volume's device goes with its mount.

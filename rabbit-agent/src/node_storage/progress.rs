@@ -1,0 +1,74 @@
+//! What goes on by itself and is waited for: volumes that are being made whole. Pure.
+//!
+//! It is no error, so no status tells it; and a user who waits for hours wants to know for what.
+
+use std::mem::{Discriminant, discriminant};
+
+use storage::{ConvergeError, Rejection};
+
+use super::{report::synced, unit::Outcome};
+
+/// How far one allocation is, in tenths: finer steps would be a line for each look.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    stage: (usize, Discriminant<Rejection>, u16),
+    text: String,
+}
+
+/// Of each allocation that is waited for.
+#[must_use]
+pub fn progress(results: &[Outcome]) -> Vec<Progress> {
+    let of = |(place, result): (usize, &Outcome)| {
+        let Some(Err(ConvergeError::Rejected(why))) = result else { return None };
+        let stage = (place, discriminant(why), synced(why)?.tenth());
+        Some(Progress { stage, text: format!("file system {place}: {why}") })
+    };
+    results.iter().enumerate().filter_map(of).collect()
+}
+
+/// What to tell of it, after `before` was told.
+#[must_use]
+pub fn news(before: &[Progress], now: &[Progress]) -> Vec<String> {
+    let is_told = |it: &&Progress| before.iter().any(|old| old.stage == it.stage);
+    let goes_on = |old: &&Progress| now.iter().any(|it| it.stage.0 == old.stage.0);
+    let further = now.iter().filter(|it| !is_told(it)).map(|it| it.text.clone());
+    let over = before.iter().filter(|old| !goes_on(old));
+    let over = over.map(|old| format!("file system {} is not waited for any more", old.stage.0));
+    further.chain(over).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::Converged;
+
+    use super::*;
+
+    fn at(percent: &str) -> Outcome {
+        let (volume, percent) = ("vg/lv".to_owned(), percent.parse().unwrap());
+        Some(Err(ConvergeError::Rejected(Rejection::Syncing { volume, percent })))
+    }
+
+    #[test]
+    fn a_raid_is_told_at_its_beginning_by_tenths_and_at_its_end() {
+        let mut before = Vec::new();
+        for (percent, told) in [
+            ("0.00", Some("0.00 %")),
+            ("4.20", None),
+            ("9.99", None),
+            ("10.00", Some("10.00 %")),
+            ("37.50", Some("37.50 %")),
+            ("38.00", None),
+        ] {
+            let now = progress(&[Some(Ok(Converged::default())), at(percent)]);
+            let news = news(&before, &now);
+            assert_eq!(news.len(), usize::from(told.is_some()), "{percent}: {news:?}");
+            if let (Some(told), [news]) = (told, &news[..]) {
+                assert!(news.contains(told) && news.starts_with("file system 1: "), "{news}");
+            }
+            before = now;
+        }
+        let over = progress(&[Some(Ok(Converged::default())), Some(Ok(Converged::default()))]);
+        assert_eq!(news(&before, &over), ["file system 1 is not waited for any more"]);
+        assert_eq!(news(&over, &over), [""; 0]);
+    }
+}

@@ -1,0 +1,67 @@
+//! What is left of commands that SIGKILL did not end: a retry must not add another process to the one that hangs.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::unistd::Pid;
+
+use super::hung::{self, Life};
+
+static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Left {
+    argv: Vec<String>,
+    group: Pid,
+    processes: Vec<Life>,
+}
+
+/// Remembers those of a killed command's process group that have not ended.
+pub(super) fn remember(argv: &[String], group: Pid) {
+    let processes = hung::members(group);
+    if !processes.is_empty() {
+        lock().push(Left { argv: argv.to_vec(), group, processes });
+    }
+}
+
+/// What an earlier run of the same command waits for, as long as anything of it lives.
+pub(super) fn waits(argv: &[String]) -> Option<String> {
+    let mut left = lock();
+    left.retain(|it| it.processes.iter().any(Life::goes_on));
+    let group = left.iter().find(|it| it.argv == argv)?.group;
+    drop(left);
+    Some(hung::group(group))
+}
+
+fn lock() -> MutexGuard<'static, Vec<Left>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nix::unistd::getpgrp;
+
+    use super::*;
+    use crate::{host::CommandError, linux::cmd::Cmd};
+
+    /// This test is a process that outlives the command it is remembered for.
+    #[test]
+    fn a_command_is_not_begun_again_while_it_lives() {
+        let marks = tempfile::tempdir().unwrap();
+        let mark = marks.path().join("mark");
+        let touch = Cmd::new(["touch", mark.to_str().unwrap()]);
+        remember(&touch.argv, getpgrp());
+        let error = touch.run(Duration::from_secs(60)).unwrap_err();
+        let CommandError::TimedOut { waits, .. } = &error else { panic!("{error}") };
+        assert!(waits.contains("process ") && waits.contains("SIGKILL did not end it"), "{waits}");
+        assert!(!mark.exists(), "it was begun");
+        Cmd::new(["true"]).run(Duration::from_secs(60)).unwrap();
+
+        for left in lock().iter_mut().filter(|it| it.argv == touch.argv) {
+            left.processes = vec![Life { pid: Pid::this(), began: 0 }];
+        }
+        touch.run(Duration::from_secs(60)).unwrap();
+        assert!(mark.exists(), "another process has its number by now");
+    }
+}
