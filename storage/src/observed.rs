@@ -65,6 +65,14 @@ pub struct Observed {
     pub hooks_open: bool,
 }
 
+impl Observed {
+    /// Whether another drive is in this one's slot: it is plugged in nowhere, and nobody reaches what is on it.
+    #[must_use]
+    pub fn is_replaced(&self, drive: &Nqn) -> bool {
+        self.replaced.contains(drive)
+    }
+}
+
 /// A drive of the rabbit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {

@@ -21,12 +21,15 @@ pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<De
     pairs.into_iter().map(withdrawn).collect()
 }
 
-/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved.
+/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved. What is on a drive that is gone for good is
+/// reached by nobody, and no answer will ever come from it.
 pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
     let mut doubts = claims.unreadable.clone();
     let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
+    let namespaces = namespaces.filter(|it| !seen.is_replaced(&it.id.subsystem));
     doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
     let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
+    let missing = missing.filter(|(nqn, _)| !seen.replaced.iter().any(|it| it.to_string() == *nqn));
     doubts.extend(missing.map(|(nqn, nsid)| {
         format!("namespace {nsid} of drive {nqn} carries a GFS2, and the drive cannot be asked who reaches it")
     }));
@@ -196,6 +199,18 @@ mod tests {
         assert!(told(&stranger).contains("which may be compute-03"), "{}", told(&stranger));
         let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7"])]);
         assert!(told(&foreign).contains("still reaches"), "the records may be lost");
+    }
+
+    #[test]
+    fn a_drive_that_is_gone_for_good_is_no_doubt_and_one_that_is_away_is() {
+        let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
+        let mut seen = seen(lost.to_vec());
+        seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
+        assert_eq!(doubts(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
+        seen.replaced.insert(DRIVE.parse().unwrap());
+        assert_eq!(told(&seen), "");
+        seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03"]));
+        assert!(told(&seen).contains("still reaches"), "the others count: {}", told(&seen));
     }
 
     #[test]

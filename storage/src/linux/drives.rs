@@ -68,6 +68,9 @@ pub(super) trait Drives: Debug + Send + Sync {
     /// Records that another took the place of a namespace whose drive is gone for good.
     fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
+    /// Strikes out what is recorded of a namespace whose drive is gone for good; that nothing is recorded is fine.
+    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
+
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
     fn attach(

@@ -301,6 +301,10 @@ impl Drives for FilePool {
         Err(StepError::Changed(format!("namespace {id}: a drive made of files is never replaced")))
     }
 
+    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        self.replaced(id, allocation)
+    }
+
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         self.remove(id, allocation)
     }

@@ -194,7 +194,9 @@ fn only_a_drive_that_is_gone_for_good_gets_a_successor() {
     assert_eq!(missing(&wanted, &seen), []);
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
     let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
-    assert_eq!(deleted.iter().filter(of_it).count(), 0, "there is nothing to delete");
+    let forget = Step::ForgetNamespace { id: ours(1).id, allocation: wanted.id };
+    assert_eq!(deleted.iter().filter(of_it).collect::<Vec<_>>(), [&forget], "nothing to delete");
+    assert_eq!(deleted.last(), Some(&forget), "when all else is given back");
     seen.replaced.clear();
     seen.drives[1].fault = None;
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
@@ -213,6 +215,17 @@ fn what_was_alone_gets_no_successor_and_without_room_it_goes_on_as_it_is() {
     let wanted = over(4, 2, &[0, 1]);
     assert_eq!(steps(&wanted, &seen), []);
     assert_eq!(missing(&wanted, &seen)[0].why, Absence::Replaced);
+}
+
+#[test]
+fn what_was_begun_on_a_drive_that_is_gone_for_good_is_forgotten_with_its_allocation() {
+    let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
+    let mut seen = rabbit(3, vec![partial.clone()]);
+    seen.replaced.insert(nqn(1));
+    let forget = Step::ForgetNamespace { id: partial.id, allocation: allocation(1).id };
+    assert_eq!(plan(&Desired::Released(allocation(1).id), &seen), Ok(vec![forget]));
+    let another = AllocationId { index: 9, ..allocation(1).id };
+    assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
 }
 
 #[test]

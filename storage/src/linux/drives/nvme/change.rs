@@ -162,6 +162,17 @@ impl Drives for NvmeDrives {
         })
     }
 
+    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        let failed =
+            |source| StepError::System { call: "forget namespace", target: id.to_string(), source };
+        // What is there is deleted, and not forgotten.
+        if self.find(&id.subsystem).map_err(failed)?.is_some() {
+            return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
+        }
+        let struck = self.ledger(&id.subsystem).and_then(|it| it.gone(id.nsid, allocation));
+        struck.map_err(failed)
+    }
+
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         self.unused("delete namespace", id)?;
         let nsid = id.nsid;

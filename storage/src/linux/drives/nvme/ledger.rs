@@ -235,11 +235,11 @@ impl Ledger {
         self.lock().place.clone()
     }
 
-    /// Notes that a namespace is gone.
+    /// Notes that a namespace of `allocation` is gone.
     pub(super) fn gone(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            file.namespaces.retain(|it| it.nsid != nsid);
+            file.namespaces.retain(|it| it.nsid != nsid || it.owner != owner);
             file.intents.retain(|it| it.owner != owner);
         })
     }

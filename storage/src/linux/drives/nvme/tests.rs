@@ -52,6 +52,21 @@ fn a_ledger_that_cannot_be_read_fails_the_look() {
     assert!(drives.inventory().is_err());
 }
 
+#[test]
+fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
+    let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let drives = drives(state.path(), sysfs.path());
+    plug(sysfs.path(), "drive0", "A", "3");
+    let id = NamespaceId { subsystem: "nqn.2019-08.org.qemu:drive0".parse().unwrap(), nsid: 3 };
+    let allocation =
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
+    let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
+    drives.ledger(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
+    let refused = drives.forget(&id, allocation).unwrap_err();
+    assert!(matches!(refused, StepError::Changed(_)), "{refused}");
+    assert_eq!(drives.inventory().unwrap().namespaces.len(), 1);
+}
+
 /// A drive in a slot, as sysfs shows it; nothing answers for it.
 fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
     let put = |file: &str, text: &str| {
@@ -100,5 +115,12 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         drives.replaced(&id, allocation).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
+
+        drives.forget(&id, AllocationId { index: 9, ..allocation }).unwrap();
+        assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "it is another's");
+        drives.forget(&id, allocation).unwrap();
+        drives.forget(&id, allocation).unwrap();
+        let inventory = drives.inventory().unwrap();
+        assert!(inventory.namespaces.is_empty() && inventory.replaced.is_empty());
     }
 }
