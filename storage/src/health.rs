@@ -304,6 +304,7 @@ mod tests {
             slot: 9,
             capacity: 1,
             allocated: 0,
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: None,

@@ -71,6 +71,13 @@ impl Observed {
     pub fn is_replaced(&self, drive: &Nqn) -> bool {
         self.replaced.contains(drive)
     }
+
+    /// How many namespaces a drive can have, if it has them all.
+    #[must_use]
+    pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
+        let on_it = self.namespaces.iter().filter(|it| it.id.subsystem == drive.nqn).count();
+        drive.most_namespaces.filter(|most| on_it >= *most as usize)
+    }
 }
 
 /// A drive of the rabbit.
@@ -90,6 +97,8 @@ pub struct Drive {
     pub capacity: u64,
     /// Bytes that its namespaces occupy.
     pub allocated: u64,
+    /// How many namespaces it can have; `None` where nothing tells.
+    pub most_namespaces: Option<u32>,
     /// Percent of its life that is used; more than 100 on one that outlives its estimate.
     pub wear: u8,
     /// What it warns of.

@@ -234,7 +234,8 @@ mod tests {
     }
 
     fn full() -> Outcome {
-        let full = Rejection::TooFewDrives { asked: 8, usable: 1, least: 2, drives: 2 };
+        let (asked, usable, least, drives, full) = (8, 1, 2, 2, Vec::new());
+        let full = Rejection::TooFewDrives { asked, usable, least, drives, full };
         Err(ConvergeError::Rejected(full))
     }
 

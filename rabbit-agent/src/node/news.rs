@@ -130,6 +130,7 @@ mod tests {
             slot: 0,
             capacity: 100,
             allocated: 0,
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: fault.map(str::to_owned),

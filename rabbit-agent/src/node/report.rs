@@ -178,6 +178,7 @@ mod tests {
             slot: 8,
             capacity,
             allocated,
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: None,

@@ -113,6 +113,7 @@ impl FakeDrives {
             slot: drive.slot,
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: (!here).then(|| "it is not plugged in".to_owned()),

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::Missing;
 use crate::{
     desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId, Nqn},
+    host::RoomRefused,
     observed::Percent,
 };
 
@@ -32,7 +33,8 @@ pub enum Rejection {
     /// Too few drives can take part.
     #[error(
         "insufficient capacity: {asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can \
-         be used: check the drives of this node, or free allocations"
+         be used{}: check the drives of this node, or free allocations",
+        crowded(.full)
     )]
     TooFewDrives {
         /// Bytes asked for.
@@ -43,7 +45,12 @@ pub enum Rejection {
         least: usize,
         /// How many drives there are.
         drives: usize,
+        /// Those that have as many namespaces as they can have, and how many that is.
+        full: Vec<(Nqn, u32)>,
     },
+    /// A drive has no room where by all that it tells it has some.
+    #[error("insufficient capacity: {0}: ask for less or free allocations")]
+    DriveRefused(RoomRefused),
     /// A drive does not have its share left.
     #[error(
         "insufficient capacity: {asked} bytes asked for, {each} on each of {drives} drives, and {lacking} has {left} of \
@@ -382,6 +389,7 @@ impl Rejection {
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
             Self::NoDrives { .. }
             | Self::TooFewDrives { .. }
+            | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
             Self::Lost { .. } | Self::PoolBroken { .. } => RejectionClass::Lost,
@@ -408,6 +416,13 @@ impl Rejection {
             Self::TooManyDevices { .. } | Self::Unsupported { .. } => RejectionClass::Unsupported,
         }
     }
+}
+
+fn crowded(full: &[(Nqn, u32)]) -> String {
+    let told = |(drive, most): &(Nqn, u32)| {
+        format!("; {drive} has all {most} namespaces that it can have")
+    };
+    full.iter().map(told).collect()
 }
 
 fn join(namespaces: &[NamespaceId]) -> String {

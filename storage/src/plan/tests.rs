@@ -69,6 +69,7 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
         slot,
         capacity,
         allocated,
+        most_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,

@@ -39,6 +39,7 @@ fn drive() -> Drive {
         slot: 8,
         capacity: 100,
         allocated: 0,
+        most_namespaces: None,
         wear: 3,
         warnings: Vec::new(),
         fault: None,

@@ -373,6 +373,7 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         slot: slot.into(),
         capacity: file.drive_capacity,
         allocated,
+        most_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,

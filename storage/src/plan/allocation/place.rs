@@ -34,8 +34,7 @@ pub(super) fn fresh<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     if usable < spread.least() {
-        let (least, drives) = (spread.least(), observed.drives.len());
-        return Err(Rejection::TooFewDrives { asked, usable, least, drives });
+        return Err(too_few(asked, usable, spread.least(), observed));
     }
     drives.truncate(spread.most());
     let share = asked.div_ceil(drives.len() as u64);
@@ -54,11 +53,16 @@ pub(super) fn more<'a>(
     let usable = drives.len();
     let asked = wanted.size.saturating_mul(wanted.count as u64);
     if usable < wanted.count {
-        let (least, drives) = (wanted.count, observed.drives.len());
-        return Err(Rejection::TooFewDrives { asked, usable, least, drives });
+        return Err(too_few(asked, usable, wanted.count, observed));
     }
     drives.truncate(wanted.count);
     fitting(asked, Placement { drives, size: wanted.size, of: wanted.of }, observed)
+}
+
+fn too_few(asked: u64, usable: usize, least: usize, observed: &Observed) -> Rejection {
+    let full = |it: &Drive| Some((it.nqn.clone(), observed.namespace_limit(it)?));
+    let (drives, full) = (observed.drives.len(), observed.drives.iter().filter_map(full).collect());
+    Rejection::TooFewDrives { asked, usable, least, drives, full }
 }
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
@@ -68,7 +72,7 @@ fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Dr
     let taken = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
     let taken: BTreeSet<_> = taken.map(|it| &it.id.subsystem).collect();
     let usable = observed.drives.iter().filter(|it| it.free() > 0 && !taken.contains(&it.nqn));
-    let mut drives: Vec<_> = usable.collect();
+    let mut drives: Vec<_> = usable.filter(|it| observed.namespace_limit(it).is_none()).collect();
     drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
     drives
 }

@@ -94,6 +94,20 @@ fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
 }
 
 #[test]
+fn a_drive_with_all_the_namespaces_it_can_have_takes_part_no_more() {
+    let other = AllocationId { index: 9, ..allocation(1).id };
+    let mut seen = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
+    seen.drives.iter_mut().for_each(|it| it.most_namespaces = Some(1));
+    let slots: Vec<_> = made(&steps(&over(4, 2, &[]), &seen)).iter().map(|it| it.0).collect();
+    assert_eq!(slots, [1, 2, 3], "the freest by bytes is none of them");
+    seen.drives.truncate(2);
+    let refusal = refused(&over(4, 2, &[]), &seen);
+    assert_eq!(refusal.class(), RejectionClass::Capacity);
+    let told = format!("1 of 2 have room and can be used; {} has all 1 namespaces", nqn(0));
+    assert!(refusal.to_string().contains(&told), "{refusal}");
+}
+
+#[test]
 fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     let seen = rabbit(6, vec![ours(0), ours(2)]);
     assert_eq!(made(&steps(&over(4, 2, &[]), &seen)), [(1, 8192, 4), (3, 8192, 4)]);
