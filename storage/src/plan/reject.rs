@@ -48,6 +48,24 @@ pub enum Rejection {
         /// Those that have as many namespaces as they can have, and how many that is.
         full: Vec<(Nqn, u32)>,
     },
+    /// Too few drives can take part now, and with those that cannot be used now there would be enough.
+    #[error(
+        "{asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can be used now: {}: wait \
+         for them, or exchange them if they stay so",
+        unusable(.faulty)
+    )]
+    DrivesFaulty {
+        /// Bytes asked for.
+        asked: u64,
+        /// Drives with room that can be used.
+        usable: usize,
+        /// Drives that it takes.
+        least: usize,
+        /// How many drives there are.
+        drives: usize,
+        /// Those that cannot be used now, and why.
+        faulty: Vec<(Nqn, String)>,
+    },
     /// A drive has no room where by all that it tells it has some.
     #[error("insufficient capacity: {0}: ask for less or free allocations")]
     DriveRefused(RoomRefused),
@@ -362,7 +380,7 @@ pub enum Rejection {
 /// Who can do something about a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionClass {
-    /// It passes when another node has done its part: try again.
+    /// It passes when another node has done its part, or a drive answers again: try again.
     Waiting,
     /// Too little room: the workload manager should place the job elsewhere.
     Capacity,
@@ -382,6 +400,7 @@ impl Rejection {
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NoDevice { .. }
+            | Self::DrivesFaulty { .. }
             | Self::NoVolume { .. }
             | Self::Syncing { .. }
             | Self::StillMounted { .. }
@@ -423,6 +442,12 @@ fn crowded(full: &[(Nqn, u32)]) -> String {
         format!("; {drive} has all {most} namespaces that it can have")
     };
     full.iter().map(told).collect()
+}
+
+fn unusable(faulty: &[(Nqn, String)]) -> String {
+    let told = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
+    let told: Vec<_> = faulty.iter().map(told).collect();
+    told.join(", ")
 }
 
 fn join(namespaces: &[NamespaceId]) -> String {

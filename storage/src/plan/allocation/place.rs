@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::members::Wanted;
 use crate::{
     Rejection,
-    desired::Allocation,
+    desired::{Allocation, Nqn},
     observed::{Drive, NamespaceOwner, Observed},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn fresh<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     if usable < spread.least() {
-        return Err(too_few(asked, usable, spread.least(), observed));
+        return Err(too_few(allocation, asked, (usable, spread.least()), observed));
     }
     drives.truncate(spread.most());
     let share = asked.div_ceil(drives.len() as u64);
@@ -53,28 +53,48 @@ pub(super) fn more<'a>(
     let usable = drives.len();
     let asked = wanted.size.saturating_mul(wanted.count as u64);
     if usable < wanted.count {
-        return Err(too_few(asked, usable, wanted.count, observed));
+        return Err(too_few(allocation, asked, (usable, wanted.count), observed));
     }
     drives.truncate(wanted.count);
     fitting(asked, Placement { drives, size: wanted.size, of: wanted.of }, observed)
 }
 
-fn too_few(asked: u64, usable: usize, least: usize, observed: &Observed) -> Rejection {
+/// A drive that was too slow for one look, or was not probed yet when the node started, is no reason to send a job elsewhere for
+/// good: while enough drives are known, they are waited for.
+fn too_few(
+    allocation: &Allocation,
+    asked: u64,
+    (usable, least): (usize, usize),
+    observed: &Observed,
+) -> Rejection {
+    let taken = taken(allocation, observed);
+    let may_come = |it: &&Drive| !observed.is_replaced(&it.nqn) && !taken.contains(&it.nqn);
+    let fault = |it: &Drive| Some((it.nqn.clone(), it.fault.clone()?));
+    let faulty: Vec<_> = observed.drives.iter().filter(may_come).filter_map(fault).collect();
+    if usable + faulty.len() >= least {
+        let drives = observed.drives.len();
+        return Rejection::DrivesFaulty { asked, usable, least, drives, faulty };
+    }
     let full = |it: &Drive| Some((it.nqn.clone(), observed.namespace_limit(it)?));
     let (drives, full) = (observed.drives.len(), observed.drives.iter().filter_map(full).collect());
     Rejection::TooFewDrives { asked, usable, least, drives, full }
 }
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
-    let id = allocation.id;
-    let mine =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let taken = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
-    let taken: BTreeSet<_> = taken.map(|it| &it.id.subsystem).collect();
+    let taken = taken(allocation, observed);
     let usable = observed.drives.iter().filter(|it| it.free() > 0 && !taken.contains(&it.nqn));
     let mut drives: Vec<_> = usable.filter(|it| observed.namespace_limit(it).is_none()).collect();
     drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
     drives
+}
+
+/// The drives that have anything of the allocation.
+fn taken<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nqn> {
+    let id = allocation.id;
+    let mine =
+        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
+    let of_it = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
+    of_it.map(|it| &it.id.subsystem).collect()
 }
 
 /// The placement, if every drive of it has the room; they are sorted by it, so the last has the least.

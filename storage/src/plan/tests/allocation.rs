@@ -94,6 +94,33 @@ fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
 }
 
 #[test]
+fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_them() {
+    let mut seen = rabbit(14, vec![]);
+    seen.drives[3].fault = Some("it does not answer".into());
+    let refusal = refused(&over(16, 14, &[]), &seen);
+    assert_eq!(refusal.class(), RejectionClass::Waiting);
+    assert_eq!(
+        refusal.to_string(),
+        "30000 bytes asked for, over at least 14 drives, and 13 of 14 have room and can be used now: \
+         nqn.2026-01.io.warren:p:drive-3 cannot (it does not answer): wait for them, or exchange them if they stay so"
+    );
+    let class = |seen: &Observed| refused(&over(16, 14, &[]), seen).class();
+    seen.drives[4].allocated = 100 * MIB;
+    assert_eq!(class(&seen), RejectionClass::Capacity, "a full one does not come back");
+    seen.drives[4].allocated = 0;
+    seen.replaced.insert(nqn(3));
+    assert_eq!(class(&seen), RejectionClass::Capacity, "nor does one that was replaced");
+    seen.replaced.clear();
+    seen.drives.pop();
+    assert_eq!(class(&seen), RejectionClass::Capacity, "there are not enough");
+
+    // What a crash kept from being made does not go where one of it is already.
+    let mut seen = rabbit(2, vec![ours(0), ours(1)]);
+    seen.drives[1].fault = Some("it does not answer".into());
+    assert_eq!(refused(&over(4, 2, &[]), &seen).class(), RejectionClass::Capacity);
+}
+
+#[test]
 fn a_drive_with_all_the_namespaces_it_can_have_takes_part_no_more() {
     let other = AllocationId { index: 9, ..allocation(1).id };
     let mut seen = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
