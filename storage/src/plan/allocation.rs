@@ -54,6 +54,11 @@ pub(super) fn allocate(
     Ok(placement.steps(allocation.id))
 }
 
+/// What it can prove to be its own by what others were told of it; what it lacks, it does without.
+pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
+    Members::of(allocation, observed).adopt()
+}
+
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
     let is_there = |it: &&Namespace| !observed.is_replaced(&it.id.subsystem);

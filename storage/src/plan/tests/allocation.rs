@@ -162,6 +162,10 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
         of: 3,
     };
     assert_eq!(adopted, [adopt(0), adopt(2)]);
+    let only = |seen: &Observed| plan(&Desired::Adopted(told.clone()), seen).unwrap();
+    assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1), unknown(2)])), adopted);
+    assert_eq!(only(&rabbit(6, vec![ours(0), ours(1), ours(2)])), [], "and nothing else");
+    assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&told, &rabbit(6, namespaces)) {
         Rejection::Lost { missing, .. } => missing.into_iter().map(|it| it.why).collect::<Vec<_>>(),
