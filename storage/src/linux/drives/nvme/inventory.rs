@@ -85,9 +85,17 @@ impl NvmeDrives {
                 inventory.smart.insert(nqn.clone(), contents.smart);
             }
             Ok(None) if drive.ledger.records().is_empty() => self.is_well(nqn),
-            Ok(None) => self.enter_faulty(inventory, nqn, &drive.ledger, NOT_MANAGED),
-            Err(fault) => self.enter_faulty(inventory, nqn, &drive.ledger, &fault),
+            Ok(None) => self.enter_plugged(inventory, drive, NOT_MANAGED),
+            Err(fault) => self.enter_plugged(inventory, drive, &fault),
         }
+    }
+
+    /// A drive that cannot be used, called as the node that found it calls it.
+    fn enter_plugged(&self, inventory: &mut Inventory, drive: &Managed, fault: &str) {
+        let node = &drive.physical.node;
+        let (serial, model) = (node.serial.clone(), node.model.clone());
+        let faulty = Drive { serial, model, ..faulty(&node.nqn, fault) };
+        self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
     /// Drives that the ledgers know and that are not there.
@@ -102,14 +110,15 @@ impl NvmeDrives {
             let successor = plugged.iter().find(|it| {
                 place.as_ref().is_some_and(|place| it.physical.node.took_the_place_of(place))
             });
-            match successor {
-                Some(it) => {
-                    let fault = format!("{} is in its slot", it.physical.node.nqn);
-                    self.enter_faulty(inventory, nqn, &ledger, &fault);
-                    inventory.replaced.insert(nqn.clone());
-                }
-                None => self.enter_faulty(inventory, nqn, &ledger, ABSENT),
+            if successor.is_some() {
+                inventory.replaced.insert(nqn.clone());
             }
+            let fault = successor.map_or_else(
+                || ABSENT.to_owned(),
+                |it| format!("{} is in its slot", it.physical.node.nqn),
+            );
+            let serial = place.map_or_else(String::new, |it| it.serial);
+            self.enter_faulty(inventory, Drive { serial, ..faulty(nqn, &fault) }, &ledger);
         }
         Ok(())
     }
@@ -121,7 +130,8 @@ impl NvmeDrives {
     }
 
     /// What is recorded of a drive that cannot be asked; nobody reaches it.
-    fn enter_faulty(&self, inventory: &mut Inventory, nqn: &Nqn, ledger: &Ledger, fault: &str) {
+    fn enter_faulty(&self, inventory: &mut Inventory, drive: Drive, ledger: &Ledger) {
+        let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
             id: NamespaceId { subsystem: nqn.clone(), nsid: record.nsid },
             owner: record.owner(),
@@ -131,11 +141,12 @@ impl NvmeDrives {
             of: record.of,
         });
         inventory.namespaces.extend(recorded);
-        inventory.drives.push(faulty(nqn, fault));
-        let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
-        if told.as_deref() != Some(fault) {
+        let fault = drive.fault.clone().unwrap_or_default();
+        let told = lock(&self.told).insert(nqn.clone(), fault.clone());
+        if told.as_ref() != Some(&fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
         }
+        inventory.drives.push(drive);
     }
 
     fn is_well(&self, nqn: &Nqn) {

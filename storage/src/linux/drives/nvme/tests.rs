@@ -64,7 +64,10 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     drives.ledger(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
     let refused = drives.forget(&id, allocation).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
-    assert_eq!(drives.inventory().unwrap().namespaces.len(), 1);
+    let inventory = drives.inventory().unwrap();
+    assert_eq!(inventory.namespaces.len(), 1);
+    let [drive] = &inventory.drives[..] else { panic!("{inventory:?}") };
+    assert!(drive.fault.is_some() && drive.serial == "A", "it does not answer: {drive:?}");
 }
 
 /// A drive in a slot, as sysfs shows it; nothing answers for it.
@@ -110,7 +113,8 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         let inventory = drives.inventory().unwrap();
         assert_eq!(inventory.replaced.contains(&gone), is_gone, "{drive} {serial} {slot}");
         assert_eq!(inventory.namespaces.len(), 1);
-        assert!(inventory.drives.iter().any(|it| it.nqn == gone && it.fault.is_some()));
+        let lost = inventory.drives.iter().find(|it| it.nqn == gone).unwrap();
+        assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
         drives.replaced(&id, allocation).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
