@@ -302,6 +302,7 @@ mod tests {
             model: "M".into(),
             firmware: "F".into(),
             slot: 9,
+            label: String::new(),
             capacity: 1,
             allocated: 0,
             most_namespaces: None,

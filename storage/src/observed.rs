@@ -93,6 +93,8 @@ pub struct Drive {
     pub firmware: String,
     /// Its slot, counted from 0.
     pub slot: u32,
+    /// What is written beside that slot; empty where nothing tells.
+    pub label: String,
     /// Bytes.
     pub capacity: u64,
     /// Bytes that its namespaces occupy.

@@ -90,6 +90,7 @@ mod tests {
             model: String::new(),
             firmware: String::new(),
             slot: 0,
+            label: String::new(),
             capacity: 1 << 30,
             allocated: 0,
             most_namespaces: None,

@@ -95,6 +95,7 @@ fn name_as(drive: &mut Drive, known: &Drive) {
         (&mut drive.serial, &known.serial),
         (&mut drive.model, &known.model),
         (&mut drive.firmware, &known.firmware),
+        (&mut drive.label, &known.label),
     ];
     for (text, known) in texts.into_iter().filter(|(text, _)| text.is_empty()) {
         text.clone_from(known);

@@ -133,6 +133,7 @@ mod tests {
             model: "M".into(),
             firmware: "F".into(),
             slot: 0,
+            label: String::new(),
             capacity: 100,
             allocated: 0,
             most_namespaces: None,

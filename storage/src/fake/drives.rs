@@ -111,6 +111,7 @@ impl FakeDrives {
             model: "Warren fake drive".to_owned(),
             firmware: "1".to_owned(),
             slot: drive.slot,
+            label: String::new(),
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
             most_namespaces: None,

@@ -67,6 +67,7 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
         model: "M".into(),
         firmware: "F".into(),
         slot,
+        label: String::new(),
         capacity,
         allocated,
         most_namespaces: None,

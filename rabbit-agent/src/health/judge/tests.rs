@@ -37,6 +37,7 @@ fn drive() -> Drive {
         model: "M".into(),
         firmware: "F".into(),
         slot: 8,
+        label: String::new(),
         capacity: 100,
         allocated: 0,
         most_namespaces: None,

@@ -371,6 +371,7 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         model: "Warren file drive".to_owned(),
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
         slot: slot.into(),
+        label: String::new(),
         capacity: file.drive_capacity,
         allocated,
         most_namespaces: None,

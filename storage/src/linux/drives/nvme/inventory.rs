@@ -81,7 +81,8 @@ impl NvmeDrives {
                 inventory
                     .namespaces
                     .extend(namespaces.map(|held| self.namespace(nqn, held, blocks)));
-                inventory.drives.push(shown(nqn, &contents));
+                let label = drive.physical.label();
+                inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);
             }
             Ok(None) if drive.ledger.records().is_empty() => self.is_well(nqn),
@@ -94,7 +95,8 @@ impl NvmeDrives {
     fn enter_plugged(&self, inventory: &mut Inventory, drive: &Managed, fault: &str) {
         let node = &drive.physical.node;
         let (serial, model) = (node.serial.clone(), node.model.clone());
-        let faulty = Drive { serial, model, ..faulty(&node.nqn, fault) };
+        let label = drive.physical.label();
+        let faulty = Drive { serial, model, label, ..faulty(&node.nqn, fault) };
         self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
@@ -117,8 +119,10 @@ impl NvmeDrives {
                 || ABSENT.to_owned(),
                 |it| format!("{} is in its slot", it.physical.node.nqn),
             );
-            let serial = place.map_or_else(String::new, |it| it.serial);
-            self.enter_faulty(inventory, Drive { serial, ..faulty(nqn, &fault) }, &ledger);
+            let label = place.as_ref().map(|it| self.source.label(it)).transpose()?;
+            let (serial, label) = (place.map(|it| it.serial), label.unwrap_or_default());
+            let serial = serial.unwrap_or_default();
+            self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, &ledger);
         }
         Ok(())
     }
@@ -211,6 +215,7 @@ pub(super) fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
         model: contents.model.clone(),
         firmware: contents.firmware.clone(),
         slot: 0,
+        label: String::new(),
         capacity: contents.capacity,
         allocated: contents.capacity.saturating_sub(contents.unallocated),
         most_namespaces: contents.most_namespaces,
@@ -227,6 +232,7 @@ fn faulty(nqn: &Nqn, fault: &str) -> Drive {
         model: String::new(),
         firmware: String::new(),
         slot: 0,
+        label: String::new(),
         capacity: 0,
         allocated: 0,
         most_namespaces: None,

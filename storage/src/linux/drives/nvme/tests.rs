@@ -68,6 +68,7 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     assert_eq!(inventory.namespaces.len(), 1);
     let [drive] = &inventory.drives[..] else { panic!("{inventory:?}") };
     assert!(drive.fault.is_some() && drive.serial == "A", "it does not answer: {drive:?}");
+    assert_eq!((drive.slot, &*drive.label), (0, "3"));
 }
 
 /// A drive in a slot, as sysfs shows it; nothing answers for it.
@@ -115,6 +116,7 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         assert_eq!(inventory.namespaces.len(), 1);
         let lost = inventory.drives.iter().find(|it| it.nqn == gone).unwrap();
         assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
+        assert_eq!(lost.label, "3", "where it was");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
         drives.replaced(&id, allocation).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
