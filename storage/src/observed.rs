@@ -35,6 +35,8 @@ pub struct Observed {
     pub namespaces: Vec<Namespace>,
     /// Drives whose slot holds another one by now: they are gone for good, unlike one that is merely absent.
     pub replaced: BTreeSet<Nqn>,
+    /// Drives of which what was written down cannot be read: anything of ours may be on them, and given to anybody.
+    pub unread: BTreeSet<Nqn>,
     /// The file system that carries file-backed drives; `None` for real ones.
     pub pool: Option<Pool>,
     /// Volume groups on namespaces of ours, as far as this node reaches those.

@@ -203,6 +203,9 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
 async fn release(context: &Context, view: &View) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;
+    if let Some(failure) = report::hidden(&view.object, &seen) {
+        return Err(failure);
+    }
     let mut ids = adopt(context, view, &seen).await?;
     ids.extend(owned(&seen, owner));
     let results = context.converge(ids.iter().copied().map(Desired::Released).collect()).await;

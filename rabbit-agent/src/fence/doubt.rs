@@ -28,6 +28,10 @@ pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String>
     let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
     let namespaces = namespaces.filter(|it| !seen.is_replaced(&it.id.subsystem));
     doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
+    doubts.extend(seen.unread.iter().map(|nqn| {
+        let fault = drive(seen, &nqn.to_string()).and_then(|it| it.fault.as_deref());
+        format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
+    }));
     let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
     let missing = missing.filter(|(nqn, _)| !seen.replaced.iter().any(|it| it.to_string() == *nqn));
     doubts.extend(missing.map(|(nqn, nsid)| {
@@ -213,6 +217,16 @@ mod tests {
         assert_eq!(told(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03"]));
         assert!(told(&seen).contains("still reaches"), "the others count: {}", told(&seen));
+    }
+
+    #[test]
+    fn a_drive_of_which_nothing_can_be_read_is_a_doubt_without_a_namespace() {
+        let mut seen = seen(Vec::new());
+        seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
+        assert_eq!(told(&seen), "");
+        seen.unread.insert(OTHER.parse().unwrap());
+        let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
+        assert_eq!(told(&seen), expected);
     }
 
     #[test]

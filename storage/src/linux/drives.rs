@@ -27,6 +27,8 @@ pub(super) struct Inventory {
     pub(super) namespaces: Vec<Namespace>,
     /// Those whose slot holds another one by now.
     pub(super) replaced: BTreeSet<Nqn>,
+    /// Those whose records cannot be read.
+    pub(super) unread: BTreeSet<Nqn>,
     pub(super) pool: Option<Pool>,
     /// Of those drives that have a SMART log and could be asked.
     pub(super) smart: BTreeMap<Nqn, Smart>,

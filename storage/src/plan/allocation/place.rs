@@ -52,6 +52,12 @@ pub(super) fn more<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     let asked = wanted.size.saturating_mul(wanted.count as u64);
+    if !observed.unread.is_empty() {
+        // What is missing may be on a drive of which that is not known.
+        let (least, drives) = (wanted.count, observed.drives.len());
+        let faulty = faulty(observed, |it| observed.unread.contains(&it.nqn));
+        return Err(Rejection::DrivesFaulty { asked, usable, least, drives, faulty });
+    }
     if usable < wanted.count {
         return Err(too_few(allocation, asked, (usable, wanted.count), observed));
     }
@@ -68,9 +74,8 @@ fn too_few(
     observed: &Observed,
 ) -> Rejection {
     let taken = taken(allocation, observed);
-    let may_come = |it: &&Drive| !observed.is_replaced(&it.nqn) && !taken.contains(&it.nqn);
-    let fault = |it: &Drive| Some((it.nqn.clone(), it.fault.clone()?));
-    let faulty: Vec<_> = observed.drives.iter().filter(may_come).filter_map(fault).collect();
+    let may_come = |it: &Drive| !observed.is_replaced(&it.nqn) && !taken.contains(&it.nqn);
+    let faulty = faulty(observed, may_come);
     if usable + faulty.len() >= least {
         let drives = observed.drives.len();
         return Rejection::DrivesFaulty { asked, usable, least, drives, faulty };
@@ -86,6 +91,11 @@ fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Dr
     let mut drives: Vec<_> = usable.filter(|it| observed.namespace_limit(it).is_none()).collect();
     drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
     drives
+}
+
+fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, String)> {
+    let fault = |it: &Drive| Some((it.nqn.clone(), it.fault.clone()?));
+    observed.drives.iter().filter(|it| which(it)).filter_map(fault).collect()
 }
 
 /// The drives that have anything of the allocation.

@@ -148,6 +148,12 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     let mut away = rabbit(6, vec![ours(0), partial, ours(2), ours(3)]);
     away.drives[1].fault = Some("gone".into());
     assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
+    away.drives[1].fault = Some("its ledger cannot be read".into());
+    away.namespaces.remove(1);
+    away.unread.insert(nqn(1));
+    let refusal = refused(&over(4, 2, &[]), &away);
+    assert_eq!(refusal.class(), RejectionClass::Waiting, "it may be there");
+    assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
 }
 
 #[test]

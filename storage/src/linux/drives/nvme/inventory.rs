@@ -100,11 +100,17 @@ impl NvmeDrives {
         self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
-    /// Drives that the ledgers know and that are not there.
+    /// Drives that the ledgers know and that are not there, or whose ledger cannot be read.
     fn enter_absent(&self, inventory: &mut Inventory, plugged: &[Arc<Managed>]) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
         for nqn in ledger::known(&self.ledgers)?.iter().filter(|nqn| !here.contains(nqn)) {
-            let ledger = self.ledger(nqn)?;
+            let ledger = match self.ledger(nqn) {
+                Ok(ledger) => ledger,
+                Err(error) => {
+                    self.enter_unread(inventory, nqn, &error);
+                    continue;
+                }
+            };
             if ledger.records().is_empty() {
                 continue;
             }
@@ -127,6 +133,18 @@ impl NvmeDrives {
         Ok(())
     }
 
+    /// A drive of which nobody knows what of ours is on it: not none.
+    fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, error: &io::Error) {
+        let path = ledger::path(&self.ledgers, nqn);
+        let fault = format!(
+            "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
+            path.display()
+        );
+        self.tell(nqn, &fault);
+        inventory.unread.insert(nqn.clone());
+        inventory.drives.push(faulty(nqn, &fault));
+    }
+
     /// Writes down in which slots drives with anything of ours on them are.
     fn note_places(&self, plugged: &[Arc<Managed>]) -> io::Result<()> {
         let placed = plugged.iter().filter_map(|it| Some((&it.ledger, it.physical.node.place()?)));
@@ -145,12 +163,15 @@ impl NvmeDrives {
             of: record.of,
         });
         inventory.namespaces.extend(recorded);
-        let fault = drive.fault.clone().unwrap_or_default();
-        let told = lock(&self.told).insert(nqn.clone(), fault.clone());
-        if told.as_ref() != Some(&fault) {
+        self.tell(nqn, drive.fault.as_deref().unwrap_or_default());
+        inventory.drives.push(drive);
+    }
+
+    fn tell(&self, nqn: &Nqn, fault: &str) {
+        let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
+        if told.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
         }
-        inventory.drives.push(drive);
     }
 
     fn is_well(&self, nqn: &Nqn) {

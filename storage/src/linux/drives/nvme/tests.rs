@@ -2,6 +2,8 @@
 
 mod chassis;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::{desired::AllocationId, linux::drives::Drives};
 
@@ -45,11 +47,38 @@ fn a_node_without_drives_has_none() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_read_fails_the_look() {
+fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let drives = drives(state.path(), sysfs.path());
-    fs::write(drives.ledgers.join("nqn.2019-08.org.qemu:drive0.json"), "{").unwrap();
-    assert!(drives.inventory().is_err());
+    plug(sysfs.path(), "drive0", "A", "3");
+    let (bad, other): (Nqn, Nqn) = (
+        "nqn.2019-08.org.qemu:drive0".parse().unwrap(),
+        "nqn.2019-08.org.qemu:drive1".parse().unwrap(),
+    );
+    let allocation =
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
+    let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
+    drives.ledger(&other).unwrap().made(allocation, found, 16, true).unwrap();
+    let file = ledger::path(&drives.ledgers, &bad);
+    fs::write(&file, "{").unwrap();
+
+    let inventory = drives.inventory().unwrap();
+    assert_eq!(inventory.unread, BTreeSet::from([bad.clone()]), "and it is not empty");
+    assert_eq!(inventory.namespaces.len(), 1, "of the other all is known");
+    let seen = inventory.drives.iter().find(|it| it.nqn == bad).unwrap();
+    let fault = seen.fault.as_deref().unwrap();
+    assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");
+    assert_eq!(seen.free(), 0);
+    let id = NamespaceId { subsystem: bad.clone(), nsid: 3 };
+    drives.delete(&id, allocation).unwrap_err();
+    drives.adopt(&id, allocation, 4096, 16).unwrap_err();
+    drives.create(allocation, &bad, 4096, 16).unwrap_err();
+    drives.forget(&id, allocation).unwrap_err();
+    drives.device(&id).unwrap_err();
+    assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
+
+    fs::remove_file(&file).unwrap();
+    assert!(drives.inventory().unwrap().unread.is_empty(), "it is read again in each look");
 }
 
 #[test]
