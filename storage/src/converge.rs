@@ -203,7 +203,7 @@ impl Converger {
                     outrun += 1;
                     round -= 1;
                 }
-                other => other?,
+                other => other.map_err(of_step)?,
             }
         }
     }
@@ -225,6 +225,14 @@ impl Converger {
     /// Groups come and go with jobs; a daemon that runs for a year must not keep them all.
     fn forget_idle_groups(&self) {
         lock(&self.groups).retain(|_, group| Arc::strong_count(group) > 1);
+    }
+}
+
+/// A drive without room is no failure of the drive: its like is rejected where the look shows it.
+fn of_step(error: ExecuteError) -> ConvergeError {
+    match error.room_refused() {
+        Some(refused) => Rejection::DriveRefused(refused.clone()).into(),
+        None => error.into(),
     }
 }
 

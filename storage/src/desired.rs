@@ -32,6 +32,8 @@ pub use volume::{LvmLines, Volume, VolumeLayer};
 pub enum Desired {
     /// Namespaces of the asked capacity exist and exactly these hosts reach them.
     Allocated(Allocation),
+    /// What it was told to have is recorded as its own again, where records were lost; nothing else is done for it.
+    Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
     /// This host reaches no namespace of the allocation. Nothing is made, attached or deleted for it, whatever else is missing:
@@ -72,7 +74,7 @@ impl Desired {
     #[must_use]
     pub fn group(&self) -> String {
         match self {
-            Self::Allocated(allocation) => allocation.id.to_string(),
+            Self::Allocated(allocation) | Self::Adopted(allocation) => allocation.id.to_string(),
             Self::Released(id) | Self::Withdrawn { allocation: id, .. } => id.to_string(),
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
             Self::TargetReady(target) | Self::TargetGone(target) => {

@@ -10,7 +10,11 @@ use std::{
 use log::info;
 use thiserror::Error;
 
-use crate::{Host, Step, desired::Nqn, host::StepError};
+use crate::{
+    Host, Step,
+    desired::Nqn,
+    host::{RoomRefused, StepError},
+};
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +28,20 @@ pub struct ExecuteError {
     /// Why it failed.
     #[source]
     pub source: StepError,
+}
+
+impl ExecuteError {
+    /// The drive that has no room, when that is what the failure comes to.
+    pub(crate) fn room_refused(&self) -> Option<&RoomRefused> {
+        let first = match &self.source {
+            StepError::Several { first, .. } => first,
+            other => other,
+        };
+        match first {
+            StepError::NoRoom(refused) => Some(refused),
+            _ => None,
+        }
+    }
 }
 
 fn told(step: &Step, source: &StepError) -> String {
@@ -122,9 +140,13 @@ pub fn execute_each(
 }
 
 /// Many failures as one. That others were faster ([`StepError::Changed`]) is the whole of it only when nothing else failed: it
-/// is answered by looking again.
+/// is answered by looking again. That there is no room is it when nothing is broken.
 fn several(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
-    failures.sort_by_key(|it| matches!(it.source, StepError::Changed(_)));
+    failures.sort_by_key(|it| match it.source {
+        StepError::Changed(_) => 2,
+        StepError::NoRoom(_) => 1,
+        _ => 0,
+    });
     let mut failures = failures.into_iter();
     let Some(first) = failures.next() else { return Ok(()) };
     let others: Vec<_> = failures.collect();

@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt::Debug, io, iter, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Desired, Observed, Step, execute::ExecuteError};
+use crate::{Desired, Observed, Step, desired::Nqn, execute::ExecuteError};
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
@@ -84,9 +84,36 @@ pub enum StepError {
         /// The others.
         others: Vec<ExecuteError>,
     },
+    /// A drive has no room where by all that it tells it has some.
+    #[error(transparent)]
+    NoRoom(RoomRefused),
     /// The node changed between the look and the step.
     #[error("{0}")]
     Changed(String),
+}
+
+/// A drive that refuses a namespace for want of room, and tells of room: it gives space only in larger pieces, or keeps some.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{drive} has no room for a namespace of {size} bytes ({why}), while it tells of {left} of {capacity} bytes left and has \
+     {namespaces}{} namespaces",
+    of(.most_namespaces)
+)]
+pub struct RoomRefused {
+    /// Which.
+    pub drive: Nqn,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Bytes that it tells are left.
+    pub left: u64,
+    /// Its size in bytes.
+    pub capacity: u64,
+    /// How many namespaces it has.
+    pub namespaces: usize,
+    /// How many it can have, where it tells.
+    pub most_namespaces: Option<u32>,
+    /// Its answer.
+    pub why: String,
 }
 
 /// A command that did not succeed.
@@ -123,6 +150,10 @@ pub enum CommandError {
         /// Its processes, where in the kernel each stood, and the locks that this node was not granted.
         waits: String,
     },
+}
+
+fn of(most: &Option<u32>) -> String {
+    most.map_or_else(String::new, |most| format!(" of {most}"))
 }
 
 fn list(failures: &[ExecuteError]) -> String {

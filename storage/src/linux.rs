@@ -281,6 +281,7 @@ impl Node {
                 self.drives.adopt(id, *allocation, *size, *of)
             }
             Step::ReplaceNamespace { id, allocation } => self.drives.replaced(id, *allocation),
+            Step::ForgetNamespace { id, allocation } => self.drives.forget(id, *allocation),
             Step::DeleteNamespace { id, allocation } => self.drives.delete(id, *allocation),
             Step::Attach { id, endpoint, node } => self.drives.attach(id, *endpoint, node),
             Step::Detach { id, node } => self.drives.detach(id, node),

@@ -50,6 +50,7 @@ pub(crate) trait Eyes {
 pub(crate) fn look(eyes: &impl Eyes, desired: &Desired) -> Result<Observed, ObserveError> {
     match desired {
         Desired::Allocated(_)
+        | Desired::Adopted(_)
         | Desired::Released(_)
         | Desired::Withdrawn { .. }
         | Desired::Inventory => eyes.inventory(),

@@ -35,6 +35,8 @@ pub struct Observed {
     pub namespaces: Vec<Namespace>,
     /// Drives whose slot holds another one by now: they are gone for good, unlike one that is merely absent.
     pub replaced: BTreeSet<Nqn>,
+    /// Drives of which what was written down cannot be read: anything of ours may be on them, and given to anybody.
+    pub unread: BTreeSet<Nqn>,
     /// The file system that carries file-backed drives; `None` for real ones.
     pub pool: Option<Pool>,
     /// Volume groups on namespaces of ours, as far as this node reaches those.
@@ -65,6 +67,21 @@ pub struct Observed {
     pub hooks_open: bool,
 }
 
+impl Observed {
+    /// Whether another drive is in this one's slot: it is plugged in nowhere, and nobody reaches what is on it.
+    #[must_use]
+    pub fn is_replaced(&self, drive: &Nqn) -> bool {
+        self.replaced.contains(drive)
+    }
+
+    /// How many namespaces a drive can have, if it has them all.
+    #[must_use]
+    pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
+        let on_it = self.namespaces.iter().filter(|it| it.id.subsystem == drive.nqn).count();
+        drive.most_namespaces.filter(|most| on_it >= *most as usize)
+    }
+}
+
 /// A drive of the rabbit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
@@ -78,10 +95,14 @@ pub struct Drive {
     pub firmware: String,
     /// Its slot, counted from 0.
     pub slot: u32,
+    /// What is written beside that slot; empty where nothing tells.
+    pub label: String,
     /// Bytes.
     pub capacity: u64,
     /// Bytes that its namespaces occupy.
     pub allocated: u64,
+    /// How many namespaces it can have; `None` where nothing tells.
+    pub most_namespaces: Option<u32>,
     /// Percent of its life that is used; more than 100 on one that outlives its estimate.
     pub wear: u8,
     /// What it warns of.

@@ -31,6 +31,7 @@ use crate::{Desired, Observed, Step};
 pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     match desired {
         Desired::Allocated(allocation) => allocation::allocate(allocation, observed),
+        Desired::Adopted(allocation) => Ok(allocation::adopt(allocation, observed)),
         Desired::Released(id) => Ok(allocation::release(*id, observed)),
         Desired::Withdrawn { allocation, node } => {
             Ok(allocation::cut_off(*allocation, node, observed))

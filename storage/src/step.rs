@@ -46,6 +46,13 @@ pub enum Step {
         /// Whose it must be.
         allocation: AllocationId,
     },
+    /// Strike out what is recorded of a namespace whose drive is gone for good.
+    ForgetNamespace {
+        /// Which.
+        id: NamespaceId,
+        /// Whose it must be.
+        allocation: AllocationId,
+    },
     /// Delete a namespace with its data.
     DeleteNamespace {
         /// Which.
@@ -218,6 +225,7 @@ impl Step {
             Self::CreateNamespace { .. } => "create-namespace",
             Self::AdoptNamespace { .. } => "adopt-namespace",
             Self::ReplaceNamespace { .. } => "replace-namespace",
+            Self::ForgetNamespace { .. } => "forget-namespace",
             Self::DeleteNamespace { .. } => "delete-namespace",
             Self::Attach { .. } => "attach",
             Self::Detach { .. } => "detach",
@@ -268,6 +276,7 @@ impl Step {
             Self::CreateNamespace { drive, .. } => Some(drive),
             Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }
+            | Self::ForgetNamespace { id, .. }
             | Self::DeleteNamespace { id, .. }
             | Self::Attach { id, .. }
             | Self::Detach { id, .. } => Some(&id.subsystem),
@@ -283,6 +292,7 @@ impl Step {
             Self::DeleteNamespace { id, .. }
             | Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }
+            | Self::ForgetNamespace { id, .. }
             | Self::Attach { id, .. }
             | Self::Detach { id, .. } => id,
             Self::Volume { on, .. } | Self::Zfs { on, .. } => on,
@@ -316,6 +326,12 @@ impl fmt::Display for Step {
             }
             Self::ReplaceNamespace { id, allocation } => {
                 write!(f, "note that namespace {id} of allocation {allocation} was replaced")
+            }
+            Self::ForgetNamespace { id, allocation } => {
+                write!(
+                    f,
+                    "forget namespace {id} of allocation {allocation}, whose drive is gone for good"
+                )
             }
             Self::DeleteNamespace { id, allocation } => {
                 write!(f, "delete namespace {id} of allocation {allocation}")

@@ -179,6 +179,13 @@ fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
     let of_old = |it: &&Namespace| it.owner == NamespaceOwner::Replaced(wanted.id);
     assert_eq!(seen.namespaces.iter().filter(of_old).count(), 1);
     assert_eq!(converger.plan(&Desired::Allocated(told(&host, 0))).unwrap(), []);
+    for after in 0..3 {
+        host.fail(after, Fault::After);
+        let _ = Converger::new(host.clone()).converge(&Desired::Released(wanted.id));
+    }
+    host.fail(usize::MAX, Fault::Before);
     converger.converge(&Desired::Released(wanted.id)).unwrap();
-    assert_eq!(ours(&host, 0), []);
+    let seen = host.observe(&Desired::Inventory).unwrap();
+    assert!(seen.namespaces.is_empty(), "nothing is recorded any more: {:?}", seen.namespaces);
+    assert_eq!(seen.drives.len(), 18, "and the drive is not waited for");
 }

@@ -122,6 +122,25 @@ pub fn desired(
     Ok(desired)
 }
 
+/// The allocations that the object's status names, whatever is asked for by now: each with what it was told to have.
+///
+/// # Errors
+/// When a device there cannot be one.
+pub fn remembered(
+    object: &NnfNodeBlockStorage,
+    policy: AllocationPolicy,
+    elsewhere: &Elsewhere,
+) -> Result<Vec<Allocation>, BlockStorageError> {
+    let owner = uid(object)?;
+    let count = object.status.as_ref().map_or(0, |status| status.allocations.len());
+    let allocation = |(index, number)| {
+        let id = AllocationId { owner, index: number };
+        let told = told(object, index, elsewhere)?;
+        Ok(Allocation { told, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
+    };
+    (0..count).zip(0..).map(allocation).collect()
+}
+
 /// The allocations that may be made and given now: those asked for, without computes that are fenced from a GFS2. They may be
 /// given for as long as the grant is held.
 ///

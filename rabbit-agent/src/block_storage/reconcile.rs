@@ -1,18 +1,22 @@
 //! Brings one NnfNodeBlockStorage to what it asks for.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api::{NnfNodeBlockStorage, names::finalizer};
 use clientmount_agent::error::Failure;
+use daemon::chain;
 use storage::{
-    ConvergeError, Converged, Desired,
-    desired::{Allocation, AllocationId, ObjectUid},
+    Converged, Desired, Observed,
+    desired::{Allocation, AllocationId, NamespaceId, ObjectUid},
     observed::NamespaceOwner,
     plan::missing,
 };
 
 use super::{
-    desired::{AllocationPolicy, BlockStorageError, Elsewhere, granted, uid},
+    desired::{AllocationPolicy, BlockStorageError, Elsewhere, granted, remembered, uid},
     news,
     report::{self, Outcome},
 };
@@ -186,7 +190,7 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
             }
         };
     }
-    match release(context, object).await {
+    match release(context, view).await {
         Ok(()) => {
             pass.wakes.push(Key::Node);
             pass.without_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await
@@ -195,31 +199,67 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
     }
 }
 
-/// Gives back every namespace of the object: those its spec names, and whatever else its uid is on.
-async fn release(context: &Context, object: &NnfNodeBlockStorage) -> Result<(), Failure> {
-    let owner = uid(object).map_err(|error| Failure::from(&error))?;
-    let ids = owned(context, owner).await?;
+/// Gives back every namespace of the object: what is recorded for its uid, and what its status alone tells of.
+async fn release(context: &Context, view: &View) -> Result<(), Failure> {
+    let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
+    let seen = inventory(context).await?;
+    if let Some(failure) = report::hidden(&view.object, &seen) {
+        return Err(failure);
+    }
+    let mut ids = adopt(context, view, &seen).await?;
+    ids.extend(owned(&seen, owner));
     let results = context.converge(ids.iter().copied().map(Desired::Released).collect()).await;
-    let failed = |(id, result): (&AllocationId, &Result<_, ConvergeError>)| {
-        Some((
-            format!("give back allocation {}", id.index),
-            Failure::of_convergence(result.as_ref().err()?),
-        ))
+    all_done("give back", &ids, &results)
+}
+
+fn all_done(what: &str, ids: &BTreeSet<AllocationId>, results: &[Outcome]) -> Result<(), Failure> {
+    let failed = |(id, result): (&AllocationId, &Outcome)| {
+        let failure = Failure::of_convergence(result.as_ref().err()?);
+        Some((format!("{what} allocation {}", id.index), failure))
     };
-    let failures: Vec<_> = ids.iter().zip(&results).filter_map(failed).collect();
+    let failures: Vec<_> = ids.iter().zip(results).filter_map(failed).collect();
     combined(&failures).map_or(Ok(()), Err)
 }
 
-/// The allocations of an object that anything on the drives is recorded for.
-async fn owned(context: &Context, owner: ObjectUid) -> Result<BTreeSet<AllocationId>, Failure> {
+/// Takes for its own again what lost its record: once the object is gone nobody would know whose that is, and it would stay for
+/// ever. The allocations of which there is any such.
+async fn adopt(
+    context: &Context,
+    view: &View,
+    seen: &Observed,
+) -> Result<BTreeSet<AllocationId>, Failure> {
+    let mut lost = BTreeMap::new();
+    match remembered(&view.object, context.policy, &view.elsewhere) {
+        Ok(told) => lost.extend(told.into_iter().map(|it| (it.id, it))),
+        Err(error) => log::warn!(
+            "{}: what lost its record cannot be found by the status: {}",
+            describe(&*view.object),
+            chain(&error)
+        ),
+    }
+    lost.retain(|_, it| it.told.iter().any(|told| has_no_record(&told.id, seen)));
+    let ids: BTreeSet<_> = lost.keys().copied().collect();
+    let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
+    all_done("adopt", &ids, &results).map(|()| ids)
+}
+
+fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
+    seen.namespaces.iter().any(|it| it.id == *id && it.owner == NamespaceOwner::Unknown)
+}
+
+async fn inventory(context: &Context) -> Result<Observed, Failure> {
     let results = context.converge(vec![Desired::Inventory]).await;
     let inventory = results.into_iter().next().expect("each unit that is converged has a result");
-    let inventory = inventory.map_err(|error| Failure::of_convergence(&error))?;
-    let ids = inventory.observed.namespaces.into_iter().filter_map(|it| match it.owner {
+    inventory.map(|it| it.observed).map_err(|error| Failure::of_convergence(&error))
+}
+
+/// The allocations of an object that anything on the drives is recorded for.
+fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
+    let ids = seen.namespaces.iter().filter_map(|it| match it.owner {
         NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
             Some(id)
         }
         NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
     });
-    Ok(ids.filter(|id| id.owner == owner).collect())
+    ids.filter(move |id| id.owner == owner)
 }

@@ -6,12 +6,13 @@ use std::{
 };
 
 use api::{
-    NnfNodeBlockStorage, NnfNodeBlockStorageStatus, ResourceError,
+    NnfNodeBlockStorage, NnfNodeBlockStorageStatus, ResourceError, Severity,
     nnf_node_block_storage::{
         NnfNodeBlockStorageAccessStatus, NnfNodeBlockStorageAllocationStatus,
         NnfNodeBlockStorageDeviceStatus,
     },
 };
+use clientmount_agent::error::{Failure, Retry};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use storage::{
     ConvergeError, Converged, Observed, Rejection, Step,
@@ -88,6 +89,26 @@ pub fn to_roll_back(
     let new = made
         .filter(|(index, (_, outcome))| outcome.as_ref().is_ok_and(is_new) && !reported(*index));
     new.map(|(_, (allocation, _))| allocation.id).collect()
+}
+
+/// Why it cannot be told what the object has: some of it is, or may be, on a drive whose records cannot be read. Once the object
+/// is gone nobody would give that back.
+#[must_use]
+pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
+    let told = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    let is_told =
+        told.len() >= object.spec.allocations.len() && told.iter().all(|it| !it.devices.is_empty());
+    let devices: BTreeSet<_> =
+        told.iter().flat_map(|it| &it.devices).map(|it| it.nqn.as_str()).collect();
+    let drives: Vec<_> = seen.unread.iter().map(ToString::to_string).collect();
+    let may_have = |drive: &&String| !is_told || devices.contains(drive.as_str());
+    let drives: Vec<_> = drives.iter().filter(may_have).cloned().collect();
+    let text = format!(
+        "what is on {} is not known: put the ledger right, or remove it, as the drive's fault tells",
+        drives.join(", ")
+    );
+    let (severity, retry) = (Severity::Major, Retry::Later);
+    (!drives.is_empty()).then(|| Failure { severity, retry, ..Failure::waiting(text) })
 }
 
 /// Whether this is a lack of room, which the workload manager answers by going elsewhere.
@@ -234,7 +255,8 @@ mod tests {
     }
 
     fn full() -> Outcome {
-        let full = Rejection::TooFewDrives { asked: 8, usable: 1, least: 2, drives: 2 };
+        let (asked, usable, least, drives, full) = (8, 1, 2, 2, Vec::new());
+        let full = Rejection::TooFewDrives { asked, usable, least, drives, full };
         Err(ConvergeError::Rejected(full))
     }
 
@@ -279,6 +301,23 @@ mod tests {
         }
         let first = started_after(at("2026-06-02T00:00:00.75Z"), [].iter());
         assert_eq!(first, Time(at("2026-06-02T00:00:00Z")));
+    }
+
+    #[test]
+    fn what_may_be_on_a_drive_whose_records_cannot_be_read_is_not_taken_for_given_back() {
+        let mut object = samples::block_storage_ready(1);
+        let seen = |drives: &[&str]| {
+            let unread = drives.iter().map(|it| it.parse().unwrap()).collect();
+            Observed { unread, ..Observed::default() }
+        };
+        let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));
+        let failure = hidden(&object, &own).unwrap();
+        assert_eq!((failure.severity, failure.retry), (Severity::Major, Retry::Later));
+        assert!(failure.user.contains("on nqn.2026-01.io.warren:d0 is"), "{}", failure.user);
+        assert_eq!(hidden(&object, &other), None, "all that it has is elsewhere");
+        assert_eq!(hidden(&object, &Observed::default()), None);
+        object.status = None;
+        assert!(hidden(&object, &other).is_some(), "what it has is not known");
     }
 
     #[test]

@@ -21,12 +21,19 @@ pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<De
     pairs.into_iter().map(withdrawn).collect()
 }
 
-/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved.
+/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved. What is on a drive that is gone for good is
+/// reached by nobody, and no answer will ever come from it.
 pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
     let mut doubts = claims.unreadable.clone();
     let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
+    let namespaces = namespaces.filter(|it| !seen.is_replaced(&it.id.subsystem));
     doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
+    doubts.extend(seen.unread.iter().map(|nqn| {
+        let fault = drive(seen, &nqn.to_string()).and_then(|it| it.fault.as_deref());
+        format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
+    }));
     let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
+    let missing = missing.filter(|(nqn, _)| !seen.replaced.iter().any(|it| it.to_string() == *nqn));
     doubts.extend(missing.map(|(nqn, nsid)| {
         format!("namespace {nsid} of drive {nqn} carries a GFS2, and the drive cannot be asked who reaches it")
     }));
@@ -87,8 +94,10 @@ mod tests {
             model: String::new(),
             firmware: String::new(),
             slot: 0,
+            label: String::new(),
             capacity: 1 << 30,
             allocated: 0,
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: fault.map(str::to_owned),
@@ -196,6 +205,28 @@ mod tests {
         assert!(told(&stranger).contains("which may be compute-03"), "{}", told(&stranger));
         let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7"])]);
         assert!(told(&foreign).contains("still reaches"), "the records may be lost");
+    }
+
+    #[test]
+    fn a_drive_that_is_gone_for_good_is_no_doubt_and_one_that_is_away_is() {
+        let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
+        let mut seen = seen(lost.to_vec());
+        seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
+        assert_eq!(doubts(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
+        seen.replaced.insert(DRIVE.parse().unwrap());
+        assert_eq!(told(&seen), "");
+        seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03"]));
+        assert!(told(&seen).contains("still reaches"), "the others count: {}", told(&seen));
+    }
+
+    #[test]
+    fn a_drive_of_which_nothing_can_be_read_is_a_doubt_without_a_namespace() {
+        let mut seen = seen(Vec::new());
+        seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
+        assert_eq!(told(&seen), "");
+        seen.unread.insert(OTHER.parse().unwrap());
+        let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
+        assert_eq!(told(&seen), expected);
     }
 
     #[test]

@@ -61,9 +61,14 @@ enum Told {
 
 impl Judgement {
     /// The same look, and in it the drives that were there before and are not any more: one without a namespace leaves no other
-    /// trace. They are forgotten when the agent starts anew.
+    /// trace. One that cannot be asked is called what it was called when it could. Both are forgotten when the agent starts anew.
     #[must_use]
     pub fn with_missing(&self, mut observed: Observed) -> Observed {
+        for drive in observed.drives.iter_mut().filter(|it| it.fault.is_some()) {
+            if let Some(known) = self.known.drives.get(&drive.nqn) {
+                name_as(drive, known);
+            }
+        }
         let is_there = |nqn: &Nqn| observed.drives.iter().any(|it| it.nqn == *nqn);
         let missing = self.known.drives.values().filter(|it| !is_there(&it.nqn));
         let missing: Vec<_> = missing
@@ -78,6 +83,22 @@ impl Judgement {
         observed.drives.extend(missing);
         observed.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         observed
+    }
+}
+
+/// What a drive that cannot be asked does not tell is as it was.
+fn name_as(drive: &mut Drive, known: &Drive) {
+    if drive.model.is_empty() {
+        drive.slot = known.slot;
+    }
+    let texts = [
+        (&mut drive.serial, &known.serial),
+        (&mut drive.model, &known.model),
+        (&mut drive.firmware, &known.firmware),
+        (&mut drive.label, &known.label),
+    ];
+    for (text, known) in texts.into_iter().filter(|(text, _)| text.is_empty()) {
+        text.clone_from(known);
     }
 }
 

@@ -52,7 +52,8 @@ pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) ->
     after.iter().filter(|it| !it.hostname.is_empty()).filter_map(news).collect()
 }
 
-/// Drives that failed, or can be used again. `seen` are those that were looked at.
+/// Drives that failed, or can be used again. `seen` are those that were looked at. Of one that went before the agent started
+/// anew no more than its serial number is known.
 fn drives(
     before: &[NnfDriveStatus],
     after: &[NnfDriveStatus],
@@ -62,7 +63,11 @@ fn drives(
     let is_well = |it: &NnfDriveStatus| it.status == Some(NnfResourceStatus::Ready);
     let news = |drive: &Drive| {
         let serial = &drive.serial;
-        let of_it = |it: &&NnfDriveStatus| it.serial_number == *serial && it.model == drive.model;
+        let of_it = |it: &&NnfDriveStatus| {
+            !serial.is_empty()
+                && it.serial_number == *serial
+                && (it.model == drive.model || drive.model.is_empty())
+        };
         let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
         let news = match (is_well(was), is_well(now)) {
             (true, false) => News::warning("DriveFailed", LOOK, why(drive, judged)),
@@ -128,8 +133,10 @@ mod tests {
             model: "M".into(),
             firmware: "F".into(),
             slot: 0,
+            label: String::new(),
             capacity: 100,
             allocated: 0,
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: fault.map(str::to_owned),
@@ -175,6 +182,14 @@ mod tests {
         assert_eq!(drives(&is, &is, &seen, &bad), []);
         assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
         assert_eq!(drives(&[], &is, &seen, &bad), [], "nothing was told of it before");
+
+        let [broken] = seen;
+        let away = Drive { model: String::new(), ..broken };
+        let is = shown(&away, &bad);
+        assert_eq!(reasons(&drives(&was, &is, std::slice::from_ref(&away), &bad)), ["DriveFailed"]);
+        let nameless = Drive { serial: String::new(), ..away };
+        let (empty, is) = (vec![NnfDriveStatus::default()], shown(&nameless, &bad));
+        assert_eq!(drives(&empty, &is, &[nameless], &bad), [], "an empty slot is no drive");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! them (Storage.status.capacity is copied from here). A drive's own size is in `drives[].capacity`. Both change with
 //! every allocation, not only when a link goes up or down.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter};
 
 use api::{
     NnfNodeStatus,
@@ -55,10 +55,42 @@ pub fn status(
     let (total, allocated) = capacity(&seen.drives);
     after.capacity = bytes(total - allocated);
     after.capacity_allocated = bytes(allocated);
-    let there = seen.drives.iter().enumerate().map(|(id, it)| drive(id, it, judged));
-    let empty = (seen.drives.len()..slots.into()).map(empty_slot);
-    after.drives = there.chain(empty).collect();
+    let count = seen.drives.len();
+    let mut labels = labels(&seen.drives);
+    let mut label = || labels.next().unwrap_or_default();
+    let there = seen.drives.iter().enumerate().map(|(id, it)| drive(id, label(), it, judged));
+    after.drives = there.collect();
+    after.drives.extend((count..slots.into()).map(|id| empty_slot(id, label())));
     after
+}
+
+/// What is written beside each drive's slot, and where nothing tells, its number, and then numbers for empty slots. No number is
+/// one that a drive has. Printed labels count from 1.
+fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
+    let printed = drives.iter().map(|it| it.label.clone()).filter(|it| !it.is_empty());
+    let mut given: BTreeSet<_> = printed.collect();
+    let first = u32::from(!given.is_empty());
+    let mut there = Vec::new();
+    for drive in drives {
+        let label = match &drive.label {
+            printed if !printed.is_empty() => printed.clone(),
+            _ => free(&given, drive.slot.max(first)),
+        };
+        given.insert(label.clone());
+        there.push(label);
+    }
+    let empty = iter::repeat_with(move || {
+        let label = free(&given, first);
+        given.insert(label.clone());
+        label
+    });
+    there.into_iter().chain(empty)
+}
+
+/// The first number from `first` on that was not given.
+fn free(given: &BTreeSet<String>, first: u32) -> String {
+    let mut numbers = (first..).map(|it| it.to_string());
+    numbers.find(|it| !given.contains(it)).unwrap_or_default()
 }
 
 /// Bytes of all drives, and bytes of them that namespaces occupy; never more than there are.
@@ -110,13 +142,13 @@ pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     [rabbit].into_iter().chain(computes).collect()
 }
 
-fn drive(id: usize, drive: &Drive, judged: &Judgement) -> NnfDriveStatus {
+fn drive(id: usize, slot: String, drive: &Drive, judged: &Judgement) -> NnfDriveStatus {
     let (status, health) = health::of_drive(judged, &drive.nqn);
     NnfDriveStatus {
         model: drive.model.clone(),
         serial_number: drive.serial.clone(),
         firmware_version: drive.firmware.clone(),
-        slot: drive.slot.to_string(),
+        slot,
         capacity: bytes(drive.capacity),
         wear_level: drive.wear.into(),
         id: id.to_string(),
@@ -127,9 +159,9 @@ fn drive(id: usize, drive: &Drive, judged: &Judgement) -> NnfDriveStatus {
 }
 
 /// A slot in which no drive was ever seen.
-fn empty_slot(id: usize) -> NnfDriveStatus {
+fn empty_slot(id: usize, slot: String) -> NnfDriveStatus {
     NnfDriveStatus {
-        slot: id.to_string(),
+        slot,
         id: id.to_string(),
         status: Some(NnfResourceStatus::NotPresent),
         health: Some(NnfResourceHealth::Ok),
@@ -176,8 +208,10 @@ mod tests {
             model: "M".into(),
             firmware: "F".into(),
             slot: 8,
+            label: String::new(),
             capacity,
             allocated,
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: None,
@@ -233,7 +267,7 @@ mod tests {
         ] {
             let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
             let seen = Observed { drives: vec![warns], ..Observed::default() };
-            let told = drive(0, &seen.drives[0], &judged(&seen));
+            let told = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
             assert_eq!((told.status, told.health), (Some(status), Some(health)), "{seen:?}");
             assert_eq!(told.wear_level, 99);
         }
@@ -295,6 +329,28 @@ mod tests {
         let not_present = || Some(NnfResourceStatus::NotPresent);
         let ready = Some(NnfResourceStatus::Ready);
         assert_eq!(told, [("0", ready), ("1", not_present()), ("2", not_present())]);
+    }
+
+    #[test]
+    fn slots_are_called_what_is_written_beside_them_and_others_have_the_numbers_left() {
+        let drives = |labels: &[&str]| -> Vec<_> {
+            let drive = |(slot, label): (u32, &&str)| Drive {
+                slot,
+                label: (*label).to_owned(),
+                ..drive_of(100, 0)
+            };
+            (0..).zip(labels).map(drive).collect()
+        };
+        let shown = |labels: &[&str]| super::labels(&drives(labels)).take(5).collect::<Vec<_>>();
+        assert_eq!(shown(&["8", "7", "3"]), ["8", "7", "3", "1", "2"], "empty slots have the rest");
+        assert_eq!(shown(&["2", "", ""]), ["2", "1", "3", "4", "5"], "of one nothing is known");
+        assert_eq!(shown(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
+        assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
+        let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
+        let before = NnfNodeStatus::default();
+        let told = status(&before, Some(&seen), &samples::chassis(), &judged(&seen), 3).drives;
+        let told: Vec<_> = told.iter().map(|it| (&*it.id, &*it.slot)).collect();
+        assert_eq!(told, [("0", "8"), ("1", "7"), ("2", "1")]);
     }
 
     #[test]

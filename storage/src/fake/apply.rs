@@ -25,6 +25,7 @@ impl FakeHost {
                 self.drives().adopt(id, *allocation, *size, *of)
             }
             Step::ReplaceNamespace { id, allocation } => self.drives().replaced(id, *allocation),
+            Step::ForgetNamespace { id, allocation } => self.drives().forget(id, *allocation),
             Step::DeleteNamespace { id, .. } | Step::Detach { id, .. } if self.is_mapped(id) => {
                 Err(refused("open", id, libc::EBUSY))
             }

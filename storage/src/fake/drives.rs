@@ -73,10 +73,17 @@ impl FakeDrives {
     }
 
     pub(super) fn inventory(&self) -> Observed {
-        let has_any = |it: &&FakeDrive| it.is_here() || self.on(&it.nqn).next().is_some();
-        let drives = self.drives.iter().filter(has_any).map(|it| self.shown(it));
         let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
-        let namespaces = self.namespaces.iter().map(|(id, namespace)| Namespace {
+        // Of a drive that is not here only what is recorded is known.
+        let is_known = |id: &NamespaceId, namespace: &FakeNamespace| {
+            here(id) || namespace.owner != NamespaceOwner::Unknown
+        };
+        let has_any = |it: &&FakeDrive| {
+            it.is_here() || self.on(&it.nqn).any(|(id, namespace)| is_known(id, namespace))
+        };
+        let drives = self.drives.iter().filter(has_any).map(|it| self.shown(it));
+        let known = self.namespaces.iter().filter(|(id, namespace)| is_known(id, namespace));
+        let namespaces = known.map(|(id, namespace)| Namespace {
             id: id.clone(),
             owner: namespace.owner.clone(),
             size: namespace.size,
@@ -104,8 +111,10 @@ impl FakeDrives {
             model: "Warren fake drive".to_owned(),
             firmware: "1".to_owned(),
             slot: drive.slot,
+            label: String::new(),
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
+            most_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: (!here).then(|| "it is not plugged in".to_owned()),
@@ -277,6 +286,25 @@ impl FakeDrives {
         let namespace = self.namespaces.get_mut(id).filter(|it| it.owner == ours);
         let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
         namespace.owner = NamespaceOwner::Replaced(allocation);
+        Ok(())
+    }
+
+    /// The drive is not here: what is on it is seen again only when it comes back.
+    pub(super) fn forget(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        if self.drive(&id.subsystem).is_none_or(|it| it.place != Place::Replaced) {
+            return Err(refused("forget namespace", id, libc::EPERM));
+        }
+        let whose = [
+            NamespaceOwner::Ours(allocation),
+            NamespaceOwner::Partial(allocation),
+            NamespaceOwner::Replaced(allocation),
+        ];
+        let namespace = self.namespaces.get_mut(id).filter(|it| whose.contains(&it.owner));
+        namespace.into_iter().for_each(|it| it.owner = NamespaceOwner::Unknown);
         Ok(())
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Inventory {
     pub(super) namespaces: Vec<Namespace>,
     /// Those whose slot holds another one by now.
     pub(super) replaced: BTreeSet<Nqn>,
+    /// Those whose records cannot be read.
+    pub(super) unread: BTreeSet<Nqn>,
     pub(super) pool: Option<Pool>,
     /// Of those drives that have a SMART log and could be asked.
     pub(super) smart: BTreeMap<Nqn, Smart>,
@@ -67,6 +69,9 @@ pub(super) trait Drives: Debug + Send + Sync {
 
     /// Records that another took the place of a namespace whose drive is gone for good.
     fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
+
+    /// Strikes out what is recorded of a namespace whose drive is gone for good; that nothing is recorded is fine.
+    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 

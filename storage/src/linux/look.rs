@@ -20,8 +20,8 @@ impl Eyes for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
-        let (replaced, smart) = (found.replaced, found.smart);
-        Ok(Observed { drives, namespaces, replaced, pool, smart, ..Observed::default() })
+        let (replaced, unread, smart) = (found.replaced, found.unread, found.smart);
+        Ok(Observed { drives, namespaces, replaced, unread, pool, smart, ..Observed::default() })
     }
 
     fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {

@@ -54,10 +54,14 @@ pub(super) fn allocate(
     Ok(placement.steps(allocation.id))
 }
 
+/// What it can prove to be its own by what others were told of it; what it lacks, it does without.
+pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
+    Members::of(allocation, observed).adopt()
+}
+
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
-    // Of a drive that is gone for good there is nothing to delete.
-    let is_there = |it: &&Namespace| !observed.replaced.contains(&it.id.subsystem);
+    let is_there = |it: &&Namespace| !observed.is_replaced(&it.id.subsystem);
     let ours = observed.namespaces.iter().filter(|it| mine.contains(&it.owner)).filter(is_there);
     let ours: Vec<_> = ours.collect();
     let mut steps: Vec<_> = partial(id, observed).collect();
@@ -66,7 +70,18 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     steps.extend(ours.iter().flat_map(|it| withdraw(it, &nobody)));
     let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
+    steps.extend(forget(id, observed));
     steps
+}
+
+/// Of a drive that is gone for good there is nothing to delete but what is written down of it, which would outlive its
+/// allocation. It goes last: until then the allocation is not given back.
+fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
+    let whose =
+        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
+    let gone = observed.namespaces.iter().filter(move |it| whose.contains(&it.owner));
+    let gone = gone.filter(|it| observed.is_replaced(&it.id.subsystem));
+    gone.map(move |it| Step::ForgetNamespace { id: it.id.clone(), allocation: id })
 }
 
 /// Half-made namespaces too: who reaches one could write to it.
@@ -155,6 +170,6 @@ fn partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> 
         .namespaces
         .iter()
         .filter(move |namespace| namespace.owner == NamespaceOwner::Partial(id))
-        .filter(|namespace| !observed.replaced.contains(&namespace.id.subsystem))
+        .filter(|namespace| !observed.is_replaced(&namespace.id.subsystem))
         .map(move |namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id })
 }

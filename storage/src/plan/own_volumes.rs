@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     Step,
-    desired::ObjectUid,
+    desired::{Nqn, ObjectUid},
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
@@ -27,11 +27,14 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
     steps
 }
 
-/// Whether a group that is not seen is nowhere: every drive answers, and everything that is ours on them was looked into.
+/// Whether a group that is not seen is nowhere: every drive answers, and everything that is ours on them was looked into. What
+/// is on a drive that is gone for good is nowhere.
 fn is_whole(observed: &Observed) -> bool {
-    let drives = observed.drives.iter().all(|it| it.fault.is_none());
-    drives
-        && observed.namespaces.iter().all(|it| match it.owner {
+    let is_there = |drive: &Nqn| !observed.is_replaced(drive);
+    let mut drives = observed.drives.iter().filter(|it| is_there(&it.nqn));
+    let mut namespaces = observed.namespaces.iter().filter(|it| is_there(&it.id.subsystem));
+    drives.all(|it| it.fault.is_none())
+        && namespaces.all(|it| match it.owner {
             NamespaceOwner::Foreign(_) => true,
             NamespaceOwner::Unknown => false,
             NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::Missing;
 use crate::{
     desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId, Nqn},
+    host::RoomRefused,
     observed::Percent,
 };
 
@@ -32,7 +33,8 @@ pub enum Rejection {
     /// Too few drives can take part.
     #[error(
         "insufficient capacity: {asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can \
-         be used: check the drives of this node, or free allocations"
+         be used{}: check the drives of this node, or free allocations",
+        crowded(.full)
     )]
     TooFewDrives {
         /// Bytes asked for.
@@ -43,7 +45,30 @@ pub enum Rejection {
         least: usize,
         /// How many drives there are.
         drives: usize,
+        /// Those that have as many namespaces as they can have, and how many that is.
+        full: Vec<(Nqn, u32)>,
     },
+    /// Too few drives can take part now, and with those that cannot be used now there would be enough.
+    #[error(
+        "{asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can be used now: {}: wait \
+         for them, or exchange them if they stay so",
+        unusable(.faulty)
+    )]
+    DrivesFaulty {
+        /// Bytes asked for.
+        asked: u64,
+        /// Drives with room that can be used.
+        usable: usize,
+        /// Drives that it takes.
+        least: usize,
+        /// How many drives there are.
+        drives: usize,
+        /// Those that cannot be used now, and why.
+        faulty: Vec<(Nqn, String)>,
+    },
+    /// A drive has no room where by all that it tells it has some.
+    #[error("insufficient capacity: {0}: ask for less or free allocations")]
+    DriveRefused(RoomRefused),
     /// A drive does not have its share left.
     #[error(
         "insufficient capacity: {asked} bytes asked for, {each} on each of {drives} drives, and {lacking} has {left} of \
@@ -363,7 +388,7 @@ pub enum Rejection {
 /// Who can do something about a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionClass {
-    /// It passes when another node has done its part: try again.
+    /// It passes when another node has done its part, or a drive answers again: try again.
     Waiting,
     /// Too little room: the workload manager should place the job elsewhere.
     Capacity,
@@ -383,6 +408,7 @@ impl Rejection {
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NoDevice { .. }
+            | Self::DrivesFaulty { .. }
             | Self::NoVolume { .. }
             | Self::Syncing { .. }
             | Self::Resilvering { .. }
@@ -391,6 +417,7 @@ impl Rejection {
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
             Self::NoDrives { .. }
             | Self::TooFewDrives { .. }
+            | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
             Self::Lost { .. } | Self::PoolBroken { .. } => RejectionClass::Lost,
@@ -417,6 +444,19 @@ impl Rejection {
             Self::TooManyDevices { .. } | Self::Unsupported { .. } => RejectionClass::Unsupported,
         }
     }
+}
+
+fn crowded(full: &[(Nqn, u32)]) -> String {
+    let told = |(drive, most): &(Nqn, u32)| {
+        format!("; {drive} has all {most} namespaces that it can have")
+    };
+    full.iter().map(told).collect()
+}
+
+fn unusable(faulty: &[(Nqn, String)]) -> String {
+    let told = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
+    let told: Vec<_> = faulty.iter().map(told).collect();
+    told.join(", ")
 }
 
 fn join(namespaces: &[NamespaceId]) -> String {

@@ -68,8 +68,10 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
         model: "M".into(),
         firmware: "F".into(),
         slot,
+        label: String::new(),
         capacity,
         allocated,
+        most_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,
@@ -135,7 +137,7 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
     let lost = Drive { fault: Some("gone".into()), ..drive(1, 100 << 20, 0) };
     assert!(matches!(
         no(1, &drives(vec![lost])),
-        Rejection::TooFewDrives { usable: 0, least: 1, drives: 1, .. }
+        Rejection::DrivesFaulty { usable: 0, least: 1, drives: 1, .. }
     ));
     assert_eq!(lines(plan(&Desired::Allocated(allocation(20 << 20)), &full)).len(), 1);
 }

@@ -37,12 +37,32 @@ fn drive() -> Drive {
         model: "M".into(),
         firmware: "F".into(),
         slot: 8,
+        label: String::new(),
         capacity: 100,
         allocated: 0,
+        most_namespaces: None,
         wear: 3,
         warnings: Vec::new(),
         fault: None,
     }
+}
+
+#[test]
+fn a_drive_that_cannot_be_asked_keeps_its_name_and_its_slot() {
+    let mut rabbit = Rabbit::well();
+    rabbit.look();
+    let fault = Some("it does not answer".to_owned());
+    let (serial, model, firmware) = (String::new(), String::new(), String::new());
+    let silent = Drive { serial, model, firmware, slot: 0, capacity: 0, fault, ..drive() };
+    let seen = Observed { drives: vec![silent.clone()], ..Observed::default() };
+    let [named] = &rabbit.judged.with_missing(seen.clone()).drives[..] else { panic!("one") };
+    assert_eq!((&*named.serial, &*named.model, &*named.firmware), ("S1", "M", "F"));
+    assert_eq!((named.slot, named.capacity, &named.fault), (8, 0, &silent.fault));
+    assert_eq!(Judgement::default().with_missing(seen.clone()), seen, "nothing was known of it");
+
+    let moved = Drive { serial: "S1".into(), model: "M".into(), slot: 3, ..silent };
+    let seen = Observed { drives: vec![moved], ..Observed::default() };
+    assert_eq!(rabbit.judged.with_missing(seen).drives[0].slot, 3, "who is plugged in is seen");
 }
 
 const UP: Link = Link::Up { current: None, most: None };

@@ -114,7 +114,11 @@ impl NvmeDrives {
             let before = known.get(&found.node.nqn);
             let drive = match before.filter(|it| it.physical.is(&found)) {
                 Some(same) => Arc::clone(same),
-                None => Arc::new(self.manage(found, before)?),
+                None => match self.manage(found, before) {
+                    Ok(managed) => Arc::new(managed),
+                    // Nothing is done to it, and each look tells why.
+                    Err(_) => continue,
+                },
             };
             now.insert(drive.physical.node.nqn.clone(), drive);
         }
@@ -145,7 +149,12 @@ impl NvmeDrives {
         if let Some(known) = known.filter(|it| self.reach.sysfs.is_still(&it.physical.node)) {
             return Ok(Some(known));
         }
-        Ok(self.plugged()?.into_iter().find(|it| it.physical.node.nqn == *nqn))
+        let found = self.plugged()?.into_iter().find(|it| it.physical.node.nqn == *nqn);
+        if found.is_none() {
+            // One whose ledger cannot be read is not known to be away.
+            self.ledger(nqn)?;
+        }
+        Ok(found)
     }
 
     fn drive(&self, nqn: &Nqn) -> Result<Arc<Managed>, StepError> {

@@ -301,6 +301,10 @@ impl Drives for FilePool {
         Err(StepError::Changed(format!("namespace {id}: a drive made of files is never replaced")))
     }
 
+    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        self.replaced(id, allocation)
+    }
+
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         self.remove(id, allocation)
     }
@@ -367,8 +371,10 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         model: "Warren file drive".to_owned(),
         firmware: env!("CARGO_PKG_VERSION").to_owned(),
         slot: slot.into(),
+        label: String::new(),
         capacity: file.drive_capacity,
         allocated,
+        most_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,

@@ -112,7 +112,7 @@ impl<'a> Members<'a> {
         let ours = NamespaceOwner::Ours(allocation.id);
         for namespace in observed.namespaces.iter().filter(|it| it.owner == ours) {
             let drive = &namespace.id.subsystem;
-            if observed.replaced.contains(drive) {
+            if observed.is_replaced(drive) {
                 members.gone.push(namespace);
             } else if let Some(fault) = fault(&namespace.id, observed) {
                 members.away.push((namespace, fault));

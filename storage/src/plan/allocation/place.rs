@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::members::Wanted;
 use crate::{
     Rejection,
-    desired::Allocation,
+    desired::{Allocation, Nqn},
     observed::{Drive, NamespaceOwner, Observed},
 };
 
@@ -34,8 +34,7 @@ pub(super) fn fresh<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     if usable < spread.least() {
-        let (least, drives) = (spread.least(), observed.drives.len());
-        return Err(Rejection::TooFewDrives { asked, usable, least, drives });
+        return Err(too_few(allocation, asked, (usable, spread.least()), observed));
     }
     drives.truncate(spread.most());
     let share = asked.div_ceil(drives.len() as u64);
@@ -53,24 +52,59 @@ pub(super) fn more<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     let asked = wanted.size.saturating_mul(wanted.count as u64);
-    if usable < wanted.count {
+    if !observed.unread.is_empty() {
+        // What is missing may be on a drive of which that is not known.
         let (least, drives) = (wanted.count, observed.drives.len());
-        return Err(Rejection::TooFewDrives { asked, usable, least, drives });
+        let faulty = faulty(observed, |it| observed.unread.contains(&it.nqn));
+        return Err(Rejection::DrivesFaulty { asked, usable, least, drives, faulty });
+    }
+    if usable < wanted.count {
+        return Err(too_few(allocation, asked, (usable, wanted.count), observed));
     }
     drives.truncate(wanted.count);
     fitting(asked, Placement { drives, size: wanted.size, of: wanted.of }, observed)
 }
 
+/// A drive that was too slow for one look, or was not probed yet when the node started, is no reason to send a job elsewhere for
+/// good: while enough drives are known, they are waited for.
+fn too_few(
+    allocation: &Allocation,
+    asked: u64,
+    (usable, least): (usize, usize),
+    observed: &Observed,
+) -> Rejection {
+    let taken = taken(allocation, observed);
+    let may_come = |it: &Drive| !observed.is_replaced(&it.nqn) && !taken.contains(&it.nqn);
+    let faulty = faulty(observed, may_come);
+    if usable + faulty.len() >= least {
+        let drives = observed.drives.len();
+        return Rejection::DrivesFaulty { asked, usable, least, drives, faulty };
+    }
+    let full = |it: &Drive| Some((it.nqn.clone(), observed.namespace_limit(it)?));
+    let (drives, full) = (observed.drives.len(), observed.drives.iter().filter_map(full).collect());
+    Rejection::TooFewDrives { asked, usable, least, drives, full }
+}
+
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
+    let taken = taken(allocation, observed);
+    let usable = observed.drives.iter().filter(|it| it.free() > 0 && !taken.contains(&it.nqn));
+    let mut drives: Vec<_> = usable.filter(|it| observed.namespace_limit(it).is_none()).collect();
+    drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
+    drives
+}
+
+fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, String)> {
+    let fault = |it: &Drive| Some((it.nqn.clone(), it.fault.clone()?));
+    observed.drives.iter().filter(|it| which(it)).filter_map(fault).collect()
+}
+
+/// The drives that have anything of the allocation.
+fn taken<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nqn> {
     let id = allocation.id;
     let mine =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let taken = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
-    let taken: BTreeSet<_> = taken.map(|it| &it.id.subsystem).collect();
-    let usable = observed.drives.iter().filter(|it| it.free() > 0 && !taken.contains(&it.nqn));
-    let mut drives: Vec<_> = usable.collect();
-    drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
-    drives
+    let of_it = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
+    of_it.map(|it| &it.id.subsystem).collect()
 }
 
 /// The placement, if every drive of it has the room; they are sorted by it, so the last has the least.

@@ -94,6 +94,47 @@ fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
 }
 
 #[test]
+fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_them() {
+    let mut seen = rabbit(14, vec![]);
+    seen.drives[3].fault = Some("it does not answer".into());
+    let refusal = refused(&over(16, 14, &[]), &seen);
+    assert_eq!(refusal.class(), RejectionClass::Waiting);
+    assert_eq!(
+        refusal.to_string(),
+        "30000 bytes asked for, over at least 14 drives, and 13 of 14 have room and can be used now: \
+         nqn.2026-01.io.warren:p:drive-3 cannot (it does not answer): wait for them, or exchange them if they stay so"
+    );
+    let class = |seen: &Observed| refused(&over(16, 14, &[]), seen).class();
+    seen.drives[4].allocated = 100 * MIB;
+    assert_eq!(class(&seen), RejectionClass::Capacity, "a full one does not come back");
+    seen.drives[4].allocated = 0;
+    seen.replaced.insert(nqn(3));
+    assert_eq!(class(&seen), RejectionClass::Capacity, "nor does one that was replaced");
+    seen.replaced.clear();
+    seen.drives.pop();
+    assert_eq!(class(&seen), RejectionClass::Capacity, "there are not enough");
+
+    // What a crash kept from being made does not go where one of it is already.
+    let mut seen = rabbit(2, vec![ours(0), ours(1)]);
+    seen.drives[1].fault = Some("it does not answer".into());
+    assert_eq!(refused(&over(4, 2, &[]), &seen).class(), RejectionClass::Capacity);
+}
+
+#[test]
+fn a_drive_with_all_the_namespaces_it_can_have_takes_part_no_more() {
+    let other = AllocationId { index: 9, ..allocation(1).id };
+    let mut seen = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
+    seen.drives.iter_mut().for_each(|it| it.most_namespaces = Some(1));
+    let slots: Vec<_> = made(&steps(&over(4, 2, &[]), &seen)).iter().map(|it| it.0).collect();
+    assert_eq!(slots, [1, 2, 3], "the freest by bytes is none of them");
+    seen.drives.truncate(2);
+    let refusal = refused(&over(4, 2, &[]), &seen);
+    assert_eq!(refusal.class(), RejectionClass::Capacity);
+    let told = format!("1 of 2 have room and can be used; {} has all 1 namespaces", nqn(0));
+    assert!(refusal.to_string().contains(&told), "{refusal}");
+}
+
+#[test]
 fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     let seen = rabbit(6, vec![ours(0), ours(2)]);
     assert_eq!(made(&steps(&over(4, 2, &[]), &seen)), [(1, 8192, 4), (3, 8192, 4)]);
@@ -107,6 +148,12 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     let mut away = rabbit(6, vec![ours(0), partial, ours(2), ours(3)]);
     away.drives[1].fault = Some("gone".into());
     assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
+    away.drives[1].fault = Some("its ledger cannot be read".into());
+    away.namespaces.remove(1);
+    away.unread.insert(nqn(1));
+    let refusal = refused(&over(4, 2, &[]), &away);
+    assert_eq!(refusal.class(), RejectionClass::Waiting, "it may be there");
+    assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
 }
 
 #[test]
@@ -121,6 +168,10 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
         of: 3,
     };
     assert_eq!(adopted, [adopt(0), adopt(2)]);
+    let only = |seen: &Observed| plan(&Desired::Adopted(told.clone()), seen).unwrap();
+    assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1), unknown(2)])), adopted);
+    assert_eq!(only(&rabbit(6, vec![ours(0), ours(1), ours(2)])), [], "and nothing else");
+    assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&told, &rabbit(6, namespaces)) {
         Rejection::Lost { missing, .. } => missing.into_iter().map(|it| it.why).collect::<Vec<_>>(),
@@ -194,7 +245,9 @@ fn only_a_drive_that_is_gone_for_good_gets_a_successor() {
     assert_eq!(missing(&wanted, &seen), []);
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
     let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
-    assert_eq!(deleted.iter().filter(of_it).count(), 0, "there is nothing to delete");
+    let forget = Step::ForgetNamespace { id: ours(1).id, allocation: wanted.id };
+    assert_eq!(deleted.iter().filter(of_it).collect::<Vec<_>>(), [&forget], "nothing to delete");
+    assert_eq!(deleted.last(), Some(&forget), "when all else is given back");
     seen.replaced.clear();
     seen.drives[1].fault = None;
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
@@ -213,6 +266,17 @@ fn what_was_alone_gets_no_successor_and_without_room_it_goes_on_as_it_is() {
     let wanted = over(4, 2, &[0, 1]);
     assert_eq!(steps(&wanted, &seen), []);
     assert_eq!(missing(&wanted, &seen)[0].why, Absence::Replaced);
+}
+
+#[test]
+fn what_was_begun_on_a_drive_that_is_gone_for_good_is_forgotten_with_its_allocation() {
+    let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
+    let mut seen = rabbit(3, vec![partial.clone()]);
+    seen.replaced.insert(nqn(1));
+    let forget = Step::ForgetNamespace { id: partial.id, allocation: allocation(1).id };
+    assert_eq!(plan(&Desired::Released(allocation(1).id), &seen), Ok(vec![forget]));
+    let another = AllocationId { index: 9, ..allocation(1).id };
+    assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
 }
 
 #[test]

@@ -63,6 +63,14 @@ fn a_lock_space_stays_while_not_all_was_seen() {
     let faulty = Drive { fault: Some("it does not answer".into()), ..drive(0, 100, 0) };
     assert_eq!(collected(&[], &Observed { drives: vec![faulty], ..left() }), [""; 0]);
     let id = AllocationId { owner: uid(), index: 0 };
+    let gone = Drive { fault: Some("another is in its slot".into()), ..drive(0, 100, 0) };
+    let mut lost = namespace(1, NamespaceOwner::Ours(id), &[], false);
+    lost.id.subsystem = gone.nqn.clone();
+    let replaced = [gone.nqn.clone()].into();
+    let mut observed = Observed { drives: vec![gone], namespaces: vec![lost], ..left() };
+    assert_eq!(collected(&[], &observed), [""; 0]);
+    observed.replaced = replaced;
+    assert_eq!(collected(&[], &observed).len(), 1, "what is on it is nowhere");
     for (owner, device, stays) in [
         (NamespaceOwner::Ours(id), false, true),
         (NamespaceOwner::Ours(id), true, false),

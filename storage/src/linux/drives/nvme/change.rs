@@ -46,12 +46,7 @@ impl NvmeDrives {
         let drive = self.drive(nqn)?;
         let system = |source| StepError::System { call, target: target.to_string(), source };
         let done = self.changes.take(&nqn.to_string(), move || work(&drive)).map_err(system)?;
-        done.map_err(|error| match error {
-            DriveError::NoRoom(left) => {
-                StepError::Changed(format!("drive {target} has only {left} bytes left by now"))
-            }
-            other => system(io::Error::other(in_one_line(NOTHING, &other))),
-        })
+        done.map_err(|error| failed(call, target, error))
     }
 
     fn appear(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
@@ -100,6 +95,25 @@ impl NvmeDrives {
         self.change("zero", id, &id.subsystem, move |drive| {
             drive.ledger.zeroed(nsid).map_err(DriveError::Ledger)
         })
+    }
+}
+
+/// What did not happen, told by who can do something about it.
+pub(super) fn failed(
+    call: &'static str,
+    target: &dyn fmt::Display,
+    error: DriveError,
+) -> StepError {
+    match error {
+        DriveError::NoRoom(_) | DriveError::NoIdentifier(_) => {
+            StepError::Changed(format!("drive {target}: {error}"))
+        }
+        DriveError::Refused(refused) => StepError::NoRoom(refused),
+        other => StepError::System {
+            call,
+            target: target.to_string(),
+            source: io::Error::other(in_one_line(NOTHING, &other)),
+        },
     }
 }
 
@@ -160,6 +174,17 @@ impl Drives for NvmeDrives {
             target: id.to_string(),
             source,
         })
+    }
+
+    fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        let failed =
+            |source| StepError::System { call: "forget namespace", target: id.to_string(), source };
+        // What is there is deleted, and not forgotten.
+        if self.find(&id.subsystem).map_err(failed)?.is_some() {
+            return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
+        }
+        let struck = self.ledger(&id.subsystem).and_then(|it| it.gone(id.nsid, allocation));
+        struck.map_err(failed)
     }
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {

@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     desired::{Endpoint, NodeName, Nqn},
+    host::RoomRefused,
     observed::NamespaceOwner,
 };
 
@@ -57,6 +58,12 @@ pub(super) enum DriveError {
     /// Somebody else was faster.
     #[error("only {0} bytes are left by now")]
     NoRoom(u64),
+    /// Somebody else made the last namespace that it can have.
+    #[error("it has all {0} namespaces that it can have by now")]
+    NoIdentifier(u32),
+    /// By what it tells itself, it has room.
+    #[error(transparent)]
+    Refused(RoomRefused),
     /// Not to be touched.
     #[error("it does not belong to {wanted}: {found:?}")]
     NotOurs { wanted: String, found: NamespaceOwner },

@@ -81,20 +81,36 @@ impl NvmeDrives {
                 inventory
                     .namespaces
                     .extend(namespaces.map(|held| self.namespace(nqn, held, blocks)));
-                inventory.drives.push(shown(nqn, &contents));
+                let label = drive.physical.label();
+                inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);
             }
             Ok(None) if drive.ledger.records().is_empty() => self.is_well(nqn),
-            Ok(None) => self.enter_faulty(inventory, nqn, &drive.ledger, NOT_MANAGED),
-            Err(fault) => self.enter_faulty(inventory, nqn, &drive.ledger, &fault),
+            Ok(None) => self.enter_plugged(inventory, drive, NOT_MANAGED),
+            Err(fault) => self.enter_plugged(inventory, drive, &fault),
         }
     }
 
-    /// Drives that the ledgers know and that are not there.
+    /// A drive that cannot be used, called as the node that found it calls it.
+    fn enter_plugged(&self, inventory: &mut Inventory, drive: &Managed, fault: &str) {
+        let node = &drive.physical.node;
+        let (serial, model) = (node.serial.clone(), node.model.clone());
+        let label = drive.physical.label();
+        let faulty = Drive { serial, model, label, ..faulty(&node.nqn, fault) };
+        self.enter_faulty(inventory, faulty, &drive.ledger);
+    }
+
+    /// Drives that the ledgers know and that are not there, or whose ledger cannot be read.
     fn enter_absent(&self, inventory: &mut Inventory, plugged: &[Arc<Managed>]) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
         for nqn in ledger::known(&self.ledgers)?.iter().filter(|nqn| !here.contains(nqn)) {
-            let ledger = self.ledger(nqn)?;
+            let ledger = match self.ledger(nqn) {
+                Ok(ledger) => ledger,
+                Err(error) => {
+                    self.enter_unread(inventory, nqn, &error);
+                    continue;
+                }
+            };
             if ledger.records().is_empty() {
                 continue;
             }
@@ -102,16 +118,31 @@ impl NvmeDrives {
             let successor = plugged.iter().find(|it| {
                 place.as_ref().is_some_and(|place| it.physical.node.took_the_place_of(place))
             });
-            match successor {
-                Some(it) => {
-                    let fault = format!("{} is in its slot", it.physical.node.nqn);
-                    self.enter_faulty(inventory, nqn, &ledger, &fault);
-                    inventory.replaced.insert(nqn.clone());
-                }
-                None => self.enter_faulty(inventory, nqn, &ledger, ABSENT),
+            if successor.is_some() {
+                inventory.replaced.insert(nqn.clone());
             }
+            let fault = successor.map_or_else(
+                || ABSENT.to_owned(),
+                |it| format!("{} is in its slot", it.physical.node.nqn),
+            );
+            let label = place.as_ref().map(|it| self.source.label(it)).transpose()?;
+            let (serial, label) = (place.map(|it| it.serial), label.unwrap_or_default());
+            let serial = serial.unwrap_or_default();
+            self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, &ledger);
         }
         Ok(())
+    }
+
+    /// A drive of which nobody knows what of ours is on it: not none.
+    fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, error: &io::Error) {
+        let path = ledger::path(&self.ledgers, nqn);
+        let fault = format!(
+            "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
+            path.display()
+        );
+        self.tell(nqn, &fault);
+        inventory.unread.insert(nqn.clone());
+        inventory.drives.push(faulty(nqn, &fault));
     }
 
     /// Writes down in which slots drives with anything of ours on them are.
@@ -121,7 +152,8 @@ impl NvmeDrives {
     }
 
     /// What is recorded of a drive that cannot be asked; nobody reaches it.
-    fn enter_faulty(&self, inventory: &mut Inventory, nqn: &Nqn, ledger: &Ledger, fault: &str) {
+    fn enter_faulty(&self, inventory: &mut Inventory, drive: Drive, ledger: &Ledger) {
+        let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
             id: NamespaceId { subsystem: nqn.clone(), nsid: record.nsid },
             owner: record.owner(),
@@ -131,7 +163,11 @@ impl NvmeDrives {
             of: record.of,
         });
         inventory.namespaces.extend(recorded);
-        inventory.drives.push(faulty(nqn, fault));
+        self.tell(nqn, drive.fault.as_deref().unwrap_or_default());
+        inventory.drives.push(drive);
+    }
+
+    fn tell(&self, nqn: &Nqn, fault: &str) {
         let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
         if told.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
@@ -200,8 +236,10 @@ pub(super) fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
         model: contents.model.clone(),
         firmware: contents.firmware.clone(),
         slot: 0,
+        label: String::new(),
         capacity: contents.capacity,
         allocated: contents.capacity.saturating_sub(contents.unallocated),
+        most_namespaces: contents.most_namespaces,
         wear: contents.wear,
         warnings: contents.warnings.clone(),
         fault: None,
@@ -215,8 +253,10 @@ fn faulty(nqn: &Nqn, fault: &str) -> Drive {
         model: String::new(),
         firmware: String::new(),
         slot: 0,
+        label: String::new(),
         capacity: 0,
         allocated: 0,
+        most_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: Some(fault.to_owned()),

@@ -141,7 +141,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
-        let path = directory.join(format!("{nqn}.json"));
+        let path = path(directory, nqn);
         let file = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -235,11 +235,11 @@ impl Ledger {
         self.lock().place.clone()
     }
 
-    /// Notes that a namespace is gone.
+    /// Notes that a namespace of `allocation` is gone.
     pub(super) fn gone(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            file.namespaces.retain(|it| it.nsid != nsid);
+            file.namespaces.retain(|it| it.nsid != nsid || it.owner != owner);
             file.intents.retain(|it| it.owner != owner);
         })
     }
@@ -342,6 +342,11 @@ impl Ledger {
     fn lock(&self) -> MutexGuard<'_, File> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where the ledger of a drive is.
+pub(super) fn path(directory: &Path, nqn: &Nqn) -> PathBuf {
+    directory.join(format!("{nqn}.json"))
 }
 
 /// The drives of which anything was ever written down.

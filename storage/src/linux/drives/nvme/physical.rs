@@ -56,6 +56,14 @@ impl Physical {
         }
     }
 
+    /// What is written beside that slot: a switch's wiring tells it, or Linux; empty where neither does.
+    pub(super) fn label(&self) -> String {
+        match &self.way {
+            Way::Here => self.node.slot.clone().unwrap_or_default(),
+            Way::Switch(behind) => behind.label().to_string(),
+        }
+    }
+
     /// Whether the drive makes and deletes namespaces. OACS alone is no proof: there are drives that claim it and refuse.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);

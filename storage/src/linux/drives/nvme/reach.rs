@@ -60,6 +60,10 @@ impl Drives for ReachedNamespaces {
         Self::refuse(id)
     }
 
+    fn forget(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+        Self::refuse(id)
+    }
+
     fn delete(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
         Self::refuse(id)
     }

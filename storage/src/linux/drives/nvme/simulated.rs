@@ -35,6 +35,10 @@ pub(super) struct Namespace {
 pub(super) struct State {
     pub(super) capacity: u64,
     pub(super) namespaces: BTreeMap<u32, Namespace>,
+    /// How many namespaces it can have.
+    pub(super) most: u32,
+    /// It refuses every namespace with this status, whatever room it tells of.
+    pub(super) refuses: Option<u16>,
     pub(super) functions: u16,
     /// Virtual functions by number, where they are not as they should be.
     pub(super) down: BTreeMap<u16, Down>,
@@ -83,6 +87,8 @@ impl Simulated {
         Self(Arc::new(Mutex::new(State {
             capacity,
             namespaces: BTreeMap::new(),
+            most: 32,
+            refuses: None,
             functions,
             down: BTreeMap::new(),
             nqn: "nqn.2019-08.org.qemu:drive0".to_owned(),
@@ -250,6 +256,7 @@ impl State {
         answer.warm = (273 + 70).into();
         answer.total = u128::from(self.capacity).into();
         answer.unallocated = u128::from(self.unallocated()).into();
+        answer.most_namespaces = self.most.into();
         answer
     }
 
@@ -277,6 +284,12 @@ impl State {
         }
         if blocks << 12 > self.unallocated() {
             return Err(0x4115);
+        }
+        if self.namespaces.len() >= usize::try_from(self.most).unwrap() {
+            return Err(0x4116);
+        }
+        if let Some(status) = self.refuses {
+            return Err(status);
         }
         self.made += 1;
         let nguid = if self.gives_nguid { [self.made; 16] } else { [0; 16] };

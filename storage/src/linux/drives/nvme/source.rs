@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    switchtec::{Behind, Fabric},
+    ledger::Place,
+    switchtec::{self, Behind, Fabric},
     sysfs::{ControllerNode, Sysfs},
 };
 use crate::observed::PortLink;
@@ -63,6 +64,15 @@ impl Source {
             way: Way::Switch(it.behind),
         });
         Ok(found.collect())
+    }
+
+    /// What is written beside the slot in which a drive was.
+    pub(super) fn label(&self, place: &Place) -> io::Result<String> {
+        if !self.switches.is_there()? {
+            return Ok(place.slot.clone());
+        }
+        let printed = place.slot.parse().ok().and_then(switchtec::label);
+        Ok(printed.map_or_else(String::new, |label| label.to_string()))
     }
 
     /// The links at the switches' ports; none on a node without switches.

@@ -31,4 +31,4 @@ mod transport;
 mod tunnel;
 mod wire;
 
-pub(super) use self::{behind::Behind, fabric::Fabric};
+pub(super) use self::{behind::Behind, fabric::Fabric, topology::label};

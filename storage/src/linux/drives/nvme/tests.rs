@@ -2,6 +2,8 @@
 
 mod chassis;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::{desired::AllocationId, linux::drives::Drives};
 
@@ -45,11 +47,57 @@ fn a_node_without_drives_has_none() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_read_fails_the_look() {
+fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let drives = drives(state.path(), sysfs.path());
-    fs::write(drives.ledgers.join("nqn.2019-08.org.qemu:drive0.json"), "{").unwrap();
-    assert!(drives.inventory().is_err());
+    plug(sysfs.path(), "drive0", "A", "3");
+    let (bad, other): (Nqn, Nqn) = (
+        "nqn.2019-08.org.qemu:drive0".parse().unwrap(),
+        "nqn.2019-08.org.qemu:drive1".parse().unwrap(),
+    );
+    let allocation =
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
+    let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
+    drives.ledger(&other).unwrap().made(allocation, found, 16, true).unwrap();
+    let file = ledger::path(&drives.ledgers, &bad);
+    fs::write(&file, "{").unwrap();
+
+    let inventory = drives.inventory().unwrap();
+    assert_eq!(inventory.unread, BTreeSet::from([bad.clone()]), "and it is not empty");
+    assert_eq!(inventory.namespaces.len(), 1, "of the other all is known");
+    let seen = inventory.drives.iter().find(|it| it.nqn == bad).unwrap();
+    let fault = seen.fault.as_deref().unwrap();
+    assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");
+    assert_eq!(seen.free(), 0);
+    let id = NamespaceId { subsystem: bad.clone(), nsid: 3 };
+    drives.delete(&id, allocation).unwrap_err();
+    drives.adopt(&id, allocation, 4096, 16).unwrap_err();
+    drives.create(allocation, &bad, 4096, 16).unwrap_err();
+    drives.forget(&id, allocation).unwrap_err();
+    drives.device(&id).unwrap_err();
+    assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
+
+    fs::remove_file(&file).unwrap();
+    assert!(drives.inventory().unwrap().unread.is_empty(), "it is read again in each look");
+}
+
+#[test]
+fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
+    let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let drives = drives(state.path(), sysfs.path());
+    plug(sysfs.path(), "drive0", "A", "3");
+    let id = NamespaceId { subsystem: "nqn.2019-08.org.qemu:drive0".parse().unwrap(), nsid: 3 };
+    let allocation =
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
+    let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
+    drives.ledger(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
+    let refused = drives.forget(&id, allocation).unwrap_err();
+    assert!(matches!(refused, StepError::Changed(_)), "{refused}");
+    let inventory = drives.inventory().unwrap();
+    assert_eq!(inventory.namespaces.len(), 1);
+    let [drive] = &inventory.drives[..] else { panic!("{inventory:?}") };
+    assert!(drive.fault.is_some() && drive.serial == "A", "it does not answer: {drive:?}");
+    assert_eq!((drive.slot, &*drive.label), (0, "3"));
 }
 
 /// A drive in a slot, as sysfs shows it; nothing answers for it.
@@ -95,10 +143,19 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         let inventory = drives.inventory().unwrap();
         assert_eq!(inventory.replaced.contains(&gone), is_gone, "{drive} {serial} {slot}");
         assert_eq!(inventory.namespaces.len(), 1);
-        assert!(inventory.drives.iter().any(|it| it.nqn == gone && it.fault.is_some()));
+        let lost = inventory.drives.iter().find(|it| it.nqn == gone).unwrap();
+        assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
+        assert_eq!(lost.label, "3", "where it was");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
         drives.replaced(&id, allocation).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
+
+        drives.forget(&id, AllocationId { index: 9, ..allocation }).unwrap();
+        assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "it is another's");
+        drives.forget(&id, allocation).unwrap();
+        drives.forget(&id, allocation).unwrap();
+        let inventory = drives.inventory().unwrap();
+        assert!(inventory.namespaces.is_empty() && inventory.replaced.is_empty());
     }
 }

@@ -42,9 +42,19 @@ pub(super) struct IdentifyController {
     reserved_520: [u8; 4],
     /// FNA.
     pub(super) format: u8,
-    reserved_525: [u8; 243],
+    reserved_525: [u8; 15],
+    /// MNAN.
+    pub(super) most_allowed: U32,
+    reserved_544: [u8; 224],
     pub(super) nqn: [u8; 256],
     reserved_1024: [u8; 3072],
+}
+
+impl IdentifyController {
+    /// How many namespaces the drive can have: MNAN, or NN where that is 0; `None` when it tells neither.
+    pub(super) fn limit(&self) -> Option<u32> {
+        [self.most_allowed.get(), self.most_namespaces.get()].into_iter().find(|it| *it > 0)
+    }
 }
 
 /// OACS bit 3: Namespace Management and Attachment.
@@ -275,11 +285,21 @@ mod tests {
         assert_eq!(text(&read.model), "SAMSUNG MZ3LO1T9HCJR");
         assert_eq!(text(&read.firmware), "1TCRS104");
         assert_eq!(text(&read.nqn), "nqn.2019-08.org.qemu:drive0");
-        assert_eq!((read.controller.get(), read.most_namespaces.get()), (0x41, 32));
+        assert_eq!((read.controller.get(), read.limit()), (0x41, Some(32)));
         assert_eq!((read.warm.get(), read.too_warm.get()), (273 + 70, 273 + 80));
         assert_eq!((read.total.get(), read.unallocated.get()), (1_920_383_410_176, 4096));
         assert_eq!(read.admin_commands.get() & NAMESPACE_MANAGEMENT, NAMESPACE_MANAGEMENT);
         assert_eq!(read.format & CRYPTOGRAPHIC_ERASE, CRYPTOGRAPHIC_ERASE);
+    }
+
+    #[test]
+    fn the_namespaces_a_controller_can_have_are_mnan_and_nn_without_it() {
+        let limit = |nn: u8, mnan: u8| {
+            let page = page(&[(516, &[nn, 1, 0, 0]), (540, &[mnan, 0, 0, 0])]);
+            IdentifyController::ref_from_bytes(&page).unwrap().limit()
+        };
+        assert_eq!((limit(0x20, 16), limit(0x20, 0)), (Some(16), Some(0x120)));
+        assert_eq!(IdentifyController::ref_from_bytes(&page(&[])).unwrap().limit(), None);
     }
 
     #[test]

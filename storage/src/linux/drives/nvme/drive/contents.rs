@@ -24,6 +24,8 @@ pub(in super::super) struct Contents {
     /// Bytes.
     pub(in super::super) capacity: u64,
     pub(in super::super) unallocated: u64,
+    /// How many namespaces it can have, where it tells.
+    pub(in super::super) most_namespaces: Option<u32>,
     /// Percent of its life.
     pub(in super::super) wear: u8,
     pub(in super::super) warnings: Vec<DriveWarning>,
@@ -81,6 +83,7 @@ impl NvmeDrive {
             firmware: wire::text(&controller.firmware),
             capacity: bytes(controller.total.get())?,
             unallocated: bytes(controller.unallocated.get())?,
+            most_namespaces: controller.limit(),
             namespaces,
         })
     }

@@ -6,11 +6,12 @@ use super::{
 };
 use crate::{
     desired::AllocationId,
+    host::RoomRefused,
     linux::drives::nvme::{
         admin::AdminError,
         ledger::{self, Wanted},
         status::Code,
-        wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ},
+        wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ, IdentifyController},
     },
     observed::NamespaceOwner,
 };
@@ -36,16 +37,26 @@ impl NvmeDrive {
         if self.has_one_of(allocation)? {
             return Ok(None);
         }
-        let left = bytes(self.controller()?.unallocated.get())?;
-        if left < wanted.size {
-            return Err(DriveError::NoRoom(left));
-        }
-        let before = self.ask("list namespaces", self.admin.allocated())?;
+        let (_, before) = self.room(wanted.size)?;
         let format = self.block_format(before.first())?;
         self.ledger.intend(allocation, wanted, &before, now).map_err(DriveError::Ledger)?;
         match self.admin.create(wanted.size >> BLOCK_POWER, format) {
             Ok(nsid) => self.made(allocation, nsid, wanted.of).map(Some),
-            Err(source) => Err(self.not_made(allocation, left, source)),
+            Err(source) => Err(self.not_made(allocation, wanted.size, source)),
+        }
+    }
+
+    /// The drive and its namespaces, if by what it tells there is room for one of `size` bytes.
+    fn room(&self, size: u64) -> Result<(IdentifyController, Vec<u32>)> {
+        let controller = self.controller()?;
+        let left = bytes(controller.unallocated.get())?;
+        if left < size {
+            return Err(DriveError::NoRoom(left));
+        }
+        let namespaces = self.ask("list namespaces", self.admin.allocated())?;
+        match controller.limit() {
+            Some(most) if namespaces.len() >= most as usize => Err(DriveError::NoIdentifier(most)),
+            Some(_) | None => Ok((controller, namespaces)),
         }
     }
 
@@ -103,16 +114,32 @@ impl NvmeDrive {
     }
 
     /// A drive that refused made nothing. Of one that did not answer nobody knows: the next look tells.
-    fn not_made(&self, allocation: AllocationId, left: u64, source: AdminError) -> DriveError {
+    fn not_made(&self, allocation: AllocationId, size: u64, source: AdminError) -> DriveError {
         if let AdminError::Status(_) = source
             && let Err(error) = self.ledger.not_made(allocation)
         {
             return DriveError::Ledger(error);
         }
-        if source.code() == Some(Code::InsufficientCapacity) {
-            return DriveError::NoRoom(left);
+        match source.code() {
+            Some(Code::InsufficientCapacity | Code::IdentifierUnavailable) => self
+                .refused(size, &source)
+                .map_or_else(|outrun_or_broken| outrun_or_broken, DriveError::Refused),
+            _ => DriveError::Command { command: "create a namespace", source },
         }
-        DriveError::Command { command: "create a namespace", source }
+    }
+
+    /// A refusal that what the drive tells now does not explain: looking again would change nothing.
+    fn refused(&self, size: u64, why: &AdminError) -> Result<RoomRefused> {
+        let (controller, namespaces) = self.room(size)?;
+        Ok(RoomRefused {
+            drive: self.nqn.clone(),
+            size,
+            left: bytes(controller.unallocated.get())?,
+            capacity: bytes(controller.total.get())?,
+            namespaces: namespaces.len(),
+            most_namespaces: controller.limit(),
+            why: why.to_string(),
+        })
     }
 
     /// The format of 4096-byte blocks without metadata that performs best. A drive that tells of no formats by themselves has

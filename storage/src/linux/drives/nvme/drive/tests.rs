@@ -208,6 +208,31 @@ fn a_full_drive_is_no_fault_of_the_drive() {
 }
 
 #[test]
+fn a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    bench.simulated.state().most = 1;
+    drive.create(allocation(1), wanted(MIB), 1).unwrap();
+    assert_eq!(drive.look().unwrap().most_namespaces, Some(1));
+    let full = drive.create(allocation(0), wanted(MIB), 1);
+    assert!(matches!(full, Err(DriveError::NoIdentifier(1))), "{full:?}");
+
+    bench.simulated.state().most = 32;
+    for (status, meaning) in [(0x4115, "not enough"), (0x4116, "no namespace identifier")] {
+        bench.simulated.state().refuses = Some(status);
+        let refused = drive.create(allocation(0), wanted(MIB), 1);
+        let Err(DriveError::Refused(refused)) = refused else { panic!("{refused:?}") };
+        assert!(refused.why.contains(meaning), "{refused}");
+        let (left, namespaces, most) = (63 * MIB, 1, Some(32));
+        let numbers = (refused.left, refused.namespaces, refused.most_namespaces);
+        assert_eq!(numbers, (left, namespaces, most), "{refused}");
+    }
+    bench.simulated.state().refuses = None;
+    assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(1))], "nothing is left");
+    drive.create(allocation(0), wanted(MIB), 1).unwrap().unwrap();
+}
+
+#[test]
 fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
@@ -327,6 +352,7 @@ mod through_a_switch {
         foreign_namespaces_are_shown_and_left_alone,
         access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn,
         a_full_drive_is_no_fault_of_the_drive,
+        a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers,
         blocks_that_may_hold_old_data_count_only_once_they_are_zero,
         a_drive_without_identities_is_refused_and_gets_its_namespace_back,
         a_host_without_a_virtual_function_is_refused_by_its_place,

@@ -72,6 +72,11 @@ impl Behind {
         self.slot.index
     }
 
+    /// What is printed beside its slot.
+    pub(in super::super) fn label(&self) -> u8 {
+        self.slot.label
+    }
+
     /// Its admin queue.
     pub(in super::super) fn admin(&self) -> Admin {
         self.admin_with(self.pace.tunnel)

@@ -302,6 +302,10 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
     assert_eq!(rabbit.faults(), [None, None]);
+    let seen = rabbit.drives.inventory().unwrap().drives;
+    let mut places: Vec<_> = seen.iter().map(|it| (it.slot, &*it.label)).collect();
+    places.sort_unstable();
+    assert_eq!(places, [(2, "15"), (11, "6")], "what is printed, not what is wired");
     let compute: NodeName = "compute-10".parse().unwrap();
     for index in [2, 11] {
         create(&rabbit, index).unwrap();

@@ -61,6 +61,12 @@ pub(super) fn slots(pax: u8) -> Vec<Slot> {
         .collect()
 }
 
+/// What is printed beside the slot with this index.
+pub(in super::super) fn label(index: u8) -> Option<u8> {
+    let mut all = (0..SWITCHES).flat_map(slots);
+    all.find(|it| it.index == index).map(|it| it.label)
+}
+
 /// The host's end of the function that it has of the drive in `slot`. The rabbit is plugged into both switches, and has of
 /// each the drives there.
 pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {

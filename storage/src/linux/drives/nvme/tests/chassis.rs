@@ -3,10 +3,10 @@
 use super::{
     super::{
         admin::{Admin, opcode},
+        change::failed,
         drive::NvmeDrive,
         inventory::shown,
         ledger::Wanted,
-        physical::in_one_line,
         simulated::{Lost, Simulated},
     },
     *,
@@ -16,6 +16,7 @@ use crate::{
     desired::{Access, Allocation, Endpoint, Spread, Told},
     host::ObserveError,
     observed::{Drive, Namespace, NamespaceOwner},
+    plan::RejectionClass,
 };
 
 const MIB: u64 = 1 << 20;
@@ -87,11 +88,7 @@ impl Host for Chassis {
                 }
                 other => panic!("{other}"),
             };
-        done.map_err(|error| StepError::System {
-            call: step.kind(),
-            target: step.on().to_string(),
-            source: io::Error::other(in_one_line("the drive", &error)),
-        })
+        done.map_err(|error| failed(step.kind(), step.on(), error))
     }
 }
 
@@ -131,6 +128,27 @@ fn sixteen_drives_of_which_one_refuses_to_create_keep_nothing() {
     assert_eq!(host.left(), [63 * MIB; 16]);
     converger.converge(&Desired::Released(allocation().id)).unwrap();
     assert_eq!(host.left(), [64 * MIB; 16]);
+}
+
+#[test]
+fn a_drive_that_tells_of_room_and_has_none_is_a_lack_of_room_and_nothing_stays() {
+    let (simulated, state) = (simulated(16), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    for status in [0x4115, 0x4116] {
+        simulated[5].state().refuses = Some(status);
+        let error = Converger::new(host.clone()).converge(&Desired::Allocated(allocation()));
+        let Err(ConvergeError::Rejected(refused)) = error else { panic!("{error:?}") };
+        assert_eq!(refused.class(), RejectionClass::Capacity);
+        let told = refused.to_string();
+        assert!(told.contains("drive5 has no room") && told.contains("0 of 32"), "{told}");
+        assert_eq!(host.left(), [64 * MIB; 16]);
+    }
+    simulated[5].state().refuses = None;
+    simulated[5].state().most = 1;
+    Admin::new(Box::new(simulated[5].clone())).create(256, 1).unwrap();
+    Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
+    let taken = host.left().iter().filter(|left| **left < 63 * MIB).count();
+    assert_eq!((taken, host.left()[5]), (15, 63 * MIB), "15 drives take part: {:?}", host.left());
 }
 
 #[test]
