@@ -2,7 +2,7 @@
 //!
 //! While nothing changes nothing is sent and no timer runs; a dead peer is noticed by the kernel's TCP keepalive.
 
-use std::{error::Error, io, iter, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
@@ -63,7 +63,7 @@ pub async fn run(
     events: mpsc::Sender<LinkEvent>,
 ) {
     let endpoint = endpoint.connect_timeout(PATIENCE).tcp_keepalive(Some(TCP_KEEPALIVE));
-    let (mut attempt, mut told) = (0, String::new());
+    let (mut attempt, mut told) = (0, BTreeSet::new());
     loop {
         let connection = outbox.begin();
         let end = converse(&endpoint, &hello, &outbox, connection, &events).await;
@@ -76,14 +76,15 @@ pub async fn run(
             }
             End::Lost { why, welcomed } => {
                 if welcomed {
-                    (attempt, told) = (0, String::new());
+                    (attempt, told) = (0, BTreeSet::new());
                 }
-                // Once per reason: a coordinator that is away for a night must not fill every node's journal.
-                if told != why {
+                // Once per reason: a coordinator that is away for a night must not fill every node's journal. A refused
+                // certificate shows as one of several, whichever the transport meets first.
+                if !told.contains(&why) {
                     log::warn!(
                         "no connection to the coordinator, everything stays as it is: {why}"
                     );
-                    told = why;
+                    told.insert(why);
                 }
                 if welcomed && events.send(LinkEvent::Down).await.is_err() {
                     return;
@@ -220,7 +221,7 @@ fn end(status: &Status, welcomed: bool) -> End {
         // edit of the machine's layout or of its certificates mends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // Not the coordinator's words but the transport's.
-        Code::Unknown | Code::Unavailable => {
+        Code::Unknown | Code::Unavailable | Code::Cancelled => {
             End::Lost { why: format!("the connection broke: {}", cause(status)), welcomed }
         }
         _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), welcomed },
