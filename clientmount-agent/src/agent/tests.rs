@@ -12,7 +12,7 @@ use proto::v1::{
 use storage::{
     Desired, Host, Observed, Step,
     desired::MountPoint,
-    fake::{FakeHost, Fault},
+    fake::FakeHost,
     host::{ObserveError, StepError},
 };
 use tokio::{net::UnixListener, sync::oneshot, task::JoinHandle};
@@ -640,6 +640,32 @@ async fn a_stop_lets_running_steps_end_and_leaves_everything_mounted() {
     assert!(!host.applied().iter().any(|step| matches!(step, storage::Step::Unmount { .. })));
 }
 
+/// A node that refuses the first umount(2); mounts go on beside it, in any order.
+#[derive(Debug)]
+struct Refusing {
+    node: Arc<FakeHost>,
+    is_over: std::sync::atomic::AtomicBool,
+}
+
+impl Host for Refusing {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.node.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let is_over = || self.is_over.swap(true, std::sync::atomic::Ordering::SeqCst);
+        if matches!(step, Step::Unmount { .. }) && !is_over() {
+            let (call, target) = ("umount", step.on().to_string());
+            return Err(StepError::System {
+                call,
+                target,
+                source: std::io::ErrorKind::Other.into(),
+            });
+        }
+        self.node.apply(step)
+    }
+}
+
 #[tokio::test]
 async fn a_failed_removal_is_told_as_health_and_does_not_hold_up_work() {
     let mut node = Node::start(Chassis::new(2));
@@ -647,8 +673,8 @@ async fn a_failed_removal_is_told_as_health_and_does_not_hold_up_work() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[0]]).await;
     session.report_of(&objects[0], ready).await;
-    node.chassis.compute.fail(0, Fault::Before);
-    node.restart_agent(session).await;
+    let host = Refusing { node: Arc::clone(&node.chassis.compute), is_over: false.into() };
+    node.restart_agent_on(Arc::new(host), session).await;
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[1]]).await;
     let health = session.health(health::State::Warning).await;
