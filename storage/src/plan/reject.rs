@@ -398,7 +398,7 @@ pub enum RejectionClass {
     Foreign,
     /// Another build or another profile is needed.
     Unsupported,
-    /// What others were told of is not there: an admin must bring it back, or its owner give it up.
+    /// What should be there is not, or does not work: it comes back, or an admin brings it back, or its owner gives it up.
     Lost,
 }
 
@@ -408,7 +408,6 @@ impl Rejection {
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NoDevice { .. }
-            | Self::DrivesFaulty { .. }
             | Self::NoVolume { .. }
             | Self::Syncing { .. }
             | Self::Resilvering { .. }
@@ -420,7 +419,9 @@ impl Rejection {
             | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
-            Self::Lost { .. } | Self::PoolBroken { .. } => RejectionClass::Lost,
+            Self::Lost { .. } | Self::PoolBroken { .. } | Self::DrivesFaulty { .. } => {
+                RejectionClass::Lost
+            }
             Self::ZeroCapacity { .. }
             | Self::MkfsSetsUuid { .. }
             | Self::NoActivation { .. }

@@ -98,7 +98,7 @@ fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_the
     let mut seen = rabbit(14, vec![]);
     seen.drives[3].fault = Some("it does not answer".into());
     let refusal = refused(&over(16, 14, &[]), &seen);
-    assert_eq!(refusal.class(), RejectionClass::Waiting);
+    assert_eq!(refusal.class(), RejectionClass::Lost);
     assert_eq!(
         refusal.to_string(),
         "30000 bytes asked for, over at least 14 drives, and 13 of 14 have room and can be used now: \
@@ -152,7 +152,7 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     away.namespaces.remove(1);
     away.unread.insert(nqn(1));
     let refusal = refused(&over(4, 2, &[]), &away);
-    assert_eq!(refusal.class(), RejectionClass::Waiting, "it may be there");
+    assert_eq!(refusal.class(), RejectionClass::Lost, "it may be there");
     assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
 }
 
