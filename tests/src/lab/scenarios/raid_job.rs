@@ -26,9 +26,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const STEP: Duration = Duration::from_secs(300);
 
 /// The drive that is pulled, and the number of its slot.
-const LOST: usize = 1;
+pub(super) const LOST: usize = 1;
 /// The drive that takes its place.
-const SPARE: usize = 4;
+pub(super) const SPARE: usize = 4;
 
 /// Writes for as long as it may, and ends badly when a write fails.
 pub(super) const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=$FILE bs=256k count=4 conv=fsync status=none; echo $n; done";
@@ -44,17 +44,30 @@ lvs --noheadings -o raid_mismatch_count,lv_health_status $volume | tr -d ' '
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut rabbit = Guest::boot(bench, Machine::with_drives("rabbit", SPARE + 1))?;
     rabbit.run("modprobe -a raid456 dm_raid", STEP)?;
-    let empty = unallocated(&mut rabbit, [0, SPARE, 2, 3])?;
-    rabbit.unplug(SPARE)?;
-    let job = Job { capacity: 460 << 20, ..Job::new(1, "xfs", MOUNT_ROOT) };
-    let cluster = System::of_rabbit(rabbit)?;
-    let mut run = Run { cluster, job, narrator: Silent, patient: false };
-    let outcome = story(&mut run, &empty);
-    outcome.map_err(|error| run.cluster.explained(error))
+    with_a_spare(rabbit, 460 << 20, story)
 }
 
-fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
-    run.describe_system()?;
+/// A job of `capacity` bytes on a rabbit whose last drive is no more than a spare one; what it made is given back to the byte on
+/// all drives but the one that it loses.
+pub(super) fn with_a_spare(
+    mut rabbit: Guest,
+    capacity: u64,
+    story: fn(&mut Run<Silent, System>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let kept = [0, SPARE, 2, 3];
+    let empty = unallocated(&mut rabbit, kept)?;
+    rabbit.unplug(SPARE)?;
+    let job = Job { capacity, ..Job::new(1, "xfs", MOUNT_ROOT) };
+    let cluster = System::of_rabbit(rabbit)?;
+    let mut run = Run { cluster, job, narrator: Silent, patient: false };
+    let outcome = run.describe_system().and_then(|()| story(&mut run));
+    outcome.map_err(|error| run.cluster.explained(error))?;
+    let left = unallocated(&mut run.cluster.guest("rabbit"), kept)?;
+    ensure!(left == empty, "drives had {empty:?} bytes left, and now {left:?}");
+    Ok(())
+}
+
+fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.apply("profile", &[redundant(run.job.profile())])?;
     let chassis = run.cluster.chassis().clone();
     let objects = [run.job.block_storage(&chassis, false), run.job.file_systems(&chassis)];
@@ -82,10 +95,7 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     let checked = run.cluster.run("rabbit", CHECK)?;
     ensure!(checked.trim() == "0", "stripes that do not agree, and the volume's health: {checked}");
 
-    run.tear_down()?;
-    let left = unallocated(&mut run.cluster.guest("rabbit"), [0, SPARE, 2, 3])?;
-    ensure!(left == *empty, "drives had {empty:?} bytes left, and now {left:?}");
-    Ok(())
+    run.tear_down()
 }
 
 /// The same profile with a volume that can do without one drive, and the sites' lines to repair it.
