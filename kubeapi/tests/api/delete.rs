@@ -50,6 +50,17 @@ async fn remain(server: &Server, expected: &[&str]) {
     server.eventually(&what, async || names(server).await == expected).await;
 }
 
+/// Waits until an object has this one owner left: the collector takes an owner that is gone off its dependents one by one,
+/// and after it has deleted others.
+async fn left_with(server: &Server, name: &str, owner: &Value) {
+    let what = format!("{name} is left with one owner");
+    let holds = async || {
+        let found = server.get(&path(name)).await.expect(200);
+        found["metadata"]["ownerReferences"] == json!([owner])
+    };
+    server.eventually(&what, holds).await;
+}
+
 #[tokio::test]
 async fn an_object_goes_at_once_or_with_its_last_finalizer() {
     let server = Server::start().await;
@@ -125,11 +136,11 @@ async fn dependents_go_with_their_last_owner() {
     let mut shared = server.draft("shared", json!({"node": "n"}));
     shared["metadata"]["ownerReferences"] = json!([reference(&one, false), reference(&two, false)]);
     server.post(WIDGETS, &shared).await.expect(201);
+    collector_caught_up(&server).await;
 
     server.delete(&path("one"), &Value::Null).await.expect(200);
     remain(&server, &["shared", "two"]).await;
-    let shared = server.get(&path("shared")).await.expect(200);
-    assert_eq!(shared["metadata"]["ownerReferences"], json!([reference(&two, false)]));
+    left_with(&server, "shared", &reference(&two, false)).await;
     server.delete(&path("two"), &Value::Null).await.expect(200);
     remain(&server, &[]).await;
 }
@@ -280,10 +291,10 @@ async fn a_foreground_deletion_leaves_what_another_owner_holds() {
     let mut shared = server.draft("shared", json!({"node": "n"}));
     shared["metadata"]["ownerReferences"] = json!([reference(&one, true), reference(&two, true)]);
     server.post(WIDGETS, &shared).await.expect(201);
+    collector_caught_up(&server).await;
     server.delete(&path("one"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     remain(&server, &["shared", "two"]).await;
-    let shared = server.get(&path("shared")).await.expect(200);
-    assert_eq!(shared["metadata"]["ownerReferences"], json!([reference(&two, true)]));
+    left_with(&server, "shared", &reference(&two, true)).await;
 }
 
 #[tokio::test]
@@ -320,6 +331,7 @@ async fn a_second_delete_may_change_the_policy() {
     child["metadata"]["ownerReferences"] = json!([reference(&owner, true)]);
     child["metadata"]["finalizers"] = json!(["x/hold"]);
     server.post(WIDGETS, &child).await.expect(201);
+    collector_caught_up(&server).await;
     server.delete(&path("owner"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     server.delete(&path("owner"), &Value::Null).await.expect(200);
     remain(&server, &["child", "owner"]).await;
