@@ -1,5 +1,6 @@
-//! Allocations on the NVMe drives of this computer, for guests of the lab: `carve allocate FIRST COUNT`, `carve release FIRST
-//! COUNT`, and with a third number it kills itself when so many steps have begun and the last of them has ended.
+//! Allocations on the NVMe drives of this computer, for guests of the lab: `carve allocate FIRST COUNT` spreads them over the
+//! drives, `carve allocate-on-one FIRST COUNT` does not, `carve release FIRST COUNT` takes them back, and with a third number it
+//! kills itself when so many steps have begun and the last of them has ended.
 
 use std::{
     path::Path,
@@ -69,13 +70,16 @@ fn carve(words: &[String]) -> anyhow::Result<()> {
     let number = |place: usize| words.get(place).map(|word| word.parse::<usize>()).transpose();
     let (first, count, last) = (number(1)?, number(2)?, number(3)?);
     let (first, count) = (first.context("FIRST")?, count.context("COUNT")?);
-    let all = (first..first + count).map(|index| allocation(u32::try_from(index)?));
-    let all = all.collect::<anyhow::Result<Vec<_>>>()?;
-    let desired: Vec<_> = match words.first().map(String::as_str) {
-        Some("allocate") => all.into_iter().map(Desired::Allocated).collect(),
-        Some("release") => all.into_iter().map(|it| Desired::Released(it.id)).collect(),
-        _ => anyhow::bail!("usage: carve allocate|release FIRST COUNT [STEPS]"),
+    let desire: fn(Allocation) -> Desired = match words.first().map(String::as_str) {
+        Some("allocate") => Desired::Allocated,
+        Some("allocate-on-one") => {
+            |it| Desired::Allocated(Allocation { spread: Spread::ONE, ..it })
+        }
+        Some("release") => |it| Desired::Released(it.id),
+        _ => anyhow::bail!("usage: carve allocate|allocate-on-one|release FIRST COUNT [STEPS]"),
     };
+    let all = (first..first + count).map(|index| Ok(desire(allocation(u32::try_from(index)?)?)));
+    let desired = all.collect::<anyhow::Result<Vec<_>>>()?;
     let host = Mortal { host: host()?, begun: AtomicUsize::new(0), last };
     let converger = Converger::new(Arc::new(host));
     // Virtual functions and first looks are no part of an allocation.

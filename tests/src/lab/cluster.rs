@@ -61,13 +61,25 @@ impl Cluster {
         drives: usize,
         fencing: Fencing,
     ) -> anyhow::Result<Self> {
+        Self::boot_of(bench, &Machine::rabbit(drives), computes, fencing)
+    }
+
+    /// The same with a rabbit that is made of something else.
+    ///
+    /// # Errors
+    /// When a guest does not boot, or the cluster does not form.
+    pub fn boot_of(
+        bench: &Bench,
+        chassis: &Machine,
+        computes: u8,
+        fencing: Fencing,
+    ) -> anyhow::Result<Self> {
         let port = free_port()?;
-        let chassis = Machine::rabbit(drives);
         let mut guests = Vec::new();
         for host in RABBIT..=RABBIT + computes {
             let machine = match host.checked_sub(RABBIT + 1) {
                 None => chassis.clone(),
-                Some(index) => Machine::compute(index.into(), bench, &chassis),
+                Some(index) => Machine::compute(index.into(), bench, chassis),
             };
             let network = Some(Network { port, host });
             let small = Machine { memory: 768, processors: 1, network, ..machine };
@@ -76,11 +88,18 @@ impl Cluster {
         for guest in &guests {
             guest.wait_for_boot(1)?;
         }
-        together(&mut guests, &form(computes + 1, fencing))?;
-        together(&mut guests, &start_locking(computes + 1))?;
+        for step in joining(computes, fencing) {
+            together(&mut guests, &step)?;
+        }
         let rabbit = guests.remove(0);
         Ok(Self { rabbit, computes: guests, volumes: Vec::new() })
     }
+}
+
+/// What a node does, step by step, to be one of the cluster: when all are there, and again when it alone has lost its power.
+#[must_use]
+pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
+    [form(computes + 1, fencing), start_locking(computes + 1)]
 }
 
 /// Runs a script on several guests at the same time.

@@ -135,6 +135,14 @@ impl Guest {
         job.output(&self.exchange(), code)
     }
 
+    /// What a script printed, if it has ended.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn ended(&self, job: Job) -> anyhow::Result<Option<Output>> {
+        self.port.code(job.0).map(|code| job.output(&self.exchange(), code)).transpose()
+    }
+
     /// What a running script has printed so far.
     ///
     /// # Errors

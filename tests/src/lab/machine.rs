@@ -53,16 +53,13 @@ impl Machine {
     /// A computer with drives of 2 GiB that have no virtual functions: quicker, where one controller is enough.
     #[must_use]
     pub fn with_drives(name: &str, drives: usize) -> Self {
-        let drive =
-            Drive { capacity: 2 * GIB, virtual_functions: 0, namespaces: 8, elsewhere: None };
-        Self { drives: vec![drive; drives], ..Self::plain(name) }
+        Self { drives: vec![Drive::of(2 * GIB); drives], ..Self::plain(name) }
     }
 
     /// A rabbit: drives of 2 GiB with 17 virtual functions each.
     #[must_use]
     pub fn rabbit(drives: usize) -> Self {
-        let drive =
-            Drive { capacity: 2 * GIB, virtual_functions: 17, namespaces: 8, elsewhere: None };
+        let drive = Drive { virtual_functions: 17, ..Drive::of(2 * GIB) };
         Self { drives: vec![drive; drives], ..Self::plain("rabbit") }
     }
 

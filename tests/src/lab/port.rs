@@ -53,6 +53,11 @@ impl Port {
         self.wait("a script in the guest", deadline, |said| said.codes.get(&number).copied())
     }
 
+    /// The exit code of a script, if it has ended.
+    pub(super) fn code(&self, number: u32) -> Option<i32> {
+        self.said().codes.get(&number).copied()
+    }
+
     fn wait<T>(
         &self,
         what: &str,

@@ -54,6 +54,8 @@ const RABBIT: &str = "started rabbit-agent --node rabbit --api unix:///run/warre
 pub struct System {
     guests: RefCell<BTreeMap<String, Guest>>,
     chassis: Chassis,
+    /// Scripts that install a node's certificate, which is its own and the same after it was switched off.
+    certificates: BTreeMap<String, String>,
 }
 
 impl System {
@@ -84,7 +86,9 @@ impl System {
 
     fn of(chassis: Chassis, guests: impl IntoIterator<Item = Guest>) -> anyhow::Result<Self> {
         let guests = guests.into_iter().map(|guest| (guest.machine().name.clone(), guest));
-        let system = Self { guests: RefCell::new(guests.collect()), chassis };
+        let guests: BTreeMap<_, _> = guests.collect();
+        let certificates = certificates(&chassis, guests.keys())?;
+        let system = Self { guests: RefCell::new(guests), chassis, certificates };
         system.start_programs()?;
         Ok(system)
     }
@@ -94,9 +98,24 @@ impl System {
     /// # Errors
     /// When one cannot be started.
     pub fn start_programs(&self) -> anyhow::Result<()> {
-        self.certify()?;
-        self.run(&self.chassis.rabbit, &format!("{STARTED}{COORDINATOR}"))?;
-        self.nodes().iter().try_for_each(|node| self.start_agent(node))
+        for node in self.nodes() {
+            self.prepare(&node)?;
+            self.start_agent(&node)?;
+        }
+        Ok(())
+    }
+
+    /// Installs what a node's agent needs, and starts the coordinator if it is the rabbit's node: at first, and when it has
+    /// lost its power.
+    ///
+    /// # Errors
+    /// When the coordinator cannot be started.
+    pub fn prepare(&self, node: &str) -> anyhow::Result<()> {
+        self.run(node, &self.certificates[node]).context("install a certificate")?;
+        if node == self.chassis.rabbit {
+            self.run(node, &format!("{STARTED}{COORDINATOR}"))?;
+        }
+        Ok(())
     }
 
     /// Those that are there, the rabbit first.
@@ -106,6 +125,12 @@ impl System {
         let computes = self.chassis.computes.iter().map(|(name, _)| name);
         let all = [&self.chassis.rabbit].into_iter().chain(computes);
         all.filter(|name| guests.contains_key(*name)).cloned().collect()
+    }
+
+    /// The program that is a node's agent.
+    #[must_use]
+    pub fn agent(&self, node: &str) -> &'static str {
+        if node == self.chassis.rabbit { "rabbit-agent" } else { "clientmount-agent" }
     }
 
     /// Starts a node's agent.
@@ -167,20 +192,23 @@ impl System {
         }
         Ok(())
     }
+}
 
-    /// Every node gets a certificate of its own name, and nobody another's key.
-    fn certify(&self) -> anyhow::Result<()> {
-        let authority = Authority::new("the lab")?;
-        for node in self.nodes() {
-            let own = if node == self.chassis.rabbit {
-                authority.server_at(&[ADDRESS, &node])?
-            } else {
-                authority.client(&node, None)?
-            };
-            self.run(&node, &installed(&authority, &own)).context("install a certificate")?;
-        }
-        Ok(())
-    }
+/// Every node gets a certificate of its own name, and nobody another's key.
+fn certificates<'a>(
+    chassis: &Chassis,
+    nodes: impl Iterator<Item = &'a String>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let authority = Authority::new("the lab")?;
+    let certified = |node: &String| {
+        let own = if *node == chassis.rabbit {
+            authority.server_at(&[ADDRESS, node])?
+        } else {
+            authority.client(node, None)?
+        };
+        Ok((node.clone(), installed(&authority, &own)))
+    };
+    nodes.map(certified).collect()
 }
 
 fn installed(authority: &Authority, own: &Certified) -> String {
@@ -191,6 +219,12 @@ fn installed(authority: &Authority, own: &Certified) -> String {
         file("certificate", &own.certificate),
         file("key", &own.key)
     )
+}
+
+/// Script of a `warren` command on the rabbit.
+pub(super) fn warren(words: &[&str]) -> String {
+    let at = "export WARREN_API=unix:///run/warren/api.sock WARREN_COORDINATOR=unix:///run/warren/coordinator.sock";
+    format!("{at}\n/programs/warren{}", quoted(words))
 }
 
 fn quoted(words: &[&str]) -> String {
@@ -213,8 +247,7 @@ impl Machines for System {
     }
 
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
-        let at = "export WARREN_API=unix:///run/warren/api.sock WARREN_COORDINATOR=unix:///run/warren/coordinator.sock";
-        self.run(&self.chassis.rabbit, &format!("{at}\n/programs/warren{}", quoted(words)))
+        self.run(&self.chassis.rabbit, &warren(words))
     }
 
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {

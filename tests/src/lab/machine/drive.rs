@@ -15,6 +15,9 @@ pub struct Drive {
     pub virtual_functions: u16,
     /// Namespaces that it can have at a time.
     pub namespaces: usize,
+    /// Milliseconds that it takes to make, delete, attach or detach a namespace, one after another; 0 for no time. One that
+    /// takes any must not be reset meanwhile.
+    pub latency: u32,
     /// Where the drive is, if it is not in this machine.
     pub elsewhere: Option<Elsewhere>,
 }
@@ -40,6 +43,12 @@ pub struct SharedDisk {
 }
 
 impl Drive {
+    /// A drive of so many bytes that has room for eight namespaces, no virtual functions, and answers at once.
+    #[must_use]
+    pub fn of(capacity: u64) -> Self {
+        Self { capacity, virtual_functions: 0, namespaces: 8, latency: 0, elsewhere: None }
+    }
+
     /// Files of its namespaces' media, with their size.
     pub(super) fn media(
         &self,
@@ -73,8 +82,9 @@ impl Drive {
         let common = format!("nvme-subsys,id=subsystem{number},nqn=drive{number}");
         match &self.elsewhere {
             None => format!(
-                "{common},tnvmcap={},ledger={}",
+                "{common},tnvmcap={},latency={},ledger={}",
                 self.capacity,
+                self.latency,
                 ledger(directory, number).display()
             ),
             Some(Elsewhere { guest, controller }) => {
@@ -156,9 +166,7 @@ mod tests {
 
     #[test]
     fn a_drive_without_virtual_functions_asks_for_none() {
-        let drive =
-            Drive { capacity: 1 << 30, virtual_functions: 0, namespaces: 8, elsewhere: None };
-        let device = drive.device(3);
+        let device = Drive::of(1 << 30).device(3);
         assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
         assert_eq!(
             properties(&device),

@@ -113,15 +113,17 @@ impl Rabbit {
 
 /// Boots a computer with four drives, its system's disk at /var/tmp, and gives others something on two drives.
 pub(super) fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<(Guest, Before)> {
-    let system = bench.directory().join("system.img");
-    File::create(&system).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
-    let shared = vec![SharedDisk { file: system, serial: SYSTEM.to_owned() }];
-    let mut guest = Guest::boot(bench, Machine { shared, ..machine })?;
-    let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
-    guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
-    let foreign = plant(&mut guest)?;
-    let unallocated = unallocated(&mut guest, 0..4)?;
-    Ok((guest, Before { foreign, unallocated }))
+    let mut guest = Guest::boot(bench, with_system(bench, machine)?)?;
+    let before = Before::found(&mut guest)?;
+    Ok((guest, before))
+}
+
+/// With a disk for the system, which is empty.
+pub(super) fn with_system(bench: &Bench, machine: Machine) -> anyhow::Result<Machine> {
+    let file = bench.directory().join("system.img");
+    File::create(&file).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
+    let shared = vec![SharedDisk { file, serial: SYSTEM.to_owned() }];
+    Ok(Machine { shared, ..machine })
 }
 
 /// What is not ours.
@@ -133,6 +135,15 @@ pub(super) struct Before {
 }
 
 impl Before {
+    /// Makes a file system on the system's disk, mounts it at /var/tmp, and gives others something on two of four drives.
+    pub(super) fn found(guest: &mut Guest) -> anyhow::Result<Self> {
+        let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
+        guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
+        let foreign = plant(guest)?;
+        let unallocated = unallocated(guest, 0..4)?;
+        Ok(Self { foreign, unallocated })
+    }
+
     /// Whether every byte is free again that was free, and what others have is as it was.
     pub(super) fn is_so_again(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let (before, now) = (&self.unallocated, unallocated(guest, 0..4)?);

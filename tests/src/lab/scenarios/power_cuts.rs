@@ -4,10 +4,14 @@ use anyhow::{Context, ensure};
 
 use crate::{
     centre::Job,
+    cluster::patience,
     lab::{
-        Bench, Machine,
+        Bench, Drive, Machine, checksum,
+        cluster::{Cluster, Fencing, joining},
+        machine::GIB,
+        mishap::{Afflicted, Mishap},
         report::say,
-        system::{MOUNT_ROOT, STATE, STEP_TAKEN, System},
+        system::{MOUNT_ROOT, STATE, System},
     },
     program::until,
     run::{Run, Silent},
@@ -15,119 +19,124 @@ use crate::{
 
 use super::{
     Scenario,
-    nvme::{Before, boot, mount_again},
+    nvme::{Before, mount_again, with_system},
 };
 
-pub(super) const SCENARIO: Scenario = Scenario {
+pub(super) const KILLS: Scenario = Scenario {
+    name: "job-kills",
+    about: "the agents of a rabbit and a compute are killed after every step of an XFS' and a GFS2's life: data is there, nothing leaks",
+    run: |bench| lives(bench, Mishap::Kill),
+};
+
+pub(super) const POWER: Scenario = Scenario {
     name: "power-cuts",
-    about: "the rabbit's power goes after each step of making an XFS and of taking it back: it converges, nothing foreign is touched",
-    run,
+    about: "the power of a rabbit or of its compute goes after every step of an XFS' and a GFS2's life: data is there, nothing leaks",
+    run: |bench| lives(bench, Mishap::PowerLoss),
 };
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// Fewer cuts than this, and steps are not told any more as this scenario knows them.
+const COMPUTE: &str = "compute-0";
+
+/// Fewer than this in a life, and steps are not told any more as this scenario knows them.
 const FEWEST: usize = 16;
 
-const LOG: &str = "/var/log/rabbit-agent.log";
-
-/// What outlives the power beneath the directory of the programs' state.
+/// What outlives the rabbit's power: the directory of its programs' state. A compute keeps nothing.
 const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
-fn run(bench: &Bench) -> anyhow::Result<()> {
-    let (mut rabbit, before) = boot(bench, Machine::with_drives("rabbit", 4))?;
+type Life = Run<Silent, Afflicted>;
+
+fn lives(bench: &Bench, mishap: Mishap) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
-    rabbit.run(KEEP, STEP)?;
-    let cluster = System::of_rabbit(rabbit)?;
+    // As few functions as there are hosts: they are made again after each loss of power.
+    let drive = Drive { virtual_functions: 2, ..Drive::of(2 * GIB) };
+    let rabbit = Machine { drives: vec![drive; 4], ..Machine::plain("rabbit") };
+    let rabbit = with_system(bench, rabbit)?;
+    let mut cluster = Cluster::boot_of(bench, &rabbit, 1, Fencing::Off)?;
+    let before = Before::found(&mut cluster.rabbit)?;
+    cluster.rabbit.run(KEEP, STEP)?;
+    let cluster = Afflicted::new(System::start(cluster)?, rejoin);
     let job = Job::new(0, "xfs", MOUNT_ROOT);
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
-    let outcome = story(&mut run, &before);
-    outcome.map_err(|error| run.cluster.explained(error))
+    let outcome = story(&mut run, &before, mishap);
+    outcome.map_err(|error| run.cluster.system().explained(error))
 }
 
-fn story(run: &mut Run<Silent, System>, before: &Before) -> anyhow::Result<()> {
+fn story(run: &mut Life, before: &Before, mishap: Mishap) -> anyhow::Result<()> {
     run.describe_system()?;
-    let mut cuts = 0;
-    for step in 1.. {
-        let cut = round(run, before, step).with_context(|| format!("cut at step {step}"))?;
-        cuts += cut;
-        if cut == 0 {
-            break;
-        }
+    for (number, kind) in (1..).zip(["xfs", "gfs2"]) {
+        run.job = Job::new(number, kind, MOUNT_ROOT);
+        run.cluster.begin(mishap)?;
+        life(run).with_context(|| format!("{kind}, after {} mishaps", run.cluster.mishaps()))?;
+        let mishaps = run.cluster.mishaps();
+        say(&format!("   {kind}: something befell a node {mishaps} times"));
+        ensure!(mishaps >= FEWEST, "something befell a node only {mishaps} times");
+        left_nothing(run, before)?;
     }
-    say(&format!("   the power went {cuts} times"));
-    ensure!(cuts >= FEWEST, "the power went only {cuts} times");
     Ok(())
 }
 
-/// One life, in which the power goes after `step` steps of making, and of taking back; how many times it did.
-fn round(run: &mut Run<Silent, System>, before: &Before, step: u32) -> anyhow::Result<usize> {
-    run.job = Job::new(step, "xfs", MOUNT_ROOT);
-    let name = run.job.node_storage();
-    let begun = taken(run)?;
-    run.carve()?;
-    let ready = format!("wait nnfnodestorage/{name} -n rabbit --for ready --timeout 300s");
-    let mut cuts = power_goes(run, begun, step, &ready)?;
-    run.wait_for_file_systems()?;
-    let gone = format!(
-        "delete nnfnodestorage/{name} nnfnodeblockstorage/{name} -n rabbit --ignore-not-found"
-    );
-    cuts += power_goes(run, taken(run)?, step, &gone)?;
-    run.prints(&gone.split(' ').collect::<Vec<_>>())?;
-    run.warren(&["delete", "nnfstorageprofile", &run.job.directive(), "-n", "default"])?;
-    before.is_so_again(&mut run.cluster.guest("rabbit"))?;
-    let left = run.cluster.run(
-        "rabbit",
-        "dmsetup ls | grep -v '^No devices' || true; findmnt --noheadings --types xfs || true",
-    )?;
-    ensure!(left.is_empty(), "left on the rabbit: {left}");
-    Ok(cuts)
-}
-
-/// Cuts the power when the agent has taken `step` steps more than `begun`; 1, or 0 when `warren` was over before.
-fn power_goes(
-    run: &Run<Silent, System>,
-    begun: u32,
-    step: u32,
-    warren: &str,
-) -> anyhow::Result<usize> {
-    let last = begun + step;
-    // The agent is held where it is, so that it makes no difference how long the power takes to go.
-    let script = format!(
-        r#"export WARREN_API=unix:///run/warren/api.sock
-tail -n +1 -f {LOG} | grep --line-buffered {STEP_TAKEN} | {{
-    head -n {last} > /run/seen
-    [ "$(wc -l < /run/seen)" -lt {last} ] || {{ pkill -STOP rabbit-agent; echo taken; }}
-}} &
-/programs/warren {warren} > /dev/null
-pkill tail
-echo over"#
-    );
-    let job = run.cluster.guest("rabbit").start(&script)?;
-    let cut = until("a step to be taken, or the work to be over", STEP, || {
-        let printed = run.cluster.guest("rabbit").printed(job)?;
-        ensure!(!printed.is_empty(), "neither yet");
-        Ok(printed.contains("taken"))
+/// A job's life; a GFS2 is mounted on the rabbit while the compute has it, an XFS afterwards.
+fn life(run: &mut Life) -> anyhow::Result<()> {
+    run.carve_and_mount()?;
+    let file = format!("{}/data", run.job.mount_path());
+    // What the API says of a mount may be older than the last loss of power.
+    let mounted = format!("findmnt {}", run.job.mount_path());
+    until("the mount on the compute", patience(), || {
+        run.cluster.system().run(COMPUTE, &mounted).map(drop)
     })?;
-    if cut {
-        run.cluster.guest("rabbit").reset()?;
-        begin_again(run)?;
+    let written = run.cluster.system().run(COMPUTE, &checksum::write(&file, 20))?;
+    if run.job.is_shared() {
+        run.mount_on_rabbit()?;
+        reads(run, &written)?;
     }
-    Ok(cut.into())
+    run.unmount_from_computes()?;
+    run.wait_for_computes("unmounted")?;
+    run.withdraw_from_computes()?;
+    if !run.job.is_shared() {
+        run.mount_on_rabbit()?;
+    }
+    reads(run, &written)?;
+    run.tear_down()
 }
 
-/// What is done by hand, or by systemd, after a loss of power.
-fn begin_again(run: &Run<Silent, System>) -> anyhow::Result<()> {
-    let mut guest = run.cluster.guest("rabbit");
-    mount_again(&mut guest)?;
-    guest.run(KEEP, STEP)?;
-    drop(guest);
-    run.cluster.start_programs()
+fn reads(run: &mut Life, written: &str) -> anyhow::Result<()> {
+    let file = format!("{}/node-0/data", run.job.mount_path());
+    let there = format!("[ -e {file} ]");
+    until("the file on the rabbit", patience(), || {
+        run.cluster.system().run("rabbit", &there).map(drop)
+    })?;
+    let read = run.cluster.system().run("rabbit", &checksum::read(&file))?;
+    ensure!(read == written, "the compute wrote {written}, the rabbit reads {read}");
+    Ok(())
 }
 
-/// Steps that the agent has taken since it was started.
-fn taken(run: &Run<Silent, System>) -> anyhow::Result<u32> {
-    let count = run.cluster.run("rabbit", &format!("grep -c {STEP_TAKEN} {LOG} || true"))?;
-    count.trim().parse().with_context(|| format!("steps taken: {count:?}"))
+/// On neither node is anything of ours, and what others have is as it was.
+fn left_nothing(run: &Life, before: &Before) -> anyhow::Result<()> {
+    let system = run.cluster.system();
+    before.is_so_again(&mut system.guest("rabbit"))?;
+    let look = "dmsetup ls | grep -v '^No devices' || true
+        ls /sys/kernel/dlm | grep '^lvm_[0-9a-f]' || true
+        findmnt --noheadings --types gfs2,xfs || true";
+    for node in system.nodes() {
+        let left = system.run(&node, look)?;
+        ensure!(left.is_empty(), "left on {node}: {left}");
+    }
+    let seen = system
+        .run(COMPUTE, "for each in /sys/block/nvme*; do [ ! -e $each ] || echo $each; done")?;
+    ensure!(seen.is_empty(), "{COMPUTE} still sees {seen}");
+    Ok(())
+}
+
+/// What is done by hand, or by systemd, when a computer has its power again.
+fn rejoin(system: &System, node: &str) -> anyhow::Result<()> {
+    if node != COMPUTE {
+        mount_again(&mut system.guest(node))?;
+        system.run(node, KEEP)?;
+    }
+    for step in joining(1, Fencing::Off) {
+        system.run(node, &step)?;
+    }
+    Ok(())
 }

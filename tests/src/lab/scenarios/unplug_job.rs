@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     centre::Job,
     cluster::patience,
     lab::{
-        Bench, checksum,
+        self, Bench, checksum,
         cluster::{Cluster, Fencing},
         functions::unallocated,
         system::{MOUNT_ROOT, System},
@@ -20,7 +20,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "unplug-job",
-    about: "our agents have a job mounted when a compute loses a drive, and when the rabbit does: both end it, and the next one works",
+    about: "our agents have a job mounted when a compute loses a drive, or its link, or the rabbit a drive: all end it, and the next one works",
     run,
 };
 
@@ -32,6 +32,24 @@ const COMPUTE: &str = "compute-0";
 /// Ends by itself: when a write fails.
 const WRITE: &str = "n=0; while dd if=/dev/zero of=$FILE bs=64k count=16 oflag=direct,sync status=none; do n=$((n+1)); echo written $n; done";
 
+/// `recovered COUNT`: so many drives have come through the reset of a link.
+const RECOVERED: &str = r#"
+recovered() {
+    for try in $(seq 600); do
+        [ "$(dmesg | grep -c 'AER: device recovery successful')" -ge "$1" ] && return
+        sleep 0.1
+    done
+    dmesg | tail -n 30 >&2
+    exit 1
+}"#;
+
+/// All at once, and without the five seconds that a slot's button leaves.
+const POWER_SLOTS_OFF: &str = r#"
+for slot in /sys/bus/pci/slots/*; do
+    [ -d "$slot" ] && echo 0 > "$slot/power" &
+done
+wait"#;
+
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut cluster = Cluster::boot_bare(bench, 1, DRIVES, Fencing::Off)?;
     let empty = unallocated(&mut cluster.rabbit, 0..DRIVES)?;
@@ -40,6 +58,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     run.describe_system()?;
     let outcome = compute_loses_a_drive(&mut run)
         .and_then(|()| ends(&mut run, &empty))
+        .and_then(|()| compute_loses_its_link(&mut run))
+        .and_then(|()| ends(&mut run, &empty))
         .and_then(|()| rabbit_loses_a_drive(&mut run))
         .and_then(|()| ends(&mut run, &empty));
     outcome.map_err(|error| run.cluster.explained(error))
@@ -47,20 +67,52 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
 
 /// Whoever writes is told, and what is left is unmounted as anything else.
 fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    run.carve_and_mount()?;
-    let write = format!("FILE={}/more\n{WRITE}", run.job.mount_path());
-    let writing = run.cluster.guest(COMPUTE).start(&write)?;
-    run.cluster.guest(COMPUTE).wait_for_print(writing, "written 2\n", STEP)?;
+    let writing = writes(run)?;
     run.cluster.guest(COMPUTE).unplug(0)?;
-    let ended = run.cluster.guest(COMPUTE).wait(writing, STEP)?;
-    ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
+    told(run, writing)?;
     unmounted(run)?;
     run.cluster.guest(COMPUTE).plug(0)
 }
 
+/// It trains anew first, as a link does that had errors: whoever writes goes on. Then it is lost, with every drive at once.
+fn compute_loses_its_link(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+    run.job = Job::new(2, "xfs", MOUNT_ROOT);
+    let writing = writes(run)?;
+    for slot in 0..DRIVES {
+        // Data link protocol error, which is fatal: the kernel resets the link.
+        let error = json!({ "command-line": format!("pcie_aer_inject_error slot{slot} DLP") });
+        run.cluster.guest(COMPUTE).qmp().execute("human-monitor-command", &error)?;
+    }
+    run.cluster.run(COMPUTE, &format!("{RECOVERED}\nrecovered {DRIVES}"))?;
+    let written = run.cluster.guest(COMPUTE).printed(writing)?.lines().count();
+    let more = format!("written {}\n", written + 3);
+    run.cluster.guest(COMPUTE).wait_for_print(writing, &more, STEP)?;
+
+    run.cluster.run(COMPUTE, POWER_SLOTS_OFF)?;
+    told(run, writing)?;
+    unmounted(run)?;
+    (0..DRIVES).try_for_each(|drive| run.cluster.guest(COMPUTE).plug(drive))
+}
+
+/// A job is mounted and written to.
+fn writes(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job> {
+    run.carve_and_mount()?;
+    let write = format!("FILE={}/more\n{WRITE}", run.job.mount_path());
+    let writing = run.cluster.guest(COMPUTE).start(&write)?;
+    run.cluster.guest(COMPUTE).wait_for_print(writing, "written 2\n", STEP)?;
+    Ok(writing)
+}
+
+/// The writer ends, and says of what.
+fn told(run: &Run<Silent, System>, writing: lab::job::Job) -> anyhow::Result<()> {
+    let ended = run.cluster.guest(COMPUTE).wait(writing, STEP)?;
+    ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
+    Ok(())
+}
+
 /// The compute goes on, because its link is its own; the rabbit says what it lacks, and makes up for it when it is back.
 fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    run.job = Job::new(2, "xfs", MOUNT_ROOT);
+    run.job = Job::new(3, "xfs", MOUNT_ROOT);
     run.carve_and_mount()?;
     let file = format!("{}/data", run.job.mount_path());
     let written = run.cluster.run(COMPUTE, &checksum::write(&file, 8))?;

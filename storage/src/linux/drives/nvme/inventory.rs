@@ -50,7 +50,7 @@ impl NvmeDrives {
         for (drive, answer) in plugged.iter().zip(answers) {
             self.enter(&mut inventory, drive, answer, &blocks);
         }
-        self.note_places(&plugged).map_err(unreadable)?;
+        note_places(&plugged);
         self.enter_absent(&mut inventory, &plugged).map_err(unreadable)?;
         inventory.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         number(&mut inventory.drives, &plugged);
@@ -145,12 +145,6 @@ impl NvmeDrives {
         inventory.drives.push(faulty(nqn, &fault));
     }
 
-    /// Writes down in which slots drives with anything of ours on them are.
-    fn note_places(&self, plugged: &[Arc<Managed>]) -> io::Result<()> {
-        let placed = plugged.iter().filter_map(|it| Some((&it.ledger, it.physical.node.place()?)));
-        placed.into_iter().try_for_each(|(ledger, place)| ledger.seen(&place))
-    }
-
     /// What is recorded of a drive that cannot be asked; nobody reaches it.
     fn enter_faulty(&self, inventory: &mut Inventory, drive: Drive, ledger: &Ledger) {
         let nqn = &drive.nqn;
@@ -192,6 +186,18 @@ impl NvmeDrives {
             access: held.access.clone(),
             device,
             of: held.of,
+        }
+    }
+}
+
+/// Writes down in which slots drives with anything of ours on them are. One that cannot be written down (the disk of the
+/// state is full) costs no look: a drive without a place is never taken for one that was exchanged.
+fn note_places(plugged: &[Arc<Managed>]) {
+    for drive in plugged {
+        let node = &drive.physical.node;
+        let noted = node.place().map_or(Ok(()), |place| drive.ledger.seen(&place));
+        if let Err(error) = noted {
+            warn!(drive:% = node.nqn, error:%; "the drive's slot was not written down");
         }
     }
 }

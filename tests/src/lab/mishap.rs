@@ -1,0 +1,195 @@
+//! A system in which something befalls a node after every step that its agent takes.
+
+use std::{cell::Cell, fs, io::ErrorKind, path::PathBuf, time::Duration};
+
+use anyhow::{Context, bail};
+
+use super::{
+    System,
+    job::{Job, Output},
+    system::{STEP_TAKEN, warren},
+};
+use crate::{centre::Chassis, program::until, run::Machines};
+
+/// For one command of the workload manager's, whatever befalls the nodes meanwhile.
+const COMMAND: Duration = Duration::from_secs(3600);
+
+/// `warren`'s exit code for what may hold later.
+const NOT_YET: i32 = 3;
+
+/// Files of a node, in the directory that it shares with the host: not lost with its power.
+const SEEN: &str = "steps-seen";
+const TAKEN: &str = "step-taken";
+
+/// What befalls a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// Its agent is killed, and started again.
+    Kill,
+    /// Its computer loses power, and is switched on again.
+    PowerLoss,
+}
+
+/// The nodes of a [`System`] meet a mishap after each step that their agents have not told of since the last
+/// [`Self::begin`], and their computers go on from there: told by step, so that what is done again after each loss of power
+/// is no reason for the next.
+#[derive(Debug)]
+pub struct Afflicted {
+    system: System,
+    /// What a computer does once it has its power again, before our programs are started.
+    rejoin: fn(&System, &str) -> anyhow::Result<()>,
+    mishap: Cell<Mishap>,
+    mishaps: Cell<usize>,
+}
+
+impl Afflicted {
+    /// Nothing befalls it before [`Self::begin`]. `rejoin` is what a computer does once it has its power again, before our
+    /// programs are started.
+    #[must_use]
+    pub fn new(system: System, rejoin: fn(&System, &str) -> anyhow::Result<()>) -> Self {
+        Self { system, rejoin, mishap: Cell::new(Mishap::Kill), mishaps: Cell::new(0) }
+    }
+
+    /// What it befalls.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// From now on every step that is new counts.
+    ///
+    /// # Errors
+    /// When a node cannot be watched.
+    pub fn begin(&self, mishap: Mishap) -> anyhow::Result<()> {
+        self.mishap.set(mishap);
+        self.mishaps.set(0);
+        self.system.nodes().iter().try_for_each(|node| {
+            self.system.run(node, &format!("rm -f /lab/{SEEN}"))?;
+            self.watch(node)
+        })
+    }
+
+    /// How often something befell a node since the beginning.
+    #[must_use]
+    pub fn mishaps(&self) -> usize {
+        self.mishaps.get()
+    }
+
+    /// Lets a node's agent stand still after the next step that it has not told of before.
+    fn watch(&self, node: &str) -> anyhow::Result<()> {
+        let agent = self.system.agent(node);
+        let script = format!(
+            r#"log=/var/log/{agent}.log
+touch $log /lab/{SEEN}
+rm -f /lab/{TAKEN}
+pkill -f "^tail .* $log" || true
+from=$(($(wc -l < $log) + 1))
+tail -n +$from -F $log 2>/dev/null | while IFS= read -r line; do
+    case $line in *{STEP_TAKEN}*) ;; *) continue ;; esac
+    step=${{line#*{STEP_TAKEN}}}
+    step=${{step% seconds=*}}
+    grep -qxFe "$step" /lab/{SEEN} && continue
+    pkill -STOP -f '^/programs/{agent}'
+    echo "$step" >> /lab/{SEEN}
+    echo "$step" > /lab/{TAKEN}
+    break
+done >/dev/null 2>&1 &"#
+        );
+        self.system.run(node, &script).map(drop)
+    }
+
+    /// What befalls whoever has taken a step; whether the rabbit lost its power.
+    fn befall(&self) -> anyhow::Result<bool> {
+        let mut rabbit_was_off = false;
+        for node in self.system.nodes() {
+            let Some(step) = self.taken(&node)? else { continue };
+            self.strike(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
+            self.mishaps.set(self.mishaps.get() + 1);
+            rabbit_was_off |=
+                self.mishap.get() == Mishap::PowerLoss && node == self.chassis().rabbit;
+        }
+        Ok(rabbit_was_off)
+    }
+
+    fn strike(&self, node: &str) -> anyhow::Result<()> {
+        match self.mishap.get() {
+            Mishap::Kill => {
+                let kill = format!("pkill -KILL -f '^/programs/{}'", self.system.agent(node));
+                self.system.run(node, &kill)?;
+            }
+            Mishap::PowerLoss => {
+                self.system.guest(node).reset()?;
+                (self.rejoin)(&self.system, node)?;
+                self.system.prepare(node)?;
+            }
+        }
+        self.watch(node)?;
+        self.system.start_agent(node)
+    }
+
+    fn taken(&self, node: &str) -> anyhow::Result<Option<String>> {
+        match fs::read_to_string(self.file(node, TAKEN)) {
+            Ok(step) => Ok(Some(step)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).context("read which step was taken"),
+        }
+    }
+
+    fn file(&self, node: &str, name: &str) -> PathBuf {
+        self.system.guest(node).exchange().join(name)
+    }
+
+    /// Runs a command on the rabbit to its end, while things befall it and the others; none when it was lost with the
+    /// rabbit's power, or is to be repeated because of what befell others.
+    fn attempt(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
+        let before = self.mishaps();
+        let job = self.system.guest(&self.chassis().rabbit).start(&warren(words))?;
+        let Some(output) = self.outcome(job)? else { return Ok(None) };
+        if output.code == NOT_YET && self.mishaps() > before {
+            return Ok(None);
+        }
+        output.ok(&words.join(" ")).map(Some)
+    }
+
+    fn outcome(&self, job: Job) -> anyhow::Result<Option<Output>> {
+        until("a command to end", COMMAND, || match self.befall() {
+            Err(error) => Ok(Err(error)),
+            Ok(true) => Ok(Ok(None)),
+            Ok(false) => match self.system.guest(&self.chassis().rabbit).ended(job)? {
+                None => bail!("it runs"),
+                output => Ok(Ok(output)),
+            },
+        })?
+    }
+}
+
+impl Machines for Afflicted {
+    fn chassis(&self) -> &Chassis {
+        self.system.chassis()
+    }
+
+    fn connected_nodes(&self) -> Vec<String> {
+        self.system.connected_nodes()
+    }
+
+    fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String> {
+        self.system.hand_over(name, bytes)
+    }
+
+    fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
+        let mut words = words.to_vec();
+        loop {
+            if let Some(printed) = self.attempt(&words)? {
+                return Ok(printed);
+            }
+            // It may be gone, and only the answer was lost.
+            if words.first() == Some(&"delete") {
+                words.push("--ignore-not-found");
+            }
+        }
+    }
+
+    fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
+        self.system.run_on(node, id, script)
+    }
+}
