@@ -9,7 +9,10 @@ use proto::v1::{
     DesiredMount, FromNode, Gone, Hello, ToNode, from_node, node_link_client::NodeLinkClient,
     to_node::Message,
 };
-use tokio::{sync::mpsc, time};
+use tokio::{
+    sync::mpsc,
+    time::{self, Instant},
+};
 use tonic::{
     Code, Status, Streaming,
     transport::{Channel, Endpoint},
@@ -43,14 +46,17 @@ pub(crate) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// A connection that is lost sooner is one more attempt that failed: a coordinator that welcomes and drops its nodes must not
+/// be asked by all of them five times a second.
+const STEADY: Duration = Duration::from_secs(30);
 /// From this on an idle TCP connection is probed by the kernel.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
 enum End {
     /// By the coordinator, for good.
     Refused(String),
-    /// By the network or a restart.
-    Lost { why: String, welcomed: bool },
+    /// By the network or a restart; how long the connection had stood, if it ever did.
+    Lost { why: String, stood: Option<Duration> },
     /// Nobody listens to events any more.
     Closed,
 }
@@ -74,8 +80,8 @@ pub async fn run(
                 drop(events.send(LinkEvent::Refused(why)).await);
                 return;
             }
-            End::Lost { why, welcomed } => {
-                if welcomed {
+            End::Lost { why, stood } => {
+                if stood.is_some_and(|stood| stood >= STEADY) {
                     (attempt, told) = (0, BTreeSet::new());
                 }
                 // Once per reason: a coordinator that is away for a night must not fill every node's journal. A refused
@@ -86,7 +92,7 @@ pub async fn run(
                     );
                     told.insert(why);
                 }
-                if welcomed && events.send(LinkEvent::Down).await.is_err() {
+                if stood.is_some() && events.send(LinkEvent::Down).await.is_err() {
                     return;
                 }
             }
@@ -103,7 +109,7 @@ async fn converse(
     connection: u64,
     events: &mpsc::Sender<LinkEvent>,
 ) -> End {
-    let lost = |why| End::Lost { why, welcomed: false };
+    let lost = |why| End::Lost { why, stood: None };
     let opened = time::timeout(PATIENCE, open(endpoint, hello, outbox, connection)).await;
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
@@ -111,6 +117,7 @@ async fn converse(
         Err(_) => return lost(format!("no answer within {} s", PATIENCE.as_secs())),
     };
     outbox.welcome();
+    let since = Instant::now();
     // The counterpart of a loss that was told: without it a journal would end with that.
     log::info!("connected to the coordinator");
     if events.send(LinkEvent::Up).await.is_err() {
@@ -123,12 +130,10 @@ async fn converse(
                 None => continue,
             },
             Ok(None) => {
-                return End::Lost {
-                    why: "the coordinator closed the stream".to_owned(),
-                    welcomed: true,
-                };
+                let why = "the coordinator closed the stream".to_owned();
+                return End::Lost { why, stood: Some(since.elapsed()) };
             }
-            Err(status) => return end(&status, true),
+            Err(status) => return end(&status, Some(since.elapsed())),
         };
         if matches!(event, LinkEvent::Synced) {
             outbox.synced();
@@ -150,18 +155,17 @@ async fn open(
         Ok(channel) => channel,
         Err(error) => {
             let why = format!("connect: {}: {}", root(&error), remedy(&error));
-            return Err(End::Lost { why, welcomed: false });
+            return Err(End::Lost { why, stood: None });
         }
     };
     let mut client = NodeLinkClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
     let messages = messages(hello.clone(), Arc::clone(outbox), connection);
-    let mut stream =
-        client.open(messages).await.map_err(|status| end(&status, false))?.into_inner();
-    match stream.message().await.map_err(|status| end(&status, false))? {
+    let mut stream = client.open(messages).await.map_err(|status| end(&status, None))?.into_inner();
+    match stream.message().await.map_err(|status| end(&status, None))? {
         Some(ToNode { message: Some(Message::Welcome(_)) }) => Ok(stream),
         _ => Err(End::Lost {
             why: "the coordinator did not say welcome first".to_owned(),
-            welcomed: false,
+            stood: None,
         }),
     }
 }
@@ -215,16 +219,16 @@ pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
     })
 }
 
-fn end(status: &Status, welcomed: bool) -> End {
+fn end(status: &Status, stood: Option<Duration>) -> End {
     match status.code() {
         // A newer agent of this node took over, or was there before this one came. Whatever else a coordinator refuses, an
         // edit of the machine's layout or of its certificates mends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // Not the coordinator's words but the transport's.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {
-            End::Lost { why: format!("the connection broke: {}", cause(status)), welcomed }
+            End::Lost { why: format!("the connection broke: {}", cause(status)), stood }
         }
-        _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), welcomed },
+        _ => End::Lost { why: format!("{}: {}", status.code(), status.message()), stood },
     }
 }
 
@@ -249,7 +253,7 @@ mod tests {
     struct Transport(#[source] io::Error);
 
     fn why(status: &Status) -> String {
-        match end(status, true) {
+        match end(status, None) {
             End::Lost { why, .. } | End::Refused(why) => why,
             End::Closed => panic!("somebody listens"),
         }

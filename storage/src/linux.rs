@@ -268,7 +268,7 @@ impl Node {
     }
 
     fn run_hook(&self, id: &HookId, line: &str) -> Result<(), StepError> {
-        Cmd::shell(line).run(self.deadlines.command)?;
+        Cmd::shell(line).of(id.scope.as_str()).run(self.deadlines.command)?;
         self.records.put(id).map_err(|source| failed("record hook", id, source))
     }
 

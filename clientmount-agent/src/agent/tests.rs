@@ -278,6 +278,19 @@ fn start_agent(
 }
 
 #[tokio::test]
+async fn a_coordinator_that_welcomes_and_drops_is_asked_ever_more_rarely() {
+    let mut node = Node::start(Chassis::new(1));
+    let begun = std::time::Instant::now();
+    for _ in 0..4 {
+        let session = node.coordinator.session().await;
+        session.sync(&[]).await;
+        drop(session);
+    }
+    // Three waits of 0.2, 0.4 and 0.8 s, at least three quarters of each; no wait is ever shorter.
+    assert!(begun.elapsed() >= Duration::from_millis(1050), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
 async fn a_life_from_mount_to_release() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);

@@ -38,12 +38,15 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub(super) struct Cmd {
     argv: Vec<String>,
     shown: String,
+    /// Who runs it, when others may run the same for themselves.
+    whose: String,
 }
 
 impl Cmd {
     /// A program with its arguments, no shell between.
     pub(super) fn new<const N: usize>(argv: [&str; N]) -> Self {
-        Self { argv: argv.map(str::to_owned).to_vec(), shown: argv.join(" ") }
+        let (argv, shown) = (argv.map(str::to_owned).to_vec(), argv.join(" "));
+        Self { argv, shown, whose: String::new() }
     }
 
     /// A site's line.
@@ -51,7 +54,13 @@ impl Cmd {
         Self {
             argv: vec!["bash".to_owned(), "-c".to_owned(), line.to_owned()],
             shown: line.to_owned(),
+            whose: String::new(),
         }
+    }
+
+    /// The same for somebody: while it hangs, it is refused to him and to nobody else.
+    pub(super) fn of(self, whose: &str) -> Self {
+        Self { whose: whose.to_owned(), ..self }
     }
 
     /// Runs it and returns its stdout, of which both ends are kept when it is very long.
@@ -60,9 +69,9 @@ impl Cmd {
     ///
     /// # Errors
     /// When it cannot be started, fails, or outlives `deadline`; then its whole process group is killed. As long as the
-    /// kernel does not let that go, the same command is not begun again, and the same is told at once.
+    /// kernel does not let that go, the same command of the same owner is not begun again, and the same is told at once.
     pub(super) fn run(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
-        if let Some(waits) = left::waits(&self.argv) {
+        if let Some(waits) = left::waits(self) {
             let (command, stderr) = (self.shown.clone(), String::new());
             let waits = format!("{waits}{NOT_ENDED}");
             return Err(CommandError::TimedOut { command, deadline, stderr, waits });
@@ -83,7 +92,7 @@ impl Cmd {
             if !wait(&ended, &mut stdout, &mut stderr, LAST_WORDS) {
                 waits.push_str(NOT_ENDED);
             }
-            left::remember(&self.argv, group);
+            left::remember(self, group);
         }
         let status = if in_time { read_status(ended) } else { None };
         stdout.read();

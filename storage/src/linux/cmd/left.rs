@@ -4,30 +4,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::unistd::Pid;
 
-use super::hung::{self, Life};
+use super::{
+    Cmd,
+    hung::{self, Life},
+};
 
 static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct Left {
-    argv: Vec<String>,
+    command: Cmd,
     group: Pid,
     processes: Vec<Life>,
 }
 
 /// Remembers those of a killed command's process group that have not ended.
-pub(super) fn remember(argv: &[String], group: Pid) {
+pub(super) fn remember(command: &Cmd, group: Pid) {
     let processes = hung::members(group);
     if !processes.is_empty() {
-        lock().push(Left { argv: argv.to_vec(), group, processes });
+        lock().push(Left { command: command.clone(), group, processes });
     }
 }
 
 /// What an earlier run of the same command waits for, as long as anything of it lives.
-pub(super) fn waits(argv: &[String]) -> Option<String> {
+pub(super) fn waits(command: &Cmd) -> Option<String> {
     let mut left = lock();
     left.retain(|it| it.processes.iter().any(Life::goes_on));
-    let group = left.iter().find(|it| it.argv == argv)?.group;
+    let group = left.iter().find(|it| it.command == *command)?.group;
     drop(left);
     Some(hung::group(group))
 }
@@ -38,12 +41,12 @@ fn lock() -> MutexGuard<'static, Vec<Left>> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{fs, time::Duration};
 
     use nix::unistd::getpgrp;
 
     use super::*;
-    use crate::{host::CommandError, linux::cmd::Cmd};
+    use crate::host::CommandError;
 
     /// This test is a process that outlives the command it is remembered for.
     #[test]
@@ -51,14 +54,16 @@ mod tests {
         let marks = tempfile::tempdir().unwrap();
         let mark = marks.path().join("mark");
         let touch = Cmd::new(["touch", mark.to_str().unwrap()]);
-        remember(&touch.argv, getpgrp());
+        remember(&touch, getpgrp());
         let error = touch.run(Duration::from_secs(60)).unwrap_err();
         let CommandError::TimedOut { waits, .. } = &error else { panic!("{error}") };
         assert!(waits.contains("process ") && waits.contains("SIGKILL did not end it"), "{waits}");
         assert!(!mark.exists(), "it was begun");
         Cmd::new(["true"]).run(Duration::from_secs(60)).unwrap();
+        touch.clone().of("another").run(Duration::from_secs(60)).unwrap();
+        fs::remove_file(&mark).unwrap();
 
-        for left in lock().iter_mut().filter(|it| it.argv == touch.argv) {
+        for left in lock().iter_mut().filter(|it| it.command == touch) {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();
