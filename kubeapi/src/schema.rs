@@ -3,10 +3,12 @@
 mod cel;
 mod compile;
 mod default;
+mod fit;
 mod formats;
 mod lists;
 pub(crate) mod numbers;
 mod prune;
+mod rules;
 mod validate;
 
 use regex::Regex;

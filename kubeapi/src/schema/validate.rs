@@ -42,78 +42,6 @@ impl Schema {
         causes.truncate(ENOUGH);
     }
 
-    /// What of an object does not fit the types of the schema, or their formats; a null fits everywhere.
-    pub(crate) fn misfit(&self, body: &Map<String, Value>) -> Option<String> {
-        let mut causes = Vec::new();
-        for (name, value) in body {
-            if let Some(schema) = self.properties.get(name) {
-                schema.check_fit(value, name, &mut causes);
-            }
-        }
-        causes.into_iter().next()
-    }
-
-    /// Writes a value of a built-in kind as Go does: times in one form, a null among texts as an empty one.
-    pub(crate) fn as_go(&self, value: &mut Value) {
-        match value {
-            Value::String(text) => {
-                let format = self.constraints.format.as_deref();
-                if let Some(time) = format.and_then(|format| formats::canonical(text, format)) {
-                    *text = time;
-                }
-            }
-            Value::Object(map) => {
-                for (name, child) in map.iter_mut() {
-                    let schema = self.properties.get(name).or(self.additional.as_deref());
-                    schema.into_iter().for_each(|schema| schema.as_go(child));
-                    let texts = self.additional.as_ref().and_then(|texts| texts.kind);
-                    if child.is_null() && texts == Some(Type::String) {
-                        *child = Value::from("");
-                    }
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
-        }
-    }
-
-    fn check_fit(&self, value: &Value, path: &str, misfits: &mut Vec<String>) {
-        let mut causes = Vec::new();
-        self.check_type(value, path, &mut causes);
-        if let (Value::Number(number), Some(Type::Integer)) = (value, self.kind) {
-            numbers::check(self, number, path, &mut causes);
-            causes.retain(|cause| cause.field == "<nil>");
-            if !number.is_i64() {
-                misfits.push(misread(&format!("number {number}"), path, Type::Integer));
-            }
-        }
-        if self.kind == Some(Type::String) && !value.is_string() && !value.is_null() {
-            misfits.push(misread(crate::object::type_name(value), path, Type::String));
-        }
-        match value {
-            Value::Null => return,
-            Value::String(text) => {
-                let format = self.constraints.format.as_deref();
-                misfits.extend(format.and_then(|format| formats::misfit(text, format)));
-            }
-            Value::Object(map) => {
-                for (name, child) in map {
-                    let schema = self.properties.get(name).or(self.additional.as_deref());
-                    schema.into_iter().for_each(|schema| schema.check_fit(child, name, misfits));
-                }
-            }
-            Value::Array(items) => {
-                let schema = self.items.iter();
-                schema.for_each(|schema| {
-                    items.iter().for_each(|item| schema.check_fit(item, path, misfits));
-                });
-            }
-            Value::Bool(_) | Value::Number(_) => {}
-        }
-        if let (false, Some(kind)) = (causes.is_empty(), self.kind) {
-            misfits.push(misread(crate::object::type_name(value), path, kind));
-        }
-    }
-
     /// What the schema of a default has against it, fields unknown to it among that.
     pub(crate) fn faults_of_default(&self, default: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
@@ -142,12 +70,6 @@ impl Schema {
             (Part::Whole, _, _) => self.check(object, &mut String::new(), &mut causes),
         }
         lists::check(self, object, &mut String::new(), &mut causes);
-        causes
-    }
-
-    fn broken_rules(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        self.check_rules(object, old, &mut String::new(), &mut causes);
         causes
     }
 
@@ -180,7 +102,7 @@ impl Schema {
         self.types().is_some_and(|types| types.split(',').any(|allowed| allowed == kind))
     }
 
-    fn check_type(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    pub(super) fn check_type(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         let format = self.constraints.format.as_deref();
         let Some(types) = self.types() else { return };
         let found = crate::object::type_name(value);
@@ -324,47 +246,6 @@ impl Schema {
             causes.push(unlocated(path, "must not validate the schema (not)"));
         }
     }
-
-    fn check_rules(
-        &self,
-        value: &Value,
-        old: Option<&Value>,
-        path: &mut String,
-        causes: &mut Vec<Cause>,
-    ) {
-        if value.is_null() {
-            return;
-        }
-        // A null before is nothing that a value could have changed from.
-        let old = old.filter(|old| !old.is_null());
-        for rule in &self.rules {
-            causes.extend(rule.check(self, value, old, path));
-        }
-        match value {
-            Value::Object(map) => {
-                for (name, child) in map {
-                    let before = old.and_then(|old| old.get(name));
-                    let (schema, step) = match self.properties.get(name) {
-                        Some(schema) => (Some(schema), step(path, name)),
-                        None => (self.additional.as_deref(), format!("[{name}]")),
-                    };
-                    if let Some(schema) = schema {
-                        within(path, &step, |path| schema.check_rules(child, before, path, causes));
-                    }
-                }
-            }
-            Value::Array(items) => {
-                let Some(schema) = &self.items else { return };
-                for (index, item) in items.iter().enumerate() {
-                    let before = lists::counterpart(self, item, old);
-                    within(path, &format!("[{index}]"), |path| {
-                        schema.check_rules(item, before, path, causes);
-                    });
-                }
-            }
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Null => {}
-        }
-    }
 }
 
 /// A fault that names its place in its words alone.
@@ -396,13 +277,8 @@ pub(super) fn at(path: &str) -> &str {
     if path.is_empty() { "<nil>" } else { path }
 }
 
-fn step(path: &str, name: &str) -> String {
+pub(super) fn step(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!(".{name}") }
-}
-
-/// What Go says of a value of another type than its place has.
-fn misread(found: &str, path: &str, wanted: Type) -> String {
-    format!("json: cannot unmarshal {found} into {path} of type {}", wanted.name())
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -1,13 +1,17 @@
 //! A rabbit's drives in memory, shared by the nodes of a chassis.
 
+mod namespaces;
+mod slot;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
+use self::slot::{FakeDrive, Place};
 use super::{FakeMount, refused};
 use crate::{
-    desired::{AllocationId, NamespaceId, NodeName, Nqn},
+    desired::{NamespaceId, NodeName, Nqn},
     host::StepError,
     observed::{
         BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Observed, Pool, Signature,
@@ -23,26 +27,6 @@ pub(super) struct FakeDrives {
     next_minor: u32,
     /// How many nodes have mounted each.
     mounts: BTreeMap<NamespaceId, usize>,
-}
-
-#[derive(Debug, Clone)]
-struct FakeDrive {
-    nqn: Nqn,
-    slot: u32,
-    capacity: u64,
-    place: Place,
-    /// It carries out nothing that makes or erases a namespace.
-    refuses: bool,
-}
-
-/// Where a drive is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    InItsSlot,
-    /// Its slot is empty.
-    Away,
-    /// Another drive is in its slot.
-    Replaced,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,29 +120,6 @@ impl FakeDrives {
         }
     }
 
-    fn in_slot(&mut self, slot: u32) -> Option<&mut FakeDrive> {
-        self.drives.iter_mut().find(|it| it.slot == slot && it.place != Place::Replaced)
-    }
-
-    pub(super) fn set_refusing(&mut self, slot: u32, refuses: bool) {
-        self.in_slot(slot).into_iter().for_each(|it| it.refuses = refuses);
-    }
-
-    pub(super) fn pull(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::Away);
-    }
-
-    pub(super) fn put_back(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::InItsSlot);
-    }
-
-    pub(super) fn swap(&mut self, slot: u32) {
-        let Some(old) = self.in_slot(slot) else { return };
-        old.place = Place::Replaced;
-        let new = FakeDrive::new(slot, "-new", old.capacity);
-        self.drives.push(new);
-    }
-
     /// Nothing is known any more of any namespace but what the drives tell.
     pub(super) fn lose_records(&mut self) {
         for namespace in self.namespaces.values_mut() {
@@ -232,154 +193,6 @@ impl FakeDrives {
         self.mounts.get(id).is_some_and(|count| *count > 0)
     }
 
-    pub(super) fn create(
-        &mut self,
-        owner: NamespaceOwner,
-        drive: &Nqn,
-        size: u64,
-        of: u16,
-    ) -> Result<(), StepError> {
-        let capacity = self.working(drive)?.capacity;
-        if self.on(drive).any(|(_, namespace)| namespace.owner == owner) {
-            return Ok(());
-        }
-        let allocated: u64 = self.on(drive).map(|(_, namespace)| namespace.size).sum();
-        if capacity.saturating_sub(allocated) < size {
-            return Err(StepError::Changed(format!("drive {drive} is full by now")));
-        }
-        if self.available.saturating_sub(self.promised()) < size {
-            return Err(StepError::Changed(
-                "the disk beneath the drives is full by now".to_owned(),
-            ));
-        }
-        let id = self.free_id(drive);
-        let content = Signature::Blank;
-        self.namespaces.insert(
-            id,
-            FakeNamespace { owner, of, size, access: BTreeSet::new(), minor: None, content },
-        );
-        Ok(())
-    }
-
-    pub(super) fn adopt(
-        &mut self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-        size: u64,
-        of: u16,
-    ) -> Result<(), StepError> {
-        let owner = NamespaceOwner::Ours(allocation);
-        let namespace = self.namespaces.get_mut(id);
-        match namespace.filter(|it| it.size == size && it.owner == NamespaceOwner::Unknown) {
-            Some(namespace) => (namespace.owner, namespace.of) = (owner, of),
-            None => return Err(refused("adopt namespace", id, libc::EPERM)),
-        }
-        Ok(())
-    }
-
-    pub(super) fn replaced(
-        &mut self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-    ) -> Result<(), StepError> {
-        let ours = NamespaceOwner::Ours(allocation);
-        let namespace = self.namespaces.get_mut(id).filter(|it| it.owner == ours);
-        let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
-        namespace.owner = NamespaceOwner::Replaced(allocation);
-        Ok(())
-    }
-
-    /// The drive is not here: what is on it is seen again only when it comes back.
-    pub(super) fn forget(
-        &mut self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-    ) -> Result<(), StepError> {
-        if self.drive(&id.subsystem).is_none_or(|it| it.place != Place::Replaced) {
-            return Err(refused("forget namespace", id, libc::EPERM));
-        }
-        let whose = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
-        let namespace = self.namespaces.get_mut(id).filter(|it| whose.contains(&it.owner));
-        namespace.into_iter().for_each(|it| it.owner = NamespaceOwner::Unknown);
-        Ok(())
-    }
-
-    fn free_id(&self, drive: &Nqn) -> NamespaceId {
-        let id = |nsid| NamespaceId { subsystem: drive.clone(), nsid };
-        (1..)
-            .map(id)
-            .find(|id| !self.namespaces.contains_key(id))
-            .expect("fewer than 2^32 namespaces")
-    }
-
-    pub(super) fn delete(
-        &mut self,
-        id: &NamespaceId,
-        allocation: AllocationId,
-    ) -> Result<(), StepError> {
-        let Some(namespace) = self.namespaces.get(id) else { return Ok(()) };
-        self.working(&id.subsystem)?;
-        let ours = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
-        if !ours.contains(&namespace.owner) {
-            return Err(refused("delete namespace", id, libc::EPERM));
-        }
-        if self.is_mounted(id) {
-            return Err(refused("delete namespace", id, libc::EBUSY));
-        }
-        self.namespaces.remove(id);
-        Ok(())
-    }
-
-    /// A crash in the middle of deleting.
-    pub(super) fn half_delete(&mut self, id: &NamespaceId, allocation: AllocationId) {
-        let mounted = self.is_mounted(id);
-        if let Some(namespace) = self.namespaces.get_mut(id).filter(|_| !mounted)
-            && namespace.owner == NamespaceOwner::Ours(allocation)
-        {
-            namespace.owner = NamespaceOwner::Partial(allocation);
-            namespace.minor = None;
-            namespace.access.clear();
-        }
-    }
-
-    pub(super) fn attach(&mut self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
-        let minor = self.next_minor;
-        self.working(&id.subsystem)?;
-        let Some(namespace) = self.namespaces.get_mut(id) else {
-            return Err(refused("attach namespace", id, libc::ENOENT));
-        };
-        namespace.access.insert(node.clone());
-        if namespace.minor.is_none() {
-            namespace.minor = Some(minor);
-            self.next_minor += 1;
-        }
-        Ok(())
-    }
-
-    pub(super) fn detach(&mut self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
-        let mounted = self.is_mounted(id);
-        let Some(namespace) = self.namespaces.get_mut(id) else {
-            return Err(refused("detach namespace", id, libc::ENOENT));
-        };
-        let last = namespace.access.iter().all(|other| other == node);
-        if last && mounted {
-            return Err(refused("detach namespace", id, libc::EBUSY));
-        }
-        namespace.access.remove(node);
-        if last {
-            namespace.minor = None;
-        }
-        Ok(())
-    }
-
     pub(super) fn plant_signature(&mut self, id: &NamespaceId, signature: Signature) {
         self.set_signature(id, signature);
     }
@@ -417,18 +230,6 @@ impl FakeDrives {
 
     pub(super) fn is_clean(&self) -> bool {
         self.namespaces.values().all(|namespace| is_nobodys(&namespace.owner))
-    }
-}
-
-impl FakeDrive {
-    fn new(slot: u32, generation: &str, capacity: u64) -> Self {
-        let nqn = format!("nqn.2026-01.io.warren:fake:drive-{slot}{generation}");
-        let nqn = nqn.parse().expect("printable, without '/'");
-        Self { nqn, slot, capacity, place: Place::InItsSlot, refuses: false }
-    }
-
-    fn is_here(&self) -> bool {
-        self.place == Place::InItsSlot
     }
 }
 

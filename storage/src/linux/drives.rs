@@ -3,7 +3,6 @@
 mod loop_device;
 mod nvme;
 mod pool;
-mod pool_files;
 
 pub(super) use nvme::{ControllerNode, NvmeDrives, ReachedNamespaces, Sysfs, attribute};
 pub(super) use pool::FilePool;

@@ -1,5 +1,9 @@
 //! Why a node is left untouched.
 
+mod class;
+
+pub use class::RejectionClass;
+
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -383,68 +387,6 @@ pub enum Rejection {
         /// What to do instead.
         remedy: &'static str,
     },
-}
-
-/// Who can do something about a rejection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RejectionClass {
-    /// It passes when another node has done its part, or a drive answers again: try again.
-    Waiting,
-    /// Too little room: the workload manager should place the job elsewhere.
-    Capacity,
-    /// What was asked for is wrong: its author must change it.
-    Input,
-    /// Something on the node is not Warren's: an admin must look.
-    Foreign,
-    /// Another build or another profile is needed.
-    Unsupported,
-    /// What should be there is not, or does not work: it comes back, or an admin brings it back, or its owner gives it up.
-    Lost,
-}
-
-impl Rejection {
-    /// Who can do something about it.
-    #[must_use]
-    pub fn class(&self) -> RejectionClass {
-        match self {
-            Self::NoDevice { .. }
-            | Self::NoVolume { .. }
-            | Self::Syncing { .. }
-            | Self::Resilvering { .. }
-            | Self::StillMounted { .. }
-            | Self::NotMade { .. }
-            | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
-            Self::NoDrives { .. }
-            | Self::TooFewDrives { .. }
-            | Self::DriveRefused(_)
-            | Self::InsufficientCapacity { .. }
-            | Self::PoolFull { .. } => RejectionClass::Capacity,
-            Self::Lost { .. } | Self::PoolBroken { .. } | Self::DrivesFaulty { .. } => {
-                RejectionClass::Lost
-            }
-            Self::ZeroCapacity { .. }
-            | Self::MkfsSetsUuid { .. }
-            | Self::NoActivation { .. }
-            | Self::DuplicateLink { .. } => RejectionClass::Input,
-            Self::ForeignGroup { .. }
-            | Self::ForeignPool { .. }
-            | Self::OtherPool { .. }
-            | Self::ManyPools { .. }
-            | Self::Strangers { .. }
-            | Self::ForeignSignature { .. }
-            | Self::WrongFileSystem { .. }
-            | Self::Occupied { .. }
-            | Self::Covered { .. }
-            | Self::Unproved { .. }
-            | Self::ThroughSymlink { .. }
-            | Self::ThroughMount { .. }
-            | Self::ThroughFile { .. }
-            | Self::WrongType { .. }
-            | Self::NotEmpty { .. }
-            | Self::NotALink { .. } => RejectionClass::Foreign,
-            Self::TooManyDevices { .. } | Self::Unsupported { .. } => RejectionClass::Unsupported,
-        }
-    }
 }
 
 fn crowded(full: &[(Nqn, u32)]) -> String {

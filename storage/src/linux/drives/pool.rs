@@ -3,31 +3,29 @@
 //! All nodes of a box share the pool's directory and one loop device per namespace; a node sees a namespace when it was
 //! given access to it. Blocks of a new namespace are zero because its file is new.
 
+mod files;
+mod inventory;
+mod namespace;
+
 use std::{
-    collections::BTreeSet,
     fs::{self, DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use log::warn;
-use nix::{
-    fcntl::{Flock, FlockArg},
-    sys::statvfs::statvfs,
-};
+use nix::fcntl::{Flock, FlockArg};
 use uuid::Uuid;
 
-use super::{
-    Drives, Inventory, loop_device,
-    pool_files::{EntryName, OwnerFile, PoolFile, entries, gone_name, new_name},
-};
+use self::files::{OwnerFile, PoolFile};
+use super::{Drives, Inventory, loop_device};
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     linux::durable,
-    observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Pool},
+    observed::{BlockDevice, DeviceNumber},
 };
 
 /// A pool of file drives, seen by one node.
@@ -109,152 +107,6 @@ impl FilePool {
         let slot = self.load()?.and_then(|file| file.slot(&id.subsystem));
         Ok(slot.map(|slot| self.drive(slot).join(id.nsid.to_string())))
     }
-
-    fn look(&self) -> io::Result<Inventory> {
-        let Some(file) = self.load()? else { return Ok(Inventory::default()) };
-        let mut inventory = Inventory::default();
-        let mut promised = 0;
-        let devices = loop_device::all()?;
-        for slot in 0..file.drives {
-            let mut allocated = 0;
-            for (name, path) in entries(&self.drive(slot))? {
-                let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
-                // Deleted while we looked: what was read of it is not whole.
-                if !path.exists() {
-                    continue;
-                }
-                namespace.device =
-                    devices.get(&path.join("data")).map(|device| device.path.clone());
-                allocated += namespace.size;
-                promised += unwritten;
-                inventory.namespaces.push(namespace);
-            }
-            inventory.drives.push(drive(&file, slot, allocated));
-        }
-        let room = statvfs(&self.root)?;
-        inventory.pool =
-            Some(Pool { available: room.blocks_available() * room.fragment_size(), promised });
-        Ok(inventory)
-    }
-
-    fn make(
-        &self,
-        allocation: AllocationId,
-        nqn: &Nqn,
-        size: u64,
-        of: u16,
-    ) -> Result<(), StepError> {
-        let failed = |source| system("create namespace", nqn, source);
-        let _lock = self.lock().map_err(failed)?;
-        let inventory = self.look().map_err(failed)?;
-        let exists = inventory
-            .namespaces
-            .iter()
-            .filter(|found| found.id.subsystem == *nqn)
-            .any(|found| found.owner == NamespaceOwner::Ours(allocation));
-        if exists {
-            return Ok(());
-        }
-        let drive = inventory.drives.iter().find(|drive| drive.nqn == *nqn);
-        let Some(drive) = drive else {
-            return Err(StepError::Changed(format!("drive {nqn} is gone")));
-        };
-        if drive.free() < size {
-            return Err(StepError::Changed(format!(
-                "drive {nqn} has only {} bytes left by now",
-                drive.free()
-            )));
-        }
-        if inventory.pool.is_some_and(|pool| pool.room() < size) {
-            return Err(StepError::Changed(
-                "the disk that holds the pool is full by now".to_owned(),
-            ));
-        }
-        let taken: BTreeSet<_> = inventory
-            .namespaces
-            .iter()
-            .filter(|found| found.id.subsystem == *nqn)
-            .map(|found| found.id.nsid)
-            .collect();
-        let nsid = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(u32::MAX);
-        let parent = self.root.join(format!("drive-{}", drive.slot));
-        let owner = OwnerFile::new(allocation, size, of);
-        build(&parent, nsid, &owner, allocation, size).map_err(failed)
-    }
-
-    fn claim(&self, id: &NamespaceId, owner: &OwnerFile, size: u64) -> io::Result<()> {
-        let _lock = self.lock()?;
-        let path = self.directory(id)?.ok_or(io::ErrorKind::NotFound)?;
-        let found = fs::metadata(path.join("data"))?.len();
-        if OwnerFile::read(&path).0 != NamespaceOwner::Unknown || found != size {
-            let why = format!("it has an owner by now, or {found} bytes and not {size}");
-            return Err(io::Error::other(why));
-        }
-        owner.write(&path)
-    }
-
-    fn remove(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        let failed = |source| system("delete namespace", id, source);
-        let _lock = self.lock().map_err(failed)?;
-        let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
-        let leftovers: Vec<_> = [new_name(id.nsid, allocation), gone_name(id.nsid, allocation)]
-            .map(|name| path.with_file_name(name))
-            .into_iter()
-            .filter(|leftover| leftover.exists())
-            .collect();
-        if leftovers.is_empty() && path.exists() {
-            if OwnerFile::read(&path).0 != NamespaceOwner::Ours(allocation) {
-                return Err(StepError::Changed(format!(
-                    "namespace {id} does not belong to allocation {allocation}"
-                )));
-            }
-            loop_device::detach(&path.join("data"), self.deadline)?;
-            let gone = path.with_file_name(gone_name(id.nsid, allocation));
-            rename_away(&path, &gone).map_err(failed)?;
-        }
-        for leftover in leftovers {
-            loop_device::detach(&leftover.join("data"), self.deadline)?;
-            fs::remove_dir_all(&leftover).map_err(failed)?;
-        }
-        durable::sync_parent(&path).map_err(failed)
-    }
-
-    fn grant(&self, id: &NamespaceId, node: &NodeName) -> io::Result<()> {
-        let _lock = self.lock()?;
-        let path = self.directory(id)?.ok_or(io::ErrorKind::NotFound)?;
-        loop_device::attach(&path.join("data"))?;
-        let markers = path.join("access");
-        File::create(markers.join(node.as_str()))?;
-        durable::sync(&markers)
-    }
-
-    fn withdraw(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
-        let failed = |source| system("detach namespace", id, source);
-        let _lock = self.lock().map_err(failed)?;
-        let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
-        let others = access(&path).map_err(failed)?.into_iter().any(|other| other != *node);
-        if !others {
-            loop_device::detach(&path.join("data"), self.deadline)?;
-        }
-        let markers = path.join("access");
-        match fs::remove_file(markers.join(node.as_str())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            _ => durable::sync(&markers).map_err(failed),
-        }
-    }
-
-    fn reach(&self, id: &NamespaceId) -> io::Result<Option<BlockDevice>> {
-        let Some(path) = self.directory(id)? else { return Ok(None) };
-        if !path.join("access").join(self.node.as_str()).exists() {
-            return Ok(None);
-        }
-        let device = self.devices.find(&path.join("data"))?;
-        Ok(device.map(|device| BlockDevice {
-            namespace: id.clone(),
-            path: device.path,
-            number: device.number,
-        }))
-    }
 }
 
 impl Drives for FilePool {
@@ -316,82 +168,6 @@ impl Drives for FilePool {
     fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
         self.withdraw(id, node)
     }
-}
-
-/// Renamed first: from then on the namespace is recognisably going, however far the deletion gets.
-fn rename_away(path: &Path, gone: &Path) -> io::Result<()> {
-    fs::rename(path, gone)?;
-    durable::sync_parent(path)?;
-    fs::remove_dir_all(gone)
-}
-
-/// The namespace without its device, and how many bytes of it are not backed by disk blocks yet.
-fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namespace, u64)> {
-    let (size, written) =
-        fs::metadata(path.join("data")).map_or((0, 0), |data| (data.len(), data.blocks() * 512));
-    let (nsid, (owner, of)) = match name {
-        EntryName::Partial(nsid, allocation) => (nsid, (NamespaceOwner::Partial(allocation), 0)),
-        EntryName::Namespace(nsid) => (nsid, OwnerFile::read(path)),
-    };
-    let namespace = Namespace {
-        id: NamespaceId { subsystem, nsid },
-        owner,
-        size,
-        access: access(path)?,
-        device: None,
-        of,
-    };
-    Ok((namespace, size.saturating_sub(written)))
-}
-
-/// Made under a name that says it is unfinished, then renamed: a namespace is whole or recognisably not.
-fn build(
-    drive: &Path,
-    nsid: u32,
-    owner: &OwnerFile,
-    allocation: AllocationId,
-    size: u64,
-) -> io::Result<()> {
-    let path = drive.join(new_name(nsid, allocation));
-    DirBuilder::new().mode(0o700).create(&path)?;
-    fs::create_dir(path.join("access"))?;
-    let data = File::create(path.join("data"))?;
-    data.set_len(size)?;
-    data.sync_all()?;
-    owner.write(&path)?;
-    fs::rename(&path, drive.join(nsid.to_string()))?;
-    durable::sync(drive)
-}
-
-fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
-    let serial = file.uuid.simple().to_string();
-    Drive {
-        nqn: file.nqn(slot),
-        serial: format!("{}{slot:04}", serial.get(..12).unwrap_or(&serial)),
-        model: "Warren file drive".to_owned(),
-        firmware: env!("CARGO_PKG_VERSION").to_owned(),
-        slot: slot.into(),
-        label: String::new(),
-        capacity: file.drive_capacity,
-        allocated,
-        most_namespaces: None,
-        wear: 0,
-        warnings: Vec::new(),
-        fault: None,
-    }
-}
-
-fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {
-    let listing = match fs::read_dir(namespace.join("access")) {
-        // A namespace that a crash left without it is nobody's to reach.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        other => other?,
-    };
-    let mut nodes = BTreeSet::new();
-    for entry in listing {
-        nodes.extend(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
-    }
-    Ok(nodes)
 }
 
 fn unreadable(root: &Path, source: io::Error) -> ObserveError {

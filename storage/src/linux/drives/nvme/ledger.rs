@@ -6,15 +6,18 @@
 //! An intent is on disk before a namespace is asked for: of a namespace that a crash left without a record it is then known
 //! what it was made for. A record holds the NGUID, because a drive gives NSIDs anew.
 
+mod record;
+
+pub(super) use record::{Place, Record};
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use serde::{Deserialize, Serialize};
-
+use self::record::{File, Intent, Owner};
 use crate::{
     desired::{AllocationId, NodeName, Nqn},
     linux::durable,
@@ -37,96 +40,6 @@ pub(super) struct Wanted {
     pub(super) size: u64,
     /// How many its allocation is made of.
     pub(super) of: u16,
-}
-
-/// The allocation that a namespace is for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Owner {
-    uid: String,
-    index: u32,
-}
-
-impl Owner {
-    fn of(id: AllocationId) -> Self {
-        Self { uid: id.owner.to_string(), index: id.index }
-    }
-
-    fn id(&self) -> Option<AllocationId> {
-        Some(AllocationId { owner: self.uid.parse().ok()?, index: self.index })
-    }
-}
-
-fn one() -> u16 {
-    1
-}
-
-/// A namespace that is about to be made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Intent {
-    owner: Owner,
-    size: u64,
-    /// How many namespaces the allocation is made of.
-    #[serde(default = "one")]
-    of: u16,
-    /// NSIDs that were there already.
-    before: BTreeSet<u32>,
-    /// Seconds since 1970, for whoever reads it.
-    at: u64,
-}
-
-/// A namespace of ours.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
-    pub(super) nsid: u32,
-    pub(super) nguid: String,
-    owner: Owner,
-    pub(super) size: u64,
-    /// How many namespaces the allocation is made of; a ledger of an older Warren does not say, and had one for each.
-    #[serde(default = "one")]
-    pub(super) of: u16,
-    /// Its blocks are known to read as zero.
-    whole: bool,
-    /// Its drive was gone for good, and another namespace took its place.
-    #[serde(default)]
-    replaced: bool,
-    /// Host names by endpoint number: a drive knows only controllers.
-    pub(super) hosts: BTreeMap<u8, String>,
-}
-
-impl Record {
-    fn is_of(&self, found: &Found) -> bool {
-        (self.nsid, &*self.nguid, self.size) == (found.nsid, &*hex(found.nguid), found.size)
-    }
-
-    pub(super) fn owner(&self) -> NamespaceOwner {
-        match (self.owner.id(), self.whole, self.replaced) {
-            (Some(id), true, false) => NamespaceOwner::Ours(id),
-            (Some(id), true, true) => NamespaceOwner::Replaced(id),
-            (Some(id), false, _) => NamespaceOwner::Partial(id),
-            (None, _, _) => {
-                NamespaceOwner::Foreign(format!("{:?} is no object's uid", self.owner.uid))
-            }
-        }
-    }
-}
-
-/// A drive in its place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// The slot, by the name that it keeps whatever is in it.
-    pub(super) slot: String,
-    /// The drive's serial number: its NQN may change with its firmware.
-    pub(super) serial: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct File {
-    nqn: String,
-    /// Where the drive was when it was last seen with anything of ours on it.
-    #[serde(default)]
-    place: Option<Place>,
-    intents: Vec<Intent>,
-    namespaces: Vec<Record>,
 }
 
 /// The ledger of one drive.

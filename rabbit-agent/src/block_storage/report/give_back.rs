@@ -1,0 +1,148 @@
+//! What of an object is given back when it cannot have all, and whether it can be told that nothing of it is left.
+
+use std::collections::BTreeSet;
+
+use api::{NnfNodeBlockStorage, Severity};
+use clientmount_agent::error::{Failure, Retry};
+use storage::{
+    ConvergeError, Converged, Observed, Rejection, Step,
+    desired::{Allocation, AllocationId},
+    plan::{Absence, RejectionClass},
+};
+
+use super::Outcome;
+
+/// What to give back when the object cannot have all it asks for: what this very pass made and nobody was told of.
+///
+/// Anything older stays whatever happens to the others: it may hold a job's data, even if its status was lost.
+#[must_use]
+pub fn to_roll_back(
+    object: &NnfNodeBlockStorage,
+    wanted: &[Allocation],
+    outcomes: &[Outcome],
+) -> Vec<AllocationId> {
+    if !outcomes.iter().any(|it| it.as_ref().is_err_and(is_lack_of_room)) {
+        return Vec::new();
+    }
+    let reported = |index: usize| {
+        let status = object.status.as_ref().and_then(|status| status.allocations.get(index));
+        status.is_some_and(|it| !it.devices.is_empty())
+    };
+    let is_new = |converged: &Converged| {
+        converged.steps.iter().any(|step| matches!(step, Step::CreateNamespace { .. }))
+    };
+    let made = wanted.iter().zip(outcomes).enumerate();
+    let new = made
+        .filter(|(index, (_, outcome))| outcome.as_ref().is_ok_and(is_new) && !reported(*index));
+    new.map(|(_, (allocation, _))| allocation.id).collect()
+}
+
+/// Why it cannot be told what the object has: some of it is, or may be, on a drive whose records cannot be read. Once the object
+/// is gone nobody would give that back.
+#[must_use]
+pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
+    let told = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    let is_told =
+        told.len() >= object.spec.allocations.len() && told.iter().all(|it| !it.devices.is_empty());
+    let devices: BTreeSet<_> =
+        told.iter().flat_map(|it| &it.devices).map(|it| it.nqn.as_str()).collect();
+    let drives: Vec<_> = seen.unread.iter().map(ToString::to_string).collect();
+    let may_have = |drive: &&String| !is_told || devices.contains(drive.as_str());
+    let drives: Vec<_> = drives.iter().filter(may_have).cloned().collect();
+    let text = format!(
+        "what is on {} is not known: put the ledger right, or remove it, as the drive's fault tells",
+        drives.join(", ")
+    );
+    let (severity, retry) = (Severity::Major, Retry::Later);
+    (!drives.is_empty()).then(|| Failure { severity, retry, ..Failure::waiting(text) })
+}
+
+/// Whether this is a lack of room, which the workload manager answers by going elsewhere.
+#[must_use]
+pub fn is_lack_of_room(error: &ConvergeError) -> bool {
+    matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
+}
+
+/// Whether nothing is left of an allocation: its drives are there, and have none of its namespaces.
+#[must_use]
+pub fn is_deleted(error: &ConvergeError) -> bool {
+    let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
+    missing.iter().all(|it| matches!(it.why, Absence::Deleted | Absence::Partial))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{
+        super::{
+            status,
+            tests::{old, seen},
+        },
+        *,
+    };
+    use crate::samples;
+
+    fn new(allocation: &Allocation) -> Outcome {
+        let drive = "nqn.2026-01.io.warren:d0".parse().unwrap();
+        let step = Step::CreateNamespace { allocation: allocation.id, drive, size: 4096, of: 1 };
+        Ok(Converged { steps: vec![step], observed: seen(allocation) })
+    }
+
+    fn full() -> Outcome {
+        let (asked, usable, least, drives, full) = (8, 1, 2, 2, Vec::new());
+        let full = Rejection::TooFewDrives { asked, usable, least, drives, full };
+        Err(ConvergeError::Rejected(full))
+    }
+
+    #[test]
+    fn what_may_be_on_a_drive_whose_records_cannot_be_read_is_not_taken_for_given_back() {
+        let mut object = samples::block_storage_ready(1);
+        let seen = |drives: &[&str]| {
+            let unread = drives.iter().map(|it| it.parse().unwrap()).collect();
+            Observed { unread, ..Observed::default() }
+        };
+        let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));
+        let failure = hidden(&object, &own).unwrap();
+        assert_eq!((failure.severity, failure.retry), (Severity::Major, Retry::Later));
+        assert!(failure.user.contains("on nqn.2026-01.io.warren:d0 is"), "{}", failure.user);
+        assert_eq!(hidden(&object, &other), None, "all that it has is elsewhere");
+        assert_eq!(hidden(&object, &Observed::default()), None);
+        object.status = None;
+        assert!(hidden(&object, &other).is_some(), "what it has is not known");
+    }
+
+    #[test]
+    fn out_of_room_gives_back_what_this_pass_made() {
+        let object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
+        let wanted = samples::wanted(&object);
+        let outcomes = [new(&wanted[0]), full()];
+        let back = to_roll_back(&object, &wanted, &outcomes);
+        assert_eq!(back, [wanted[0].id]);
+        let status = status(&object, &wanted, &outcomes, &back, &samples::started(), None);
+        assert_eq!(
+            serde_json::to_value(status).unwrap(),
+            json!({"ready": false, "allocations": [{}, {}]})
+        );
+    }
+
+    #[test]
+    fn out_of_room_never_takes_what_was_there_before() {
+        let mut object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
+        let wanted = samples::wanted(&object);
+        assert!(
+            to_roll_back(&object, &wanted, &[old(&wanted[0]), full()]).is_empty(),
+            "its status may have been lost"
+        );
+        let both = [old(&wanted[0]), Ok(Converged::default())];
+        object.status = Some(status(&object, &wanted, &both, &[], &samples::started(), None));
+        assert!(
+            to_roll_back(&object, &wanted, &[new(&wanted[0]), full()]).is_empty(),
+            "it was reported"
+        );
+        assert!(
+            to_roll_back(&object, &wanted, &[new(&wanted[0]), new(&wanted[1])]).is_empty(),
+            "there is room"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! The command line, with what the environment says where it says nothing.
+
+use std::path::PathBuf;
+
+use apiclient::Address;
+use bytesize::ByteSize;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use clientmount_agent::{
+    coordinator::CertificateArgs,
+    node::{DeadlineArgs, NodeArgs},
+    volumes::Volumes,
+};
+use daemon::{LogArgs, ZapArgs};
+
+use crate::{
+    fence::FenceArgs,
+    health::args::HealthArgs,
+    lustre_mgt::args::MgsArgs,
+    node_manager::{NodeManagerArgs, flags, in_its_environment},
+};
+
+/// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
+/// ask.
+///
+/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
+/// newer agent speaks for this rabbit.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Directory beneath which set-up hooks see a file system
+    #[arg(
+        long,
+        env = "WARREN_TEMP_ROOT",
+        value_name = "DIR",
+        default_value = "/mnt/temp",
+        help_heading = "Node"
+    )]
+    pub temp_root: PathBuf,
+    /// Directory that shows every index tree once more as node-<k> bind mounts with a link per compute
+    #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
+    pub index_root: Option<PathBuf>,
+    /// Directory in which it is recorded whose the drives' namespaces are, and which of the site's hooks ran; keep it over
+    /// reboots, for without it nothing on the drives counts as this agent's
+    #[arg(
+        long,
+        env = "WARREN_STATE_DIR",
+        value_name = "DIR",
+        default_value = "/var/lib/warren/rabbit-agent",
+        help_heading = "Node"
+    )]
+    pub state_dir: PathBuf,
+
+    /// The Kubernetes API: unix:///PATH, kubeconfig, kubeconfig:/PATH, or in-cluster, which is the default in a pod
+    #[arg(
+        long,
+        env = "WARREN_API",
+        value_name = "ADDRESS",
+        default_value = "unix:///run/warren/api.sock",
+        help_heading = "API"
+    )]
+    pub api: Address,
+    /// Name of the pod the agent runs in, if it runs in one; shown in the NnfNode
+    #[arg(
+        long,
+        env = "NNF_POD_NAME",
+        value_name = "NAME",
+        default_value = "",
+        help_heading = "API"
+    )]
+    pub pod: String,
+
+    /// The coordinator that is told of this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
+    #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
+    pub coordinator: Option<String>,
+    #[command(flatten)]
+    pub certificates: CertificateArgs,
+
+    /// Use only NVMe drives whose model number contains this; may be given several times. Without it every drive is used that
+    /// manages namespaces and has nothing on it that this node uses
+    #[arg(
+        long = "drive-model",
+        env = "WARREN_DRIVE_MODELS",
+        value_name = "TEXT",
+        value_delimiter = ',',
+        conflicts_with = "file_pool",
+        help_heading = "Storage"
+    )]
+    pub drive_models: Vec<String>,
+    /// Append everything that is said to the PCIe switches, and what they answer, to this file; serial numbers are in it, and
+    /// nothing of what is on the drives
+    #[arg(
+        long,
+        env = "WARREN_SWITCHTEC_RECORD",
+        value_name = "FILE",
+        conflicts_with = "file_pool",
+        help_heading = "Storage"
+    )]
+    pub switchtec_record: Option<PathBuf>,
+    /// Over how many drives an allocation is spread when there are so many: the freest, the same share on each [default: 16 NVMe
+    /// drives, 1 with --file-pool or --volumes plain]
+    #[arg(long, env = "WARREN_ALLOCATION_DRIVES", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
+    pub allocation_drives: Option<u8>,
+    /// With how few drives an allocation is still made [default: 14 NVMe drives, 1 with --file-pool or --volumes plain, never more than
+    /// --allocation-drives]
+    #[arg(long, env = "WARREN_ALLOCATION_MINIMUM", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
+    pub allocation_minimum: Option<u8>,
+    /// Whether an allocation gets a new namespace on another drive when the slot of one of its drives holds another drive: what
+    /// a RAID profile is repaired with. A drive that is merely absent or faulty is waited for
+    #[arg(long, env = "WARREN_REPLACE_DRIVES", value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set, help_heading = "Storage")]
+    pub replace_drives: bool,
+    /// Use drives made of files in this directory instead of NVMe drives
+    #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
+    pub file_pool: Option<PathBuf>,
+    /// How many drives a pool gets that does not exist yet
+    #[arg(long, env = "WARREN_FILE_DRIVES", value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u16).range(1..=1024), requires = "file_pool", help_heading = "Storage")]
+    pub file_drives: u16,
+    /// Size of each of them, e.g. 4GiB; they take up only what is written
+    #[arg(
+        long,
+        env = "WARREN_FILE_DRIVE_CAPACITY",
+        value_name = "SIZE",
+        default_value = "4GiB",
+        requires = "file_pool",
+        help_heading = "Storage"
+    )]
+    pub file_drive_capacity: ByteSize,
+    /// What lies between namespaces and file systems, the same as on the computes [default: lvm; plain with --file-pool]
+    #[arg(long, env = "WARREN_VOLUMES", value_name = "LAYER", help_heading = "Storage")]
+    pub volumes: Option<Volumes>,
+    #[command(flatten)]
+    pub deadlines: DeadlineArgs,
+    #[command(flatten)]
+    pub health: HealthArgs,
+
+    #[command(flatten)]
+    pub fence: FenceArgs,
+
+    #[command(flatten)]
+    pub mgs: MgsArgs,
+
+    #[command(flatten)]
+    pub node_manager: NodeManagerArgs,
+
+    #[command(flatten)]
+    logs: LogArgs,
+    #[command(flatten)]
+    pub(super) zap: ZapArgs,
+}
+
+impl Args {
+    /// Reads the command line and the environment, also as nnf-node-manager takes them; ends the process if it cannot.
+    #[must_use]
+    pub fn read() -> Self {
+        let command = in_its_environment(Self::command(), is_set);
+        let mut line = daemon::translate(std::env::args_os(), &flags());
+        // The word of the Go daemons.
+        if line.len() == 2 && line[1] == "version" {
+            line[1] = "--version".into();
+        }
+        Self::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
+    }
+
+    /// What is logged.
+    #[must_use]
+    pub fn logs(&self) -> LogArgs {
+        LogArgs { log_level: self.zap.level().unwrap_or(self.logs.log_level) }
+    }
+}
+
+pub(super) fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,78 @@
+//! Steps on mount points, on other directories, and on the links of an index tree.
+
+use crate::{
+    desired::{IndexLink, MountPoint},
+    fake::{FakeHost, files::Entry, refused},
+    host::StepError,
+    observed::PathState,
+    plan,
+};
+
+impl FakeHost {
+    pub(super) fn create_point(&self, target: &MountPoint, file: bool) -> Result<(), StepError> {
+        let mut local = self.local();
+        match local.walk(target) {
+            PathState::Absent => {}
+            PathState::Directory { .. } | PathState::File { .. } | PathState::BlockDevice => {
+                return Ok(());
+            }
+            PathState::Other
+            | PathState::Symlink { .. }
+            | PathState::NotDirectory { .. }
+            | PathState::ThroughMount { .. } => {
+                return Err(StepError::Changed(format!("{target} is not reachable any more")));
+            }
+        }
+        let path = target.path();
+        path.parent().into_iter().for_each(|parent| local.files.make_directories(parent));
+        local.files.put(&path, if file { Entry::File } else { Entry::Directory });
+        Ok(())
+    }
+
+    pub(super) fn remove_point(&self, target: &MountPoint) {
+        self.remove(target);
+        target
+            .parent()
+            .filter(|_| plan::is_index(target))
+            .iter()
+            .for_each(|parent| self.remove(parent));
+    }
+
+    pub(super) fn remove(&self, target: &MountPoint) {
+        let mut local = self.local();
+        let path = target.path();
+        let empty = match local.files.get(&path) {
+            Some(Entry::Directory) => local.files.is_empty_directory(&path),
+            Some(Entry::File) => true,
+            Some(Entry::Link(_) | Entry::PlantedLink(_) | Entry::PlantedFile) | None => false,
+        };
+        if empty && local.mounted(&path).is_none() {
+            local.files.remove(&path);
+        }
+    }
+
+    pub(super) fn link(&self, root: &MountPoint, link: &IndexLink) -> Result<(), StepError> {
+        let mut local = self.local();
+        let path = root.path().join(link.compute().as_str());
+        if !matches!(local.walk(root), PathState::Directory { .. }) {
+            return Err(refused("link", root, libc::ENOENT));
+        }
+        match local.files.get(&path) {
+            Some(Entry::Directory | Entry::File | Entry::PlantedFile) => {
+                Err(refused("link", root, libc::EEXIST))
+            }
+            Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => {
+                local.files.put(&path, Entry::Link(link.target().to_owned()));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn unlink(&self, root: &MountPoint, name: &str) {
+        let mut local = self.local();
+        let path = root.path().join(name);
+        if let Some(Entry::Link(_) | Entry::PlantedLink(_)) = local.files.get(&path) {
+            local.files.remove(&path);
+        }
+    }
+}

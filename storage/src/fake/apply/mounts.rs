@@ -1,0 +1,153 @@
+//! Steps on mounts, and on the root of what is mounted.
+
+use std::path::Path;
+
+use crate::{
+    desired::{FileSystemKind, MountPoint, NamespaceId, Owner, RootFile},
+    fake::{FakeHost, FakeMount, Local, ROOT, files::Entry, refused},
+    host::StepError,
+    observed::{DeviceNumber, MountedThing, PathState, Signature, Superblock},
+};
+
+impl FakeHost {
+    pub(super) fn mount(
+        &self,
+        source: &str,
+        target: &MountPoint,
+        kind: FileSystemKind,
+    ) -> Result<(), StepError> {
+        let mut local = self.local();
+        let no = |errno| Err(refused("mount(2)", target, errno));
+        let path = target.path();
+        if local.mounted(&path).is_some() {
+            return Err(StepError::Changed(format!("{target} is a mount by now")));
+        }
+        let file = match local.files.get(&path) {
+            Some(Entry::Directory) => false,
+            Some(Entry::File | Entry::PlantedFile) => true,
+            Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => return no(libc::ENOENT),
+        };
+        let shown = local.mounted(Path::new(source)).cloned();
+        let (thing, owner) = match shown {
+            Some(mount) => (mount.thing, mount.owner),
+            None => (self.volume(&local, source, target, kind)?, ROOT),
+        };
+        if file != (thing.kind == FileSystemKind::Raw.as_str()) {
+            return no(libc::ENOTDIR);
+        }
+        thing.namespace.iter().for_each(|id| self.drives().count_mount(id));
+        local.mounts.push(FakeMount { target: path, thing, owner, file: None, foreign: false });
+        Ok(())
+    }
+
+    /// The device at a path, what it begins with, and a namespace beneath it.
+    fn carrier(
+        &self,
+        local: &Local,
+        source: &str,
+    ) -> Option<(DeviceNumber, Signature, Option<NamespaceId>)> {
+        let lvm = self.lvm();
+        if let Some(name) = lvm.by_path(source, &local.volumes) {
+            let below = lvm.members(&name).into_iter().next();
+            return Some((lvm.number(&name), lvm.signature(&name), below));
+        }
+        let drives = self.drives();
+        let id = drives.by_path(source)?;
+        let device = drives.device(&id, &self.node)?;
+        Some((device.number, drives.signature(&id), Some(id)))
+    }
+
+    fn volume(
+        &self,
+        local: &Local,
+        source: &str,
+        target: &MountPoint,
+        kind: FileSystemKind,
+    ) -> Result<MountedThing, StepError> {
+        let no = |errno| refused("mount(2)", target, errno);
+        if kind == FileSystemKind::Lustre {
+            let count = u32::try_from(local.mounts.len()).unwrap_or(u32::MAX);
+            let device = DeviceNumber { major: 0, minor: 50_u32.saturating_add(count) };
+            let pool = source.split_once('/').map_or(source, |(pool, _)| pool);
+            let is_served = local.imported.contains(pool) && self.pools().is_target(source);
+            // A client's source is `<mgs>:/<fsname>`.
+            if !source.contains(":/") && !is_served {
+                return Err(no(libc::ENODEV));
+            }
+            let (source, kind, root) = (source.to_owned(), "lustre".to_owned(), "/".to_owned());
+            return Ok(MountedThing {
+                device,
+                source,
+                kind,
+                root,
+                superblock: Superblock::Unknown,
+                namespace: None,
+            });
+        }
+        let (number, signature, namespace) =
+            self.carrier(local, source).ok_or_else(|| no(libc::ENOENT))?;
+        let superblock = match (kind, signature) {
+            (FileSystemKind::Raw, _) => Superblock::Unknown,
+            (_, Signature::Ours(found)) => Superblock::Ours(found),
+            (_, Signature::Foreign { kind: found, .. }) if found == kind.as_str() => {
+                Superblock::Foreign
+            }
+            _ => return Err(no(libc::EINVAL)),
+        };
+        Ok(MountedThing {
+            device: number,
+            source: source.to_owned(),
+            kind: kind.as_str().to_owned(),
+            root: "/".to_owned(),
+            superblock,
+            namespace,
+        })
+    }
+
+    pub(super) fn unmount(
+        &self,
+        target: &MountPoint,
+        device: DeviceNumber,
+    ) -> Result<(), StepError> {
+        let mut local = self.local();
+        let path = target.path();
+        if let PathState::ThroughMount { .. } = local.walk(target) {
+            return Ok(());
+        }
+        let Some(place) = local.mounts.iter().rposition(|mount| mount.target == path) else {
+            return Ok(());
+        };
+        if local.mounts[place].thing.device != device {
+            return Err(StepError::Changed(format!("{target} shows another mount by now")));
+        }
+        let carries = local
+            .mounts
+            .iter()
+            .any(|mount| mount.target != path && mount.target.starts_with(&path));
+        if carries || local.busy.contains(&path) {
+            return Err(refused("umount(2)", target, libc::EBUSY));
+        }
+        let gone = local.mounts.remove(place);
+        gone.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));
+        Ok(())
+    }
+
+    pub(super) fn set_owner(&self, target: &MountPoint, owner: Owner) -> Result<(), StepError> {
+        let mut local = self.local();
+        let path = target.path();
+        let Some(mount) = local.mounts.iter_mut().rev().find(|mount| mount.target == path) else {
+            return Err(StepError::Changed(format!("{target} is not mounted any more")));
+        };
+        mount.owner = owner;
+        Ok(())
+    }
+
+    pub(super) fn write_file(&self, target: &MountPoint, file: &RootFile) -> Result<(), StepError> {
+        let mut local = self.local();
+        let path = target.path();
+        let mount = local.mounts.iter_mut().rev().find(|mount| mount.target == path);
+        let changed = || StepError::Changed(format!("{target} is not mounted any more"));
+        mount.ok_or_else(changed)?.file = Some(file.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! Namespaces in memory: made, adopted, reached and deleted, and refused what drives refuse.
+
+use std::collections::BTreeSet;
+
+use super::{FakeDrives, FakeNamespace, slot::Place};
+use crate::{
+    desired::{AllocationId, NamespaceId, NodeName, Nqn},
+    fake::refused,
+    host::StepError,
+    observed::{NamespaceOwner, Signature},
+};
+
+impl FakeDrives {
+    pub(in crate::fake) fn create(
+        &mut self,
+        owner: NamespaceOwner,
+        drive: &Nqn,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        let capacity = self.working(drive)?.capacity;
+        if self.on(drive).any(|(_, namespace)| namespace.owner == owner) {
+            return Ok(());
+        }
+        let allocated: u64 = self.on(drive).map(|(_, namespace)| namespace.size).sum();
+        if capacity.saturating_sub(allocated) < size {
+            return Err(StepError::Changed(format!("drive {drive} is full by now")));
+        }
+        if self.available.saturating_sub(self.promised()) < size {
+            return Err(StepError::Changed(
+                "the disk beneath the drives is full by now".to_owned(),
+            ));
+        }
+        let id = self.free_id(drive);
+        let content = Signature::Blank;
+        self.namespaces.insert(
+            id,
+            FakeNamespace { owner, of, size, access: BTreeSet::new(), minor: None, content },
+        );
+        Ok(())
+    }
+
+    pub(in crate::fake) fn adopt(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+        size: u64,
+        of: u16,
+    ) -> Result<(), StepError> {
+        let owner = NamespaceOwner::Ours(allocation);
+        let namespace = self.namespaces.get_mut(id);
+        match namespace.filter(|it| it.size == size && it.owner == NamespaceOwner::Unknown) {
+            Some(namespace) => (namespace.owner, namespace.of) = (owner, of),
+            None => return Err(refused("adopt namespace", id, libc::EPERM)),
+        }
+        Ok(())
+    }
+
+    pub(in crate::fake) fn replaced(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        let ours = NamespaceOwner::Ours(allocation);
+        let namespace = self.namespaces.get_mut(id).filter(|it| it.owner == ours);
+        let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
+        namespace.owner = NamespaceOwner::Replaced(allocation);
+        Ok(())
+    }
+
+    /// The drive is not here: what is on it is seen again only when it comes back.
+    pub(in crate::fake) fn forget(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        if self.drive(&id.subsystem).is_none_or(|it| it.place != Place::Replaced) {
+            return Err(refused("forget namespace", id, libc::EPERM));
+        }
+        let whose = [
+            NamespaceOwner::Ours(allocation),
+            NamespaceOwner::Partial(allocation),
+            NamespaceOwner::Replaced(allocation),
+        ];
+        let namespace = self.namespaces.get_mut(id).filter(|it| whose.contains(&it.owner));
+        namespace.into_iter().for_each(|it| it.owner = NamespaceOwner::Unknown);
+        Ok(())
+    }
+
+    pub(super) fn free_id(&self, drive: &Nqn) -> NamespaceId {
+        let id = |nsid| NamespaceId { subsystem: drive.clone(), nsid };
+        (1..)
+            .map(id)
+            .find(|id| !self.namespaces.contains_key(id))
+            .expect("fewer than 2^32 namespaces")
+    }
+
+    pub(in crate::fake) fn delete(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        let Some(namespace) = self.namespaces.get(id) else { return Ok(()) };
+        self.working(&id.subsystem)?;
+        let ours = [
+            NamespaceOwner::Ours(allocation),
+            NamespaceOwner::Partial(allocation),
+            NamespaceOwner::Replaced(allocation),
+        ];
+        if !ours.contains(&namespace.owner) {
+            return Err(refused("delete namespace", id, libc::EPERM));
+        }
+        if self.is_mounted(id) {
+            return Err(refused("delete namespace", id, libc::EBUSY));
+        }
+        self.namespaces.remove(id);
+        Ok(())
+    }
+
+    /// A crash in the middle of deleting.
+    pub(in crate::fake) fn half_delete(&mut self, id: &NamespaceId, allocation: AllocationId) {
+        let mounted = self.is_mounted(id);
+        if let Some(namespace) = self.namespaces.get_mut(id).filter(|_| !mounted)
+            && namespace.owner == NamespaceOwner::Ours(allocation)
+        {
+            namespace.owner = NamespaceOwner::Partial(allocation);
+            namespace.minor = None;
+            namespace.access.clear();
+        }
+    }
+
+    pub(in crate::fake) fn attach(
+        &mut self,
+        id: &NamespaceId,
+        node: &NodeName,
+    ) -> Result<(), StepError> {
+        let minor = self.next_minor;
+        self.working(&id.subsystem)?;
+        let Some(namespace) = self.namespaces.get_mut(id) else {
+            return Err(refused("attach namespace", id, libc::ENOENT));
+        };
+        namespace.access.insert(node.clone());
+        if namespace.minor.is_none() {
+            namespace.minor = Some(minor);
+            self.next_minor += 1;
+        }
+        Ok(())
+    }
+
+    pub(in crate::fake) fn detach(
+        &mut self,
+        id: &NamespaceId,
+        node: &NodeName,
+    ) -> Result<(), StepError> {
+        let mounted = self.is_mounted(id);
+        let Some(namespace) = self.namespaces.get_mut(id) else {
+            return Err(refused("detach namespace", id, libc::ENOENT));
+        };
+        let last = namespace.access.iter().all(|other| other == node);
+        if last && mounted {
+            return Err(refused("detach namespace", id, libc::EBUSY));
+        }
+        namespace.access.remove(node);
+        if last {
+            namespace.minor = None;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! A rabbit's drives in memory, each in its slot, away from it, or replaced by another.
+
+use super::FakeDrives;
+use crate::desired::Nqn;
+
+#[derive(Debug, Clone)]
+pub(super) struct FakeDrive {
+    pub(super) nqn: Nqn,
+    pub(super) slot: u32,
+    pub(super) capacity: u64,
+    pub(super) place: Place,
+    /// It carries out nothing that makes or erases a namespace.
+    pub(super) refuses: bool,
+}
+
+/// Where a drive is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    InItsSlot,
+    /// Its slot is empty.
+    Away,
+    /// Another drive is in its slot.
+    Replaced,
+}
+
+impl FakeDrive {
+    pub(super) fn new(slot: u32, generation: &str, capacity: u64) -> Self {
+        let nqn = format!("nqn.2026-01.io.warren:fake:drive-{slot}{generation}");
+        let nqn = nqn.parse().expect("printable, without '/'");
+        Self { nqn, slot, capacity, place: Place::InItsSlot, refuses: false }
+    }
+
+    pub(super) fn is_here(&self) -> bool {
+        self.place == Place::InItsSlot
+    }
+}
+
+impl FakeDrives {
+    fn in_slot(&mut self, slot: u32) -> Option<&mut FakeDrive> {
+        self.drives.iter_mut().find(|it| it.slot == slot && it.place != Place::Replaced)
+    }
+
+    pub(in crate::fake) fn set_refusing(&mut self, slot: u32, refuses: bool) {
+        self.in_slot(slot).into_iter().for_each(|it| it.refuses = refuses);
+    }
+
+    pub(in crate::fake) fn pull(&mut self, slot: u32) {
+        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::Away);
+    }
+
+    pub(in crate::fake) fn put_back(&mut self, slot: u32) {
+        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::InItsSlot);
+    }
+
+    pub(in crate::fake) fn swap(&mut self, slot: u32) {
+        let Some(old) = self.in_slot(slot) else { return };
+        old.place = Place::Replaced;
+        let new = FakeDrive::new(slot, "-new", old.capacity);
+        self.drives.push(new);
+    }
+}

@@ -1,0 +1,94 @@
+//! What is in a pool: its drives, the namespaces on them, and the room beneath.
+
+use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt, path::Path};
+
+use nix::sys::statvfs::statvfs;
+
+use super::{
+    FilePool,
+    files::{EntryName, OwnerFile, PoolFile, entries},
+};
+use crate::{
+    desired::{NamespaceId, NodeName, Nqn},
+    linux::drives::{Inventory, loop_device},
+    observed::{Drive, Namespace, NamespaceOwner, Pool},
+};
+
+impl FilePool {
+    pub(super) fn look(&self) -> io::Result<Inventory> {
+        let Some(file) = self.load()? else { return Ok(Inventory::default()) };
+        let mut inventory = Inventory::default();
+        let mut promised = 0;
+        let devices = loop_device::all()?;
+        for slot in 0..file.drives {
+            let mut allocated = 0;
+            for (name, path) in entries(&self.drive(slot))? {
+                let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
+                // Deleted while we looked: what was read of it is not whole.
+                if !path.exists() {
+                    continue;
+                }
+                namespace.device =
+                    devices.get(&path.join("data")).map(|device| device.path.clone());
+                allocated += namespace.size;
+                promised += unwritten;
+                inventory.namespaces.push(namespace);
+            }
+            inventory.drives.push(drive(&file, slot, allocated));
+        }
+        let room = statvfs(&self.root)?;
+        inventory.pool =
+            Some(Pool { available: room.blocks_available() * room.fragment_size(), promised });
+        Ok(inventory)
+    }
+}
+
+/// The namespace without its device, and how many bytes of it are not backed by disk blocks yet.
+fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namespace, u64)> {
+    let (size, written) =
+        fs::metadata(path.join("data")).map_or((0, 0), |data| (data.len(), data.blocks() * 512));
+    let (nsid, (owner, of)) = match name {
+        EntryName::Partial(nsid, allocation) => (nsid, (NamespaceOwner::Partial(allocation), 0)),
+        EntryName::Namespace(nsid) => (nsid, OwnerFile::read(path)),
+    };
+    let namespace = Namespace {
+        id: NamespaceId { subsystem, nsid },
+        owner,
+        size,
+        access: access(path)?,
+        device: None,
+        of,
+    };
+    Ok((namespace, size.saturating_sub(written)))
+}
+
+fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
+    let serial = file.uuid.simple().to_string();
+    Drive {
+        nqn: file.nqn(slot),
+        serial: format!("{}{slot:04}", serial.get(..12).unwrap_or(&serial)),
+        model: "Warren file drive".to_owned(),
+        firmware: env!("CARGO_PKG_VERSION").to_owned(),
+        slot: slot.into(),
+        label: String::new(),
+        capacity: file.drive_capacity,
+        allocated,
+        most_namespaces: None,
+        wear: 0,
+        warnings: Vec::new(),
+        fault: None,
+    }
+}
+
+pub(super) fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {
+    let listing = match fs::read_dir(namespace.join("access")) {
+        // A namespace that a crash left without it is nobody's to reach.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        other => other?,
+    };
+    let mut nodes = BTreeSet::new();
+    for entry in listing {
+        nodes.extend(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
+    }
+    Ok(nodes)
+}
