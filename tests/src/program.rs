@@ -12,7 +12,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -21,6 +21,9 @@ use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
+
+/// For what a program printed last to come into its log.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Starts its arguments again until they end well, or with what no start mends: 2, bad usage, and 3, a
 /// newer agent has the name.
@@ -82,6 +85,23 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
+/// Makes an executable script. A process of its own writes it: what this one had open for writing could not be executed as
+/// long as a child of another test, between fork(2) and execve(2), has the descriptor too (ETXTBSY).
+///
+/// # Errors
+/// When it cannot be written.
+pub fn plant(path: &Path, script: &str) -> anyhow::Result<()> {
+    let mut shell = command("sh");
+    shell.args(["-c", r#"cat > "$1" && chmod 0755 "$1""#, "sh"]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().context("start a shell")?;
+    let mut stdin = shell.stdin.take().context("the shell has no stdin")?;
+    stdin.write_all(script.as_bytes()).context("hand over the script")?;
+    drop(stdin);
+    let status = shell.wait().context("wait for the shell")?;
+    ensure!(status.success(), "{} cannot be written", path.display());
+    Ok(())
+}
+
 /// What happens when a program's log shows a certain line.
 #[derive(Debug)]
 struct Trap {
@@ -99,6 +119,8 @@ pub struct Program {
     name: String,
     supervisor: Child,
     log: PathBuf,
+    /// Brings what it prints into its log.
+    copying: JoinHandle<()>,
     trap: Arc<Mutex<Option<Trap>>>,
 }
 
@@ -150,8 +172,8 @@ impl Program {
         let supervisor = shell.process_group(0).spawn().with_context(|| format!("start {name}"))?;
         let trap = Arc::new(Mutex::new(None));
         let watched = Arc::clone(&trap);
-        thread::spawn(move || copy(BufReader::new(reader), file, &watched));
-        Ok(Self { name: name.to_owned(), supervisor, log, trap })
+        let copying = thread::spawn(move || copy(BufReader::new(reader), file, &watched));
+        Ok(Self { name: name.to_owned(), supervisor, log, copying, trap })
     }
 
     /// Its name, as given at the start.
@@ -232,6 +254,11 @@ impl Program {
         let what = format!("{} to end; see {}", self.name, self.log.display());
         let status =
             until(&what, deadline, || self.supervisor.try_wait()?.context("it still runs"))?;
+        // Its last words are in its log; what it left running may hold the pipe, and is not waited for.
+        let _ = until("its log", LAST_WORDS, || {
+            ensure!(self.copying.is_finished(), "somebody still writes");
+            Ok(())
+        });
         status.code().with_context(|| format!("{} died of signal {:?}", self.name, status.signal()))
     }
 }

@@ -2,13 +2,17 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use tests::{cluster::PATIENCE, fixture::Fixture, gate, program::until};
+use tests::{
+    cluster::PATIENCE,
+    fixture::Fixture,
+    gate,
+    program::{plant, until},
+};
 
 const NODE: &str = "compute-1";
 const COROSYNC: &str = "nodelist {\n node {\n  name: compute-1\n  nodeid: 2\n }\n}\n";
@@ -31,9 +35,7 @@ impl Shared {
         let mut fixture = Fixture::new(2, "gfs2")?;
         let cluster = &fixture.run.cluster;
         fs::write(cluster.fence().join("corosync.conf"), COROSYNC)?;
-        let tool = cluster.fence().join("dlm_tool");
-        fs::write(&tool, DLM_TOOL)?;
-        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755))?;
+        plant(&cluster.fence().join("dlm_tool"), DLM_TOOL)?;
         let mut block = fixture.run.job.block_storage(cluster.chassis(), true);
         // Two of them: a fence must take both.
         let allocation = json!({

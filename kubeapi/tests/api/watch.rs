@@ -104,7 +104,7 @@ async fn followed(server: &Server, after: &Value, count: usize) -> Vec<Value> {
 #[tokio::test]
 async fn a_watch_ends_when_it_was_asked_to() {
     let server = Server::start().await;
-    let mut watch = Watch::open(&server, "timeoutSeconds=2&allowWatchBookmarks=true").await;
+    let mut watch = Watch::open(&server, "timeoutSeconds=5&allowWatchBookmarks=true").await;
     let mut bookmarks = 0;
     while let Some(event) = watch.next().await {
         assert_eq!(event["type"], "BOOKMARK");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, Refused, block_ready, block_storage, client_mount, in_tree,
-    mount_ready, node_storage, profile, storage_ready, system,
+    mount_ready, node_storage, once_served, profile, storage_ready, system,
 };
 
 /// Whether a request is for objects of this kind.
@@ -166,11 +166,13 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
         ("NnfNodeBlockStorage", "nnfnodeblockstorages", "nnf.cray.hpe.com/v1alpha11"),
     ] {
         let object = json!({"apiVersion": group, "kind": kind, "metadata": {"name": "nothing", "namespace": RABBIT}});
-        let request = http::Request::post(format!("/apis/{group}/namespaces/{RABBIT}/{plural}"))
-            .header("content-type", "application/json")
-            .body(object.to_string().into_bytes())
-            .unwrap();
-        bench.client.request::<Value>(request).await.unwrap();
+        once_served(async || {
+            let path = format!("/apis/{group}/namespaces/{RABBIT}/{plural}");
+            let request = http::Request::post(path).header("content-type", "application/json");
+            let request = request.body(object.to_string().into_bytes()).unwrap();
+            bench.client.request::<Value>(request).await
+        })
+        .await;
     }
     bench.start();
     job(&bench).await;

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use api::{
@@ -476,6 +476,18 @@ async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
         Err(error) => panic!("delete {name}: {error}"),
     }
     await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none()).await.unwrap();
+}
+
+/// Repeats what is refused by definitions that were replaced: a real server goes by them until it has heard of the new ones.
+pub(crate) async fn once_served<T>(ask: impl AsyncFn() -> kube::Result<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 async fn reached(counted: &watch::Sender<usize>, count: usize) {

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::mpsc,
     time::Duration,
@@ -16,6 +15,7 @@ use api::{
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use storage::{Desired, Host, Step, desired::NodeName};
+use tests::program::plant;
 use tokio::sync::oneshot;
 
 use crate::bench::{
@@ -32,13 +32,11 @@ const CLUSTER: &str = "nodelist {\n  node {\n    name: compute-03\n    nodeid: 5
 fn plant_cluster(bench: &Bench) {
     let at = bench.directory.path();
     fs::write(at.join("corosync.conf"), CLUSTER).unwrap();
-    let tool = at.join("dlm_tool");
     let here = at.display();
     let script = format!(
         "#!/bin/sh\necho \"$*\" $(ls {here}/requests | wc -l) $(ls {here}/responses | wc -l) >> {here}/told\n"
     );
-    fs::write(&tool, script).unwrap();
-    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    plant(&at.join("dlm_tool"), &script).unwrap();
 }
 
 fn told_dlm(bench: &Bench) -> String {

@@ -1,6 +1,6 @@
 //! File system names of a management target whose tools are scripts that write down what they were asked.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use api::{NnfLustreMgt, NnfLustreMgtStatus, Severity, names::finalizer};
 use http::Method;
@@ -10,6 +10,7 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::{Value, json};
+use tests::program::plant;
 
 use crate::bench::{Bench, RABBIT, Refused};
 
@@ -60,9 +61,8 @@ impl Target {
     fn becomes(&self, script: &str) {
         let (erase, new) = (self.directory.join("erase"), self.directory.join("erase.new"));
         let log = self.directory.join("erased");
-        fs::write(&new, format!("#!/bin/sh\necho \"$1\" >> {}\n{script}\n", log.display()))
-            .unwrap();
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\necho \"$1\" >> {}\n{script}\n", log.display());
+        plant(&new, &script).unwrap();
         fs::rename(new, erase).unwrap();
     }
 

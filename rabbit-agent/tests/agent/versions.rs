@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_storage, node_told,
-    storage_ready,
+    once_served, storage_ready,
 };
 
 /// Kinds with fields that our types do not have.
@@ -222,7 +222,7 @@ async fn objects_that_were_written_in_the_version_before_are_served() {
         object["apiVersion"] = json!(kind.api_version);
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let api: Api<DynamicObject> = Api::namespaced_with(bench.client.clone(), RABBIT, kind);
-        api.create(&PostParams::default(), &object).await.unwrap();
+        once_served(async || api.create(&PostParams::default(), &object).await).await;
     }
     bench.until(MOUNT, "mounted", mount_ready).await;
     let (kind, _) = &objects[2];

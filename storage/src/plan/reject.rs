@@ -24,9 +24,9 @@ pub enum Rejection {
         /// Which.
         allocation: AllocationId,
     },
-    /// The rabbit has no drives.
+    /// The rabbit knows of no drive, not even of one that is away.
     #[error(
-        "allocation {allocation}: no drive to allocate {asked} bytes on: check the drives of this node"
+        "allocation {allocation}: no drive to allocate {asked} bytes on; this node knows of none: check its drives and their driver"
     )]
     NoDrives {
         /// Which.

@@ -56,7 +56,7 @@ fn a_root_that_hangs_is_told() {
             roots: roots.clone(),
             state: lab.path().join("state"),
             command_deadline: lab.command_deadline,
-            mount_deadline: Duration::from_millis(50),
+            mount_deadline: Duration::from_millis(500),
         })
         .unwrap();
         let point = |below: &str| {
@@ -67,7 +67,7 @@ fn a_root_that_hangs_is_told() {
         for _ in 0..2 {
             let error = host.observe(&tree("wf-0/a")).unwrap_err();
             let told = chain(&error);
-            assert!(told.contains("did not end within 0.1 s (thread "), "{told}");
+            assert!(told.contains("did not end within 1 s (thread "), "{told}");
             assert!(told.contains("fuse"), "where in the kernel: {told}");
         }
         drop(server.stdin.take());

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use control_plane::{Authority, Certified};
 
 use super::{Cluster, Guest};
-use crate::{centre::Chassis, run::Machines};
+use crate::{centre::Chassis, cluster::patience, program::until, run::Machines};
 
 const STEP: Duration = Duration::from_secs(180);
 /// For a node to say what it knows of a failure; it may hang.
@@ -177,11 +177,16 @@ impl System {
         })
     }
 
-    /// Whether no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job.
+    /// Waits until no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job: a compute sees a
+    /// moment later what was detached from it.
     ///
     /// # Errors
-    /// When one has.
-    pub fn is_empty(&self) -> anyhow::Result<()> {
+    /// When one still has.
+    pub fn until_empty(&self) -> anyhow::Result<()> {
+        until("nothing to be left", patience(), || self.is_empty())
+    }
+
+    fn is_empty(&self) -> anyhow::Result<()> {
         let look = "dmsetup ls | grep -v '^No devices' || true
             ls /sys/kernel/dlm | grep '^lvm_[0-9a-f]' || true
             findmnt --noheadings --types gfs2,xfs || true

@@ -67,7 +67,7 @@ fn wait_sees_a_change_that_comes_later() {
 fn time_that_is_up_is_retryable_and_says_what_is_missing() {
     let here = BoxOfOne::with_mount();
     let assert = here
-        .warren(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted", "--timeout", "300ms"])
+        .warren(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted", "--timeout", "3s"])
         .assert()
         .code(3);
     let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
@@ -81,7 +81,7 @@ fn time_that_is_up_is_retryable_and_says_what_is_missing() {
             "--for",
             "mounted",
             "--timeout",
-            "300ms",
+            "3s",
         ])
         .assert()
         .code(3);
@@ -109,7 +109,7 @@ fn waiting_for_what_nobody_asked_for_says_so() {
     let file = here.file("unmounted.yaml", &[mount("job", "unmounted")]);
     here.warren(&["apply", "-f", &file]).assert().success();
     let assert = here
-        .warren(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted", "--timeout", "300ms"])
+        .warren(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted", "--timeout", "3s"])
         .assert()
         .code(3);
     let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();

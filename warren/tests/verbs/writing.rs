@@ -62,7 +62,7 @@ fn delete_waits_and_says_who_holds_the_object() {
     let file = here.file("held.yaml", &[held]);
     here.warren(&["apply", "-f", &file]).assert().success();
     here.warren(&["delete", "-f", &file, "--wait=false"]).assert().success();
-    let assert = here.warren(&["delete", "-f", &file, "--timeout", "300ms"]).assert().code(3);
+    let assert = here.warren(&["delete", "-f", &file, "--timeout", "3s"]).assert().code(3);
     let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
     assert!(
         text.contains("nnf_clientmount (until the agent of node compute-1 has unmounted)"),

@@ -18,7 +18,9 @@ async fn definitions() {
     script.post(&format!("{CRDS}?dryRun=All"), &gadgets(&server)).await;
     server.post(CRDS, &gadgets(&server)).await.expect(201);
     let established = async || {
-        server.get(&path).await.body["status"]["conditions"].to_string().contains("Established")
+        let body = server.get(&path).await.body;
+        let conditions = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True")
     };
     server.eventually("gadgets are established", established).await;
     server.eventually("gadgets are served", async || server.get("gadgets").await.code == 200).await;

@@ -31,14 +31,15 @@ impl Rejection {
             | Self::StillMounted { .. }
             | Self::NotMade { .. }
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
-            Self::NoDrives { .. }
-            | Self::TooFewDrives { .. }
+            Self::TooFewDrives { .. }
             | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
-            Self::Lost { .. } | Self::PoolBroken { .. } | Self::DrivesFaulty { .. } => {
-                RejectionClass::Lost
-            }
+            // No rabbit has none: they were not probed yet, or none of them works.
+            Self::NoDrives { .. }
+            | Self::Lost { .. }
+            | Self::PoolBroken { .. }
+            | Self::DrivesFaulty { .. } => RejectionClass::Lost,
             Self::ZeroCapacity { .. }
             | Self::MkfsSetsUuid { .. }
             | Self::NoActivation { .. }

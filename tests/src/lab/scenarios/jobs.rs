@@ -28,8 +28,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
 fn lives(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.describe_system()?;
     run.whole_life()?;
-    run.cluster.is_empty()?;
+    run.cluster.until_empty()?;
     run.job = Job::new(2, "raw", MOUNT_ROOT);
     lives::of_raw(run)?;
-    run.cluster.is_empty()
+    run.cluster.until_empty()
 }

@@ -8,6 +8,7 @@ use crate::{
     lab::{
         Bench, Drive, Machine, checksum,
         cluster::{Cluster, Fencing, joining},
+        functions,
         machine::GIB,
         mishap::{Afflicted, Mishap},
         report::say,
@@ -123,10 +124,11 @@ fn left_nothing(run: &Life, before: &Before) -> anyhow::Result<()> {
         let left = system.run(&node, look)?;
         ensure!(left.is_empty(), "left on {node}: {left}");
     }
-    let seen = system
-        .run(COMPUTE, "for each in /sys/block/nvme*; do [ ! -e $each ] || echo $each; done")?;
-    ensure!(seen.is_empty(), "{COMPUTE} still sees {seen}");
-    Ok(())
+    until("the compute to see no namespace", patience(), || {
+        let seen = system.run(COMPUTE, functions::SEEN)?;
+        ensure!(seen.is_empty(), "it sees {seen}");
+        Ok(())
+    })
 }
 
 /// What is done by hand, or by systemd, when a computer has its power again.

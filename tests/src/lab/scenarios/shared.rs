@@ -71,7 +71,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.wait_for_computes("unmounted")?;
     run.withdraw_from_computes()?;
     run.tear_down()?;
-    run.cluster.is_empty()
+    run.cluster.until_empty()
 }
 
 fn computes(run: &Run<Silent, System>) -> Vec<String> {
