@@ -14,6 +14,9 @@ use crate::{centre::Chassis, program::until, run::Machines};
 /// For one command of the workload manager's, whatever befalls the nodes meanwhile.
 const COMMAND: Duration = Duration::from_secs(3600);
 
+/// `warren delete`'s option for what may be gone already.
+const GONE_IS_WELL: &str = "--ignore-not-found";
+
 /// `warren`'s exit code for what may hold later.
 const NOT_YET: i32 = 3;
 
@@ -183,8 +186,8 @@ impl Machines for Afflicted {
                 return Ok(printed);
             }
             // It may be gone, and only the answer was lost.
-            if words.first() == Some(&"delete") {
-                words.push("--ignore-not-found");
+            if words.first() == Some(&"delete") && words.last() != Some(&GONE_IS_WELL) {
+                words.push(GONE_IS_WELL);
             }
         }
     }
