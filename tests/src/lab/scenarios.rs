@@ -10,9 +10,9 @@ mod gfs2;
 mod health;
 mod jobs;
 mod main_job;
+mod mishaps;
 mod nvme;
 mod power;
-mod power_cuts;
 mod raid;
 mod raid_job;
 mod shared;
@@ -51,8 +51,8 @@ pub const ALL: &[Scenario] = &[
     volumes::SCENARIO,
     nvme::LIVES,
     nvme::POWER,
-    power_cuts::KILLS,
-    power_cuts::POWER,
+    mishaps::KILLS,
+    mishaps::POWER,
     allocations::SCENARIO,
     chassis::SCENARIO,
     jobs::SCENARIO,
