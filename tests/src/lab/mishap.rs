@@ -33,23 +33,24 @@ pub enum Mishap {
     PowerLoss,
 }
 
+/// What a computer does once it has its power again, before our programs are started.
+pub type Rejoin = fn(&System, &str) -> anyhow::Result<()>;
+
 /// The nodes of a [`System`] meet a mishap after each step that their agents have not told of since the last
 /// [`Self::begin`], and their computers go on from there: told by step, so that what is done again after each loss of power
 /// is no reason for the next.
 #[derive(Debug)]
 pub struct Afflicted {
     system: System,
-    /// What a computer does once it has its power again, before our programs are started.
-    rejoin: fn(&System, &str) -> anyhow::Result<()>,
+    rejoin: Rejoin,
     mishap: Cell<Mishap>,
     mishaps: Cell<usize>,
 }
 
 impl Afflicted {
-    /// Nothing befalls it before [`Self::begin`]. `rejoin` is what a computer does once it has its power again, before our
-    /// programs are started.
+    /// Nothing befalls it before [`Self::begin`].
     #[must_use]
-    pub fn new(system: System, rejoin: fn(&System, &str) -> anyhow::Result<()>) -> Self {
+    pub fn new(system: System, rejoin: Rejoin) -> Self {
         Self { system, rejoin, mishap: Cell::new(Mishap::Kill), mishaps: Cell::new(0) }
     }
 

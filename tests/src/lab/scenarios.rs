@@ -53,6 +53,7 @@ pub const ALL: &[Scenario] = &[
     nvme::POWER,
     mishaps::KILLS,
     mishaps::POWER,
+    mishaps::POWER_OF_A_CLUSTER,
     allocations::SCENARIO,
     chassis::SCENARIO,
     jobs::SCENARIO,

@@ -10,7 +10,7 @@ use crate::{
         cluster::{Cluster, Fencing, joining},
         functions,
         machine::GIB,
-        mishap::{Afflicted, Mishap},
+        mishap::{Afflicted, Mishap, Rejoin},
         report::say,
         system::{MOUNT_ROOT, STATE, System},
     },
@@ -26,13 +26,19 @@ use super::{
 pub(super) const KILLS: Scenario = Scenario {
     name: "job-kills",
     about: "the agents of a rabbit and a compute are killed after every step of an XFS' and a GFS2's life: data is there, nothing leaks",
-    run: |bench| lives(bench, Mishap::Kill),
+    run: |bench| lives(bench, &["xfs", "gfs2"], Mishap::Kill, |_, _| Ok(())),
 };
 
 pub(super) const POWER: Scenario = Scenario {
     name: "power-cuts",
-    about: "the power of a rabbit or of its compute goes after every step of an XFS' and a GFS2's life: data is there, nothing leaks",
-    run: |bench| lives(bench, Mishap::PowerLoss),
+    about: "the power of a rabbit or of its compute goes after every step of an XFS' life: data is there, nothing leaks",
+    run: |bench| lives(bench, &["xfs"], Mishap::PowerLoss, restored),
+};
+
+pub(super) const POWER_OF_A_CLUSTER: Scenario = Scenario {
+    name: "power-cuts-gfs2",
+    about: "the power of a rabbit or of its compute goes after every step of a GFS2's life: data is there, nothing leaks",
+    run: |bench| lives(bench, &["gfs2"], Mishap::PowerLoss, rejoin),
 };
 
 const STEP: Duration = Duration::from_secs(300);
@@ -48,7 +54,13 @@ const KEEP: &str =
 
 type Life = Run<Silent, Afflicted>;
 
-fn lives(bench: &Bench, mishap: Mishap) -> anyhow::Result<()> {
+/// Lives of jobs with these file systems, one after another; `rejoin` is what a computer does once it has its power again.
+fn lives(
+    bench: &Bench,
+    kinds: &[&'static str],
+    mishap: Mishap,
+    rejoin: Rejoin,
+) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
     // As few functions as there are hosts: they are made again after each loss of power.
     let drive = Drive { virtual_functions: 2, ..Drive::of(2 * GIB) };
@@ -60,22 +72,23 @@ fn lives(bench: &Bench, mishap: Mishap) -> anyhow::Result<()> {
     let cluster = Afflicted::new(System::start(cluster)?, rejoin);
     let job = Job::new(0, "xfs", MOUNT_ROOT);
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
-    let outcome = story(&mut run, &before, mishap);
+    let outcome = run.describe_system().and_then(|()| {
+        (1..).zip(kinds).try_for_each(|(number, kind)| {
+            run.job = Job::new(number, kind, MOUNT_ROOT);
+            struck(&mut run, &before, mishap).with_context(|| (*kind).to_owned())
+        })
+    });
     outcome.map_err(|error| run.cluster.system().explained(error))
 }
 
-fn story(run: &mut Life, before: &Before, mishap: Mishap) -> anyhow::Result<()> {
-    run.describe_system()?;
-    for (number, kind) in (1..).zip(["xfs", "gfs2"]) {
-        run.job = Job::new(number, kind, MOUNT_ROOT);
-        run.cluster.begin(mishap)?;
-        life(run).with_context(|| format!("{kind}, after {} mishaps", run.cluster.mishaps()))?;
-        let mishaps = run.cluster.mishaps();
-        say(&format!("   {kind}: something befell a node {mishaps} times"));
-        ensure!(mishaps >= FEWEST, "something befell a node only {mishaps} times");
-        left_nothing(run, before)?;
-    }
-    Ok(())
+/// A whole life with its mishaps, and nothing left of it.
+fn struck(run: &mut Life, before: &Before, mishap: Mishap) -> anyhow::Result<()> {
+    run.cluster.begin(mishap)?;
+    life(run).with_context(|| format!("after {} mishaps", run.cluster.mishaps()))?;
+    let mishaps = run.cluster.mishaps();
+    say(&format!("   {}: something befell a node {mishaps} times", run.job.file_system));
+    ensure!(mishaps >= FEWEST, "something befell a node only {mishaps} times");
+    left_nothing(run, before)
 }
 
 /// A job's life; a GFS2 is mounted on the rabbit while the compute has it, an XFS afterwards.
@@ -131,14 +144,17 @@ fn left_nothing(run: &Life, before: &Before) -> anyhow::Result<()> {
     })
 }
 
-/// What is done by hand, or by systemd, when a computer has its power again.
-fn rejoin(system: &System, node: &str) -> anyhow::Result<()> {
+/// What is done by hand, or by systemd, when a computer has its power again: the rabbit's disks.
+fn restored(system: &System, node: &str) -> anyhow::Result<()> {
     if node != COMPUTE {
         mount_again(&mut system.guest(node))?;
         system.run(node, KEEP)?;
     }
-    for step in joining(1, Fencing::Off) {
-        system.run(node, &step)?;
-    }
     Ok(())
+}
+
+/// The same, and it joins those with which it shares locks.
+fn rejoin(system: &System, node: &str) -> anyhow::Result<()> {
+    restored(system, node)?;
+    joining(1, Fencing::Off).iter().try_for_each(|step| system.run(node, step).map(drop))
 }
