@@ -61,7 +61,8 @@ impl Cluster {
         drives: usize,
         fencing: Fencing,
     ) -> anyhow::Result<Self> {
-        Self::boot_of(bench, &Machine::rabbit(drives), computes, fencing)
+        let rabbit = Machine { processors: 1, ..Machine::rabbit(drives) };
+        Self::boot_of(bench, &rabbit, computes, fencing)
     }
 
     /// The same with a rabbit that is made of something else.
@@ -82,7 +83,8 @@ impl Cluster {
                 Some(index) => Machine::compute(index.into(), bench, chassis),
             };
             let network = Some(Network { port, host });
-            let small = Machine { memory: 768, processors: 1, network, ..machine };
+            let processors = if host == RABBIT { chassis.processors } else { 1 };
+            let small = Machine { memory: 768, processors, network, ..machine };
             guests.push(Guest::switch_on(bench, small)?);
         }
         for guest in &guests {
