@@ -25,16 +25,13 @@ const SEEN: &str = "steps-seen";
 const TAKEN: &str = "step-taken";
 
 /// What befalls a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Mishap {
     /// Its agent is killed, and started again.
     Kill,
-    /// Its computer loses power, and is switched on again.
-    PowerLoss,
+    /// Its computer loses power and is switched on again; this is what it does then, before our programs are started.
+    PowerLoss(fn(&System, &str) -> anyhow::Result<()>),
 }
-
-/// What a computer does once it has its power again, before our programs are started.
-pub type Rejoin = fn(&System, &str) -> anyhow::Result<()>;
 
 /// The nodes of a [`System`] meet a mishap after each step that their agents have not told of since the last
 /// [`Self::begin`], and their computers go on from there: told by step, so that what is done again after each loss of power
@@ -42,16 +39,15 @@ pub type Rejoin = fn(&System, &str) -> anyhow::Result<()>;
 #[derive(Debug)]
 pub struct Afflicted {
     system: System,
-    rejoin: Rejoin,
-    mishap: Cell<Mishap>,
+    mishap: Mishap,
     mishaps: Cell<usize>,
 }
 
 impl Afflicted {
     /// Nothing befalls it before [`Self::begin`].
     #[must_use]
-    pub fn new(system: System, rejoin: Rejoin) -> Self {
-        Self { system, rejoin, mishap: Cell::new(Mishap::Kill), mishaps: Cell::new(0) }
+    pub fn new(system: System, mishap: Mishap) -> Self {
+        Self { system, mishap, mishaps: Cell::new(0) }
     }
 
     /// What it befalls.
@@ -64,8 +60,7 @@ impl Afflicted {
     ///
     /// # Errors
     /// When a node cannot be watched.
-    pub fn begin(&self, mishap: Mishap) -> anyhow::Result<()> {
-        self.mishap.set(mishap);
+    pub fn begin(&self) -> anyhow::Result<()> {
         self.mishaps.set(0);
         self.system.nodes().iter().try_for_each(|node| {
             self.system.run(node, &format!("rm -f /lab/{SEEN}"))?;
@@ -109,21 +104,21 @@ done >/dev/null 2>&1 &"#
             let Some(step) = self.taken(&node)? else { continue };
             self.strike(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
             self.mishaps.set(self.mishaps.get() + 1);
-            rabbit_was_off |=
-                self.mishap.get() == Mishap::PowerLoss && node == self.chassis().rabbit;
+            let was_off = matches!(self.mishap, Mishap::PowerLoss(_));
+            rabbit_was_off |= was_off && node == self.chassis().rabbit;
         }
         Ok(rabbit_was_off)
     }
 
     fn strike(&self, node: &str) -> anyhow::Result<()> {
-        match self.mishap.get() {
+        match self.mishap {
             Mishap::Kill => {
                 let kill = format!("pkill -KILL -f '^/programs/{}'", self.system.agent(node));
                 self.system.run(node, &kill)?;
             }
-            Mishap::PowerLoss => {
+            Mishap::PowerLoss(back) => {
                 self.system.guest(node).reset()?;
-                (self.rejoin)(&self.system, node)?;
+                back(&self.system, node)?;
                 self.system.prepare(node)?;
             }
         }

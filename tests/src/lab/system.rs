@@ -29,6 +29,14 @@ pub const FENCE: &str = "/var/lib/warren/fence";
 /// What every line of a log has in it that tells of a step.
 pub const STEP_TAKEN: &str = "storage::execute";
 
+/// Script that prints what there is of a job on a node: mappings, lock spaces of volume groups, mounts. What cannot be listed
+/// fails it: it is not nothing.
+pub const LEFT: &str = r"
+dmsetup ls | awk '!/^No devices/'
+for each in /sys/kernel/dlm/lvm_[0-9a-f]*; do [ ! -e $each ] || echo $each; done
+awk '$3 ~ /^(gfs2|xfs)$/' /proc/self/mounts
+";
+
 /// `started PROGRAM ARGUMENTS...`: in the background, with a log of its own.
 const STARTED: &str = r#"
 mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
@@ -187,12 +195,10 @@ impl System {
     }
 
     fn is_empty(&self) -> anyhow::Result<()> {
-        let look = "dmsetup ls | grep -v '^No devices' || true
-            ls /sys/kernel/dlm | grep '^lvm_[0-9a-f]' || true
-            findmnt --noheadings --types gfs2,xfs || true
-            for each in /sys/block/nvme*; do [ ! -e $each ] || echo $each; done";
+        let look =
+            format!("{LEFT}for each in /sys/block/nvme*; do [ ! -e $each ] || echo $each; done");
         for node in self.nodes() {
-            let left = self.run(&node, look)?;
+            let left = self.run(&node, &look)?;
             ensure!(left.is_empty(), "left on {node}: {left}");
         }
         Ok(())

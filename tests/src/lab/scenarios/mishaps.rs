@@ -10,9 +10,9 @@ use crate::{
         cluster::{Cluster, Fencing, joining},
         functions,
         machine::GIB,
-        mishap::{Afflicted, Mishap, Rejoin},
+        mishap::{Afflicted, Mishap},
         report::say,
-        system::{MOUNT_ROOT, STATE, System},
+        system::{LEFT, MOUNT_ROOT, STATE, System},
     },
     program::until,
     run::{Run, Silent},
@@ -26,19 +26,19 @@ use super::{
 pub(super) const KILLS: Scenario = Scenario {
     name: "job-kills",
     about: "the agents of a rabbit and a compute are killed after every step of an XFS' and a GFS2's life: data is there, nothing leaks",
-    run: |bench| lives(bench, &["xfs", "gfs2"], Mishap::Kill, |_, _| Ok(())),
+    run: |bench| lives(bench, &["xfs", "gfs2"], Mishap::Kill),
 };
 
 pub(super) const POWER: Scenario = Scenario {
     name: "power-cuts",
     about: "the power of a rabbit or of its compute goes after every step of an XFS' life: data is there, nothing leaks",
-    run: |bench| lives(bench, &["xfs"], Mishap::PowerLoss, restored),
+    run: |bench| lives(bench, &["xfs"], Mishap::PowerLoss(restored)),
 };
 
 pub(super) const POWER_OF_A_CLUSTER: Scenario = Scenario {
     name: "power-cuts-gfs2",
     about: "the power of a rabbit or of its compute goes after every step of a GFS2's life: data is there, nothing leaks",
-    run: |bench| lives(bench, &["gfs2"], Mishap::PowerLoss, rejoin),
+    run: |bench| lives(bench, &["gfs2"], Mishap::PowerLoss(rejoin)),
 };
 
 const STEP: Duration = Duration::from_secs(300);
@@ -54,13 +54,8 @@ const KEEP: &str =
 
 type Life = Run<Silent, Afflicted>;
 
-/// Lives of jobs with these file systems, one after another; `rejoin` is what a computer does once it has its power again.
-fn lives(
-    bench: &Bench,
-    kinds: &[&'static str],
-    mishap: Mishap,
-    rejoin: Rejoin,
-) -> anyhow::Result<()> {
+/// Lives of jobs with these file systems, one after another.
+fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
     // As few functions as there are hosts: they are made again after each loss of power.
     let drive = Drive { virtual_functions: 2, ..Drive::of(2 * GIB) };
@@ -69,21 +64,21 @@ fn lives(
     let mut cluster = Cluster::boot_of(bench, &rabbit, 1, Fencing::Off)?;
     let before = Before::found(&mut cluster.rabbit)?;
     cluster.rabbit.run(KEEP, STEP)?;
-    let cluster = Afflicted::new(System::start(cluster)?, rejoin);
+    let cluster = Afflicted::new(System::start(cluster)?, mishap);
     let job = Job::new(0, "xfs", MOUNT_ROOT);
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
     let outcome = run.describe_system().and_then(|()| {
         (1..).zip(kinds).try_for_each(|(number, kind)| {
             run.job = Job::new(number, kind, MOUNT_ROOT);
-            struck(&mut run, &before, mishap).with_context(|| (*kind).to_owned())
+            struck(&mut run, &before).with_context(|| (*kind).to_owned())
         })
     });
     outcome.map_err(|error| run.cluster.system().explained(error))
 }
 
 /// A whole life with its mishaps, and nothing left of it.
-fn struck(run: &mut Life, before: &Before, mishap: Mishap) -> anyhow::Result<()> {
-    run.cluster.begin(mishap)?;
+fn struck(run: &mut Life, before: &Before) -> anyhow::Result<()> {
+    run.cluster.begin()?;
     life(run).with_context(|| format!("after {} mishaps", run.cluster.mishaps()))?;
     let mishaps = run.cluster.mishaps();
     say(&format!("   {}: something befell a node {mishaps} times", run.job.file_system));
@@ -130,11 +125,8 @@ fn reads(run: &mut Life, written: &str) -> anyhow::Result<()> {
 fn left_nothing(run: &Life, before: &Before) -> anyhow::Result<()> {
     let system = run.cluster.system();
     before.is_so_again(&mut system.guest("rabbit"))?;
-    let look = "dmsetup ls | grep -v '^No devices' || true
-        ls /sys/kernel/dlm | grep '^lvm_[0-9a-f]' || true
-        findmnt --noheadings --types gfs2,xfs || true";
     for node in system.nodes() {
-        let left = system.run(&node, look)?;
+        let left = system.run(&node, LEFT)?;
         ensure!(left.is_empty(), "left on {node}: {left}");
     }
     until("the compute to see no namespace", patience(), || {

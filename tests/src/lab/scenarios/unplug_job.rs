@@ -10,7 +10,7 @@ use crate::{
         self, Bench, checksum,
         cluster::{Cluster, Fencing},
         functions::unallocated,
-        system::{MOUNT_ROOT, System},
+        system::{LEFT, MOUNT_ROOT, System},
     },
     program::until,
     run::{Run, Silent},
@@ -130,10 +130,7 @@ fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
 fn unmounted(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.unmount_from_computes()?;
     run.wait_for_computes("unmounted")?;
-    let left = run.cluster.run(
-        COMPUTE,
-        "dmsetup ls | grep -v '^No devices' || true; findmnt --noheadings --types xfs || true",
-    )?;
+    let left = run.cluster.run(COMPUTE, LEFT)?;
     ensure!(left.is_empty(), "left on the compute: {left}");
     Ok(())
 }
