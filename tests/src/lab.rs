@@ -12,6 +12,7 @@ pub mod assets;
 pub mod bench;
 pub mod checksum;
 pub mod cluster;
+mod emulator;
 pub mod functions;
 pub mod guest;
 pub mod job;

@@ -56,6 +56,13 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Ends it where it stands, as a loss of power does.
+    pub fn kill(&mut self) {
+        // One that has ended already is what we want.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Stops it where it stands, as a machine does that hangs.
     ///
     /// # Errors
@@ -80,8 +87,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already is what we want.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

@@ -61,8 +61,7 @@ impl Cluster {
         drives: usize,
         fencing: Fencing,
     ) -> anyhow::Result<Self> {
-        let rabbit = Machine { processors: 1, ..Machine::rabbit(drives) };
-        Self::boot_of(bench, &rabbit, computes, fencing)
+        Self::boot_of(bench, &Machine::rabbit(drives), computes, fencing)
     }
 
     /// The same with a rabbit that is made of something else.
@@ -83,12 +82,11 @@ impl Cluster {
                 Some(index) => Machine::compute(index.into(), bench, chassis),
             };
             let network = Some(Network { port, host });
-            let processors = if host == RABBIT { chassis.processors } else { 1 };
-            let small = Machine { memory: 768, processors, network, ..machine };
+            let small = Machine { memory: 768, processors: 1, network, ..machine };
             guests.push(Guest::switch_on(bench, small)?);
         }
         for guest in &guests {
-            guest.wait_for_boot(1)?;
+            guest.wait_for_boot()?;
         }
         for step in joining(computes, fencing) {
             together(&mut guests, &step)?;

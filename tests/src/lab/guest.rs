@@ -1,21 +1,19 @@
 use std::{
     fs::{self, File},
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::{Context, ensure};
-use control_plane::Process;
 use serde_json::json;
 
 use crate::program::until;
 
 use super::{
     Bench, Machine,
+    emulator::Emulator,
     job::{Job, Output},
     machine::properties,
-    port::Port,
     qmp::Qmp,
 };
 
@@ -28,11 +26,8 @@ const UNPLUG: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
-    /// The emulator, which ends with this.
-    _process: Process,
     directory: PathBuf,
-    port: Port,
-    qmp: Qmp,
+    emulator: Emulator,
     jobs: u32,
 }
 
@@ -43,7 +38,7 @@ impl Guest {
     /// When it does not boot in time; its console is kept.
     pub fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let guest = Self::switch_on(bench, machine)?;
-        guest.wait_for_boot(1)?;
+        guest.wait_for_boot()?;
         Ok(guest)
     }
 
@@ -66,20 +61,16 @@ impl Guest {
                 .context("make a drive's medium")?;
         }
         let arguments = machine.arguments(bench.assets(), &directory, bench.programs());
-        let log = directory.join("qemu.log");
-        let mut process = Process::start(&bench.assets().qemu(), &arguments, &log)?;
-        let mut connect = |socket: &str| connect(&mut process, &directory.join(socket), &log);
-        let qmp = Qmp::new(connect("qmp.sock")?).with_context(|| said(&log))?;
-        let port = Port::new(connect("shell.sock")?)?;
-        Ok(Self { machine, _process: process, directory, port, qmp, jobs: 0 })
+        let emulator = Emulator::start(bench.assets().qemu(), arguments, &directory)?;
+        Ok(Self { machine, directory, emulator, jobs: 0 })
     }
 
-    /// Waits until the guest has booted so many times since it was switched on.
+    /// Waits until the guest has booted.
     ///
     /// # Errors
     /// When it does not in time.
-    pub fn wait_for_boot(&self, boots: u32) -> anyhow::Result<()> {
-        self.port.wait_for_boot(boots, BOOT).with_context(|| self.console())
+    pub fn wait_for_boot(&self) -> anyhow::Result<()> {
+        self.emulator.port.wait_for_boot(BOOT).with_context(|| self.console())
     }
 
     /// What it is made of.
@@ -111,7 +102,7 @@ impl Guest {
         self.jobs += 1;
         let job = Job(self.jobs);
         job.write(&self.exchange(), script)?;
-        self.port.ask(job.0).with_context(|| self.console())?;
+        self.emulator.port.ask(job.0).with_context(|| self.console())?;
         Ok(job)
     }
 
@@ -128,7 +119,7 @@ impl Guest {
     /// # Errors
     /// When it takes longer than `deadline`.
     pub fn wait(&self, job: Job, deadline: Duration) -> anyhow::Result<Output> {
-        let code = self.port.wait_for_code(job.0, deadline).with_context(|| {
+        let code = self.emulator.port.wait_for_code(job.0, deadline).with_context(|| {
             let (out, err) = (self.printed(job), job.read(&self.exchange(), "err"));
             format!("{}\n{}\n{}", self.console(), out.unwrap_or_default(), err.unwrap_or_default())
         })?;
@@ -140,7 +131,7 @@ impl Guest {
     /// # Errors
     /// When it cannot be read.
     pub fn ended(&self, job: Job) -> anyhow::Result<Option<Output>> {
-        self.port.code(job.0).map(|code| job.output(&self.exchange(), code)).transpose()
+        self.emulator.port.code(job.0).map(|code| job.output(&self.exchange(), code)).transpose()
     }
 
     /// What a running script has printed so far.
@@ -169,14 +160,18 @@ impl Guest {
         .with_context(|| self.console())
     }
 
-    /// Presses the reset button, as a loss of power does: nothing in memory survives, what is on the drives does.
+    /// Takes its power and gives it back: nothing in memory survives, what is on the drives does, all of them in their slots.
+    ///
+    /// By another emulator, for one that is only reset translates what it has in memory once more for each byte that the
+    /// kernel clears of it: a boot takes minutes then, or does not end.
     ///
     /// # Errors
     /// When it does not boot again in time.
-    pub fn reset(&mut self) -> anyhow::Result<()> {
-        let boots = self.port.boots();
-        self.qmp.execute("system_reset", &json!({}))?;
-        self.wait_for_boot(boots + 1)
+    pub fn lose_power(&mut self) -> anyhow::Result<()> {
+        // What the drives were told before is done, or was not begun.
+        self.freeze()?;
+        self.emulator.restart(&self.directory)?;
+        self.wait_for_boot()
     }
 
     /// Stops its processors, as a computer that hangs.
@@ -184,7 +179,7 @@ impl Guest {
     /// # Errors
     /// When the emulator is gone.
     pub fn freeze(&mut self) -> anyhow::Result<()> {
-        self.qmp.execute("stop", &json!({})).map(drop)
+        self.emulator.qmp.execute("stop", &json!({})).map(drop)
     }
 
     /// Lets its processors go on.
@@ -192,7 +187,7 @@ impl Guest {
     /// # Errors
     /// When the emulator is gone.
     pub fn thaw(&mut self) -> anyhow::Result<()> {
-        self.qmp.execute("cont", &json!({})).map(drop)
+        self.emulator.qmp.execute("cont", &json!({})).map(drop)
     }
 
     /// Pulls a drive out of its slot.
@@ -201,8 +196,8 @@ impl Guest {
     /// When the guest does not let go of it in time.
     pub fn unplug(&mut self, drive: usize) -> anyhow::Result<()> {
         let id = format!("drive{drive}");
-        self.qmp.execute("device_del", &json!({ "id": id }))?;
-        self.qmp.event("DEVICE_DELETED", UNPLUG, |data| data["device"] == *id)
+        self.emulator.qmp.execute("device_del", &json!({ "id": id }))?;
+        self.emulator.qmp.event("DEVICE_DELETED", UNPLUG, |data| data["device"] == *id)
     }
 
     /// Puts a drive back into its slot, with everything on it.
@@ -221,12 +216,12 @@ impl Guest {
         let device = self.machine.drives.get(drive).context("no such drive")?.device(drive);
         let mut arguments = properties(&device);
         arguments["bus"] = format!("slot{slot}").into();
-        self.qmp.execute("device_add", &arguments).map(drop)
+        self.emulator.qmp.execute("device_add", &arguments).map(drop)
     }
 
     /// The emulator's control line, for what has no name of its own here.
     pub fn qmp(&mut self) -> &mut Qmp {
-        &mut self.qmp
+        &mut self.emulator.qmp
     }
 
     /// Where the console is, and its end, for messages.
@@ -255,17 +250,4 @@ fn forget_jobs(exchange: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn connect(process: &mut Process, socket: &Path, log: &Path) -> anyhow::Result<UnixStream> {
-    until(&format!("the emulator; see {}", log.display()), Duration::from_secs(20), || {
-        if process.ended() {
-            return Ok(Err(anyhow::anyhow!(said(log))));
-        }
-        Ok(Ok(UnixStream::connect(socket).context("connect")?))
-    })?
-}
-
-fn said(log: &Path) -> String {
-    format!("the emulator ended: {}", fs::read_to_string(log).unwrap_or_default().trim_end())
 }

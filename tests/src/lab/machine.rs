@@ -170,7 +170,9 @@ impl Network {
 fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
     let own = directory.display();
     words(&[
-        format!("-serial file:{own}/console.log"),
+        // All that it says from one loss of power to the next.
+        format!("-chardev file,id=console,path={own}/console.log,append=on"),
+        "-serial chardev:console".to_owned(),
         format!("-qmp unix:{own}/qmp.sock,server=on,wait=off"),
         "-device virtio-serial-pci".to_owned(),
         format!("-chardev socket,id=shell,path={own}/shell.sock,server=on,wait=off"),
@@ -209,6 +211,9 @@ mod tests {
         let machine = Machine::plain("compute-1");
         let arguments = machine.arguments(&assets, Path::new("/a b"), Path::new("/programs"));
         assert!(arguments.contains(&"/the lab/guest/vmlinux".to_owned()), "{arguments:?}");
-        assert!(arguments.contains(&"file:/a b/console.log".to_owned()), "{arguments:?}");
+        assert!(
+            arguments.contains(&"file,id=console,path=/a b/console.log,append=on".to_owned()),
+            "{arguments:?}"
+        );
     }
 }

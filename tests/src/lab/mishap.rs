@@ -117,7 +117,7 @@ done >/dev/null 2>&1 &"#
                 self.system.run(node, &kill)?;
             }
             Mishap::PowerLoss(back) => {
-                self.system.guest(node).reset()?;
+                self.system.guest(node).lose_power()?;
                 back(&self.system, node)?;
                 self.system.prepare(node)?;
             }

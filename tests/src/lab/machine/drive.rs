@@ -16,7 +16,7 @@ pub struct Drive {
     /// Namespaces that it can have at a time.
     pub namespaces: usize,
     /// Milliseconds that it takes to make, delete, attach or detach a namespace, one after another; 0 for no time. One that
-    /// takes any must not be reset meanwhile.
+    /// takes any must not lose its power meanwhile.
     pub latency: u32,
     /// Where the drive is, if it is not in this machine.
     pub elsewhere: Option<Elsewhere>,

@@ -31,7 +31,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         computes.push(Guest::switch_on(bench, small)?);
     }
     for guest in computes.iter().chain([&rabbit]) {
-        guest.wait_for_boot(1)?;
+        guest.wait_for_boot()?;
     }
     bring_up(&mut rabbit, 0)?;
 

@@ -64,7 +64,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let make = format!("{disk}mkfs.xfs -q $DISK\nmount $DISK /mnt/it\n{write}");
     let written = guest.run(&make, STEP)?;
 
-    guest.reset()?;
+    guest.lose_power()?;
     let functions = guest.run(&(on_drive(0) + "cat $SLOT/sriov_numvfs"), STEP)?;
     ensure!(functions == "0\n", "functions after a loss of power: {functions}");
     carved(&mut guest)?;

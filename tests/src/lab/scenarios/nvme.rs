@@ -70,7 +70,7 @@ fn power(bench: &Bench) -> anyhow::Result<()> {
         ensure!(told.contains(serial) == is_used, "{serial} used: {}; told: {told}", !is_used);
     }
     rabbit.guest.run("sync", STEP)?;
-    rabbit.guest.reset()?;
+    rabbit.guest.lose_power()?;
     mount_again(&mut rabbit.guest)?;
     rabbit.live("from-written /var/tmp/job")?;
     rabbit.is_as_before()

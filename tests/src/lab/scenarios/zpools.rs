@@ -109,7 +109,7 @@ fn planned_again_yields_nothing(run: &Run<Silent, System>) -> anyhow::Result<()>
 /// Nothing of ours is mounted, nothing imported, until our agent does it.
 fn power_goes(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut guest = run.cluster.guest("rabbit");
-    guest.reset()?;
+    guest.lose_power()?;
     mount_again(&mut guest)?;
     guest.run(KEEP, STEP)?;
     zfs::install(bench, &mut guest)?;
