@@ -1,10 +1,12 @@
 //! Looks at a node, each on a thread of its own: one that hangs in the kernel keeps nobody else waiting.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     fs, io, panic,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{RecvTimeoutError, sync_channel},
     },
     thread::{self, JoinHandle},
@@ -18,8 +20,20 @@ use super::hung::frames;
 /// Takes looks, and knows which of them never came back.
 #[derive(Debug)]
 pub(super) struct Looks {
+    /// What they are, for messages.
+    what: &'static str,
     deadline: Duration,
-    stuck: Mutex<HashMap<String, Stuck>>,
+    stuck: Mutex<HashMap<String, Vec<Stuck>>>,
+}
+
+thread_local! {
+    /// In the thread of a look: set when nobody waits for it any more.
+    static GIVEN_UP: RefCell<Arc<AtomicBool>> = RefCell::default();
+}
+
+/// Whether nobody waits any more for what this thread does: then it begins nothing that changes anything.
+pub(super) fn is_given_up() -> bool {
+    GIVEN_UP.with_borrow(|it| it.load(Ordering::SeqCst))
 }
 
 #[derive(Debug)]
@@ -31,7 +45,12 @@ struct Stuck {
 impl Looks {
     /// Looks that may take `deadline` each.
     pub(super) fn new(deadline: Duration) -> Self {
-        Self { deadline, stuck: Mutex::default() }
+        Self { what: "look", deadline, stuck: Mutex::default() }
+    }
+
+    /// The same for what changes something.
+    pub(super) fn of_changes(deadline: Duration) -> Self {
+        Self { what: "change", ..Self::new(deadline) }
     }
 
     /// Takes a look at what goes under `name`.
@@ -48,7 +67,10 @@ impl Looks {
         let (tell, answer) = sync_channel(1);
         let id = Arc::new(OnceLock::new());
         let named = Arc::clone(&id);
-        let thread = thread::Builder::new().name("look".into()).spawn(move || {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&given_up);
+        let thread = thread::Builder::new().name(self.what.into()).spawn(move || {
+            GIVEN_UP.set(told);
             // The first to set it, and the last too.
             let _ = named.set(gettid());
             // Nobody listens after the deadline.
@@ -57,9 +79,10 @@ impl Looks {
         match answer.recv_timeout(self.deadline) {
             Ok(seen) => Ok(seen),
             Err(RecvTimeoutError::Timeout) => {
+                given_up.store(true, Ordering::SeqCst);
                 let stuck = Stuck { thread, id: id.get().copied() };
-                let error = stuck.error(self.deadline);
-                self.lock().insert(name.to_owned(), stuck);
+                let error = self.error(&stuck);
+                self.lock().entry(name.to_owned()).or_default().push(stuck);
                 Err(error)
             }
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
@@ -69,25 +92,32 @@ impl Looks {
         }
     }
 
-    fn refuse_while_stuck(&self, name: &str) -> io::Result<()> {
+    /// Why nothing is begun under `name` now: something under it was given up, and has not ended.
+    pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.lock();
-        stuck.retain(|_, look| !look.thread.is_finished());
-        stuck.get(name).map_or(Ok(()), |look| Err(look.error(self.deadline)))
+        stuck.retain(|_, under| {
+            under.retain(|it| !it.thread.is_finished());
+            !under.is_empty()
+        });
+        stuck.get(name).and_then(|under| under.first()).map(|it| self.error(it))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Stuck>> {
-        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    fn refuse_while_stuck(&self, name: &str) -> io::Result<()> {
+        self.unended(name).map_or(Ok(()), Err)
     }
-}
 
-impl Stuck {
-    fn error(&self, deadline: Duration) -> io::Error {
-        let place = self.id.map_or_else(String::new, |id| {
+    fn error(&self, stuck: &Stuck) -> io::Error {
+        let place = stuck.id.map_or_else(String::new, |id| {
             let stack = fs::read_to_string(format!("/proc/self/task/{id}/stack"));
             format!(" (thread {id}{})", frames(&stack.unwrap_or_default()))
         });
-        let text = format!("the look did not end within {} s{place}", deadline.as_secs_f32());
+        let (what, seconds) = (self.what, self.deadline.as_secs_f32());
+        let text = format!("the {what} did not end within {seconds} s{place}");
         io::Error::new(io::ErrorKind::TimedOut, text)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Stuck>>> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +157,45 @@ mod tests {
 
         drop(release);
         end.recv().unwrap();
-        looks.lock().remove("vg-0").unwrap().thread.join().unwrap();
+        for stuck in looks.lock().remove("vg-0").unwrap() {
+            stuck.thread.join().unwrap();
+        }
         assert_eq!(looks.take("vg-0", || 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn of_two_that_hang_each_is_waited_for_and_each_knows_that_it_was_given_up() {
+        let changes = Looks::of_changes(Duration::from_millis(50));
+        let (first, held_first) = channel::<()>();
+        let (second, held_second) = channel::<()>();
+        let (tell, told) = channel();
+        let hang = |held: std::sync::mpsc::Receiver<()>| {
+            let tell = tell.clone();
+            move || {
+                assert!(!is_given_up());
+                let _ = held.recv();
+                let _ = tell.send(is_given_up());
+            }
+        };
+        thread::scope(|scope| {
+            // Both begin before either is given up.
+            let both = [hang(held_first), hang(held_second)].map(|it| {
+                let changes = &changes;
+                scope.spawn(move || changes.take("drive", it).unwrap_err())
+            });
+            for it in both {
+                let error = it.join().unwrap().to_string();
+                assert!(error.starts_with("the change did not end within"), "{error}");
+            }
+        });
+        drop(first);
+        assert!(told.recv().unwrap(), "it was given up");
+        assert!(changes.unended("drive").is_some(), "the other goes on");
+        drop(second);
+        assert!(told.recv().unwrap(), "it was given up");
+        for stuck in changes.lock().remove("drive").unwrap_or_default() {
+            stuck.thread.join().unwrap();
+        }
+        assert!(changes.unended("drive").is_none());
     }
 }

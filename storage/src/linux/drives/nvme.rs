@@ -94,7 +94,7 @@ impl NvmeDrives {
             deadline: look,
             looks: Looks::new(look),
             shared: SharedLook::default(),
-            changes: Looks::new(change),
+            changes: Looks::of_changes(change.max(admin::CHANGE)),
             drives: Mutex::default(),
             told: Mutex::default(),
         })

@@ -13,6 +13,7 @@ use super::{
         SmartLog,
     },
 };
+use crate::linux::looks::is_given_up;
 
 /// One way to a drive's admin queue: its physical function here, a tunnel through the PCIe switch elsewhere.
 pub(super) trait AdminQueue: Debug + Send + Sync {
@@ -43,6 +44,9 @@ pub(super) enum AdminError {
     /// It did not reach the drive, or no answer came back.
     #[error("the command was not carried out")]
     System(#[source] io::Error),
+    /// It was not sent.
+    #[error("it had waited so long that it was given up")]
+    GivenUp,
     /// The answer cannot be.
     #[error("the drive's answer to {what} is not as specified: {why}")]
     Malformed { what: &'static str, why: String },
@@ -52,7 +56,7 @@ impl AdminError {
     pub(super) fn code(&self) -> Option<Code> {
         match self {
             Self::Status(status) => Some(status.code()),
-            Self::System(_) | Self::Malformed { .. } => None,
+            Self::System(_) | Self::GivenUp | Self::Malformed { .. } => None,
         }
     }
 }
@@ -94,6 +98,8 @@ pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
 const QUICK: Duration = Duration::from_secs(10);
 /// Making, deleting and erasing take real drives many seconds.
 const SLOW: Duration = Duration::from_secs(120);
+/// A change is not given up while a drive may still be at its slowest command.
+pub(super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));
 
 /// Resources of a controller (Base 5.28, Virtualization Management, RT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -296,8 +302,14 @@ impl Admin {
         cdw11: u32,
         data: &mut [u8],
     ) -> Answered<u32> {
+        still_wanted()?;
         self.0.submit(Command { opcode, nsid, cdw10, cdw11, timeout: SLOW }, data)
     }
+}
+
+/// Nothing is changed for somebody who has gone on, as if it had failed.
+pub(super) fn still_wanted() -> Answered<()> {
+    if is_given_up() { Err(AdminError::GivenUp) } else { Ok(()) }
 }
 
 fn fine(answer: Answered<u32>, already: Code) -> Answered<()> {

@@ -61,6 +61,10 @@ impl NvmeDrives {
     fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Option<Contents>, Fault> {
         let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
+        // What it would tell may be otherwise in a moment: who reaches what, above all.
+        if let Some(unended) = self.changes.unended(&name) {
+            return Err(unended.to_string());
+        }
         self.looks
             .take(&name, move || asked.contents(&blocks))
             .map_err(|error| error.to_string())?

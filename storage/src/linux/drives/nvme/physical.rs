@@ -23,6 +23,9 @@ use super::{
 };
 use crate::desired::Endpoint;
 
+/// Said of a drive whose namespaces are not erased one by one.
+pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): no other's data would be safe on it";
+
 /// Why a drive cannot be used now.
 pub(super) type Fault = String;
 
@@ -65,6 +68,9 @@ impl Physical {
     }
 
     /// Whether the drive makes and deletes namespaces. OACS alone is no proof: there are drives that claim it and refuse.
+    ///
+    /// # Errors
+    /// When it does not answer, or cannot erase one namespace without all others.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);
         let admin = self.drive.admin();
@@ -72,7 +78,11 @@ impl Physical {
         if controller.admin_commands.get() & NAMESPACE_MANAGEMENT == 0 {
             return Ok(false);
         }
-        Ok(admin.supports(opcode::NAMESPACE_MANAGEMENT).map_err(fault)?.unwrap_or(true))
+        match admin.supports(opcode::NAMESPACE_MANAGEMENT).map_err(fault)? {
+            Some(false) => Ok(false),
+            Some(true) | None if controller.formats_all() => Err(FORMATS_ALL.to_owned()),
+            Some(true) | None => Ok(true),
+        }
     }
 
     /// Brings up what is down of the virtual functions, and gives the rabbit its own.

@@ -45,6 +45,8 @@ pub(super) struct State {
     pub(super) nqn: String,
     pub(super) reads_zero: bool,
     pub(super) gives_nguid: bool,
+    /// FNA.
+    pub(super) format: u8,
     /// Critical Warning and Percentage Used.
     pub(super) smart: (u8, u8),
     /// Composite Temperature.
@@ -94,6 +96,7 @@ impl Simulated {
             nqn: "nqn.2019-08.org.qemu:drive0".to_owned(),
             reads_zero: true,
             gives_nguid: true,
+            format: 0,
             smart: (0, 0),
             kelvin: 0,
             lose: None,
@@ -172,6 +175,10 @@ impl State {
                     return Err(INVALID_FIELD);
                 }
                 namespace.erased = true;
+                // By the specification; no drive at hand does it.
+                if self.format & 0b11 != 0 {
+                    self.namespaces.values_mut().for_each(|it| it.erased = true);
+                }
                 Ok(0)
             }
             opcode::VIRTUALIZATION_MANAGEMENT => self.virtualize(command),
@@ -253,6 +260,7 @@ impl State {
         answer.serial.copy_from_slice(b"SIMULATED           ");
         answer.nqn[..self.nqn.len()].copy_from_slice(self.nqn.as_bytes());
         answer.admin_commands = NAMESPACE_MANAGEMENT.into();
+        answer.format = self.format;
         answer.warm = (273 + 70).into();
         answer.total = u128::from(self.capacity).into();
         answer.unallocated = u128::from(self.unallocated()).into();

@@ -55,10 +55,18 @@ impl IdentifyController {
     pub(super) fn limit(&self) -> Option<u32> {
         [self.most_allowed.get(), self.most_namespaces.get()].into_iter().find(|it| *it > 0)
     }
+
+    /// Whether a Format of one namespace, or one that erases, is done to every namespace of the drive.
+    pub(super) fn formats_all(&self) -> bool {
+        self.format & FORMATS_ALL != 0
+    }
 }
 
 /// OACS bit 3: Namespace Management and Attachment.
 pub(super) const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
+
+/// FNA bits 0 and 1: a Format of one namespace, and an erasing one, are done to all (Base 5.17.2.1, figure 275).
+const FORMATS_ALL: u8 = 0b11;
 
 /// FNA bit 2: a Format can erase by throwing away the key.
 pub(super) const CRYPTOGRAPHIC_ERASE: u8 = 1 << 2;

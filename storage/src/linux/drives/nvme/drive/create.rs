@@ -8,7 +8,7 @@ use crate::{
     desired::AllocationId,
     host::RoomRefused,
     linux::drives::nvme::{
-        admin::AdminError,
+        admin::{AdminError, still_wanted},
         ledger::{self, Wanted},
         status::Code,
         wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ, IdentifyController},
@@ -33,6 +33,7 @@ impl NvmeDrive {
         now: u64,
     ) -> Result<Option<Made>> {
         let _turn = self.ledger.turn();
+        self.ask("begin", still_wanted())?;
         self.settle()?;
         if self.has_one_of(allocation)? {
             return Ok(None);
@@ -113,9 +114,9 @@ impl NvmeDrive {
         self.ledger.made(allocation, namespace, wanted.of, true).map_err(DriveError::Ledger)
     }
 
-    /// A drive that refused made nothing. Of one that did not answer nobody knows: the next look tells.
+    /// A drive that refused, or was not asked, made nothing. Of one that did not answer nobody knows: the next look tells.
     fn not_made(&self, allocation: AllocationId, size: u64, source: AdminError) -> DriveError {
-        if let AdminError::Status(_) = source
+        if let AdminError::Status(_) | AdminError::GivenUp = source
             && let Err(error) = self.ledger.not_made(allocation)
         {
             return DriveError::Ledger(error);

@@ -5,6 +5,8 @@ use crate::{
     desired::AllocationId,
     linux::drives::nvme::{
         admin::Erase,
+        ledger::Found,
+        physical::FORMATS_ALL,
         status::Code,
         wire::{CRYPTOGRAPHIC_ERASE, IdentifyController},
     },
@@ -16,33 +18,46 @@ impl NvmeDrive {
     pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
         self.settle()?;
         if let Some(namespace) = self.find(nsid)? {
-            let owner = self.owner(&namespace)?;
-            let ours = [
-                NamespaceOwner::Ours(allocation),
-                NamespaceOwner::Partial(allocation),
-                NamespaceOwner::Replaced(allocation),
-            ];
-            if !ours.contains(&owner) {
-                return Err(DriveError::NotOurs {
-                    wanted: format!("allocation {allocation}"),
-                    found: owner,
-                });
-            }
+            self.belongs(&namespace, allocation)?;
             self.erase(nsid, &self.controller()?)?;
             let _turn = self.ledger.turn();
-            match self.admin.delete(nsid) {
-                Err(error) if error.code() == Some(Code::InvalidNamespace) => {}
-                other => self.ask("delete the namespace", other)?,
-            }
-            if self.ask("list namespaces", self.admin.allocated())?.contains(&nsid) {
-                return Err(DriveError::Unfit("the drive still lists what it deleted".to_owned()));
+            // While others had theirs it may have gone, and its NSID to another.
+            if self.find(nsid)?.is_some_and(|it| it.nguid == namespace.nguid) {
+                self.remove(nsid)?;
             }
         }
         self.ledger.gone(nsid, allocation).map_err(DriveError::Ledger)
     }
 
+    fn belongs(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
+        let ours = [
+            NamespaceOwner::Ours(allocation),
+            NamespaceOwner::Partial(allocation),
+            NamespaceOwner::Replaced(allocation),
+        ];
+        let found = self.owner(namespace)?;
+        if ours.contains(&found) {
+            return Ok(());
+        }
+        Err(DriveError::NotOurs { wanted: format!("allocation {allocation}"), found })
+    }
+
+    fn remove(&self, nsid: u32) -> Result<()> {
+        match self.admin.delete(nsid) {
+            Err(error) if error.code() == Some(Code::InvalidNamespace) => {}
+            other => self.ask("delete the namespace", other)?,
+        }
+        if self.ask("list namespaces", self.admin.allocated())?.contains(&nsid) {
+            return Err(DriveError::Unfit("the drive still lists what it deleted".to_owned()));
+        }
+        Ok(())
+    }
+
     /// Nobody reaches the namespace while it is erased, but the physical function, from which the command must come.
     fn erase(&self, nsid: u32, controller: &IdentifyController) -> Result<()> {
+        if controller.formats_all() {
+            return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
+        }
         for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
             self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
         }

@@ -10,6 +10,7 @@ use crate::{
         ledger::Wanted,
         simulated::{Lost, Simulated, Way},
     },
+    linux::looks::Looks,
     observed::DriveWarning,
 };
 
@@ -136,6 +137,53 @@ fn nothing_is_deleted_before_it_was_erased() {
     assert!(bench.simulated.state().namespaces[&1].erased);
     drive.delete(1, allocation(0)).unwrap();
     assert_eq!(bench.left(), 64 * MIB);
+}
+
+#[test]
+fn a_drive_that_formats_all_namespaces_at_once_is_asked_to_format_none() {
+    for bits in [0b01, 0b10, 0b11] {
+        let bench = Bench::new(17);
+        let drive = bench.start();
+        let other = bench.plant(MIB);
+        let made = drive.create(allocation(0), wanted(MIB), 1).unwrap().unwrap();
+        bench.simulated.state().format = bits;
+        let error = drive.delete(made.nsid, allocation(0)).unwrap_err();
+        assert!(error.to_string().contains("erases every namespace"), "{error}");
+        assert!(!bench.simulated.state().namespaces[&other].erased, "FNA {bits:02b}b");
+    }
+}
+
+#[test]
+fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
+    let bench = Bench::new(17);
+    let drive = Arc::new(bench.start());
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    let turn = drive.ledger.turn();
+    let late = Arc::clone(&drive);
+    let deletes = std::thread::spawn(move || late.delete(1, allocation(0)));
+    while !bench.simulated.state().namespaces[&1].erased {
+        std::thread::yield_now();
+    }
+    drive.admin.delete(1).unwrap();
+    assert_eq!(bench.plant(2 * MIB), 1, "the NSID is given anew");
+    drop(turn);
+    deletes.join().unwrap().unwrap();
+    assert_eq!(bench.left(), 62 * MIB, "the other's is there");
+}
+
+#[test]
+fn what_was_given_up_while_it_waited_for_its_turn_makes_nothing() {
+    let bench = Bench::new(17);
+    let drive = Arc::new(bench.start());
+    let turn = drive.ledger.turn();
+    let (late, (tell, told)) = (Arc::clone(&drive), std::sync::mpsc::channel());
+    let changes = Looks::of_changes(std::time::Duration::from_millis(50));
+    let create = move || tell.send(late.create(allocation(0), wanted(MIB), 1)).unwrap();
+    changes.take("drive0", create).unwrap_err();
+    drop(turn);
+    told.recv().unwrap().unwrap_err();
+    assert_eq!(bench.left(), 64 * MIB);
+    assert!(drive.create(allocation(0), wanted(MIB), 1).unwrap().is_some(), "others are served");
 }
 
 #[test]

@@ -137,6 +137,9 @@ pub(super) enum SwitchError {
         #[source]
         source: io::Error,
     },
+    /// It was not sent.
+    #[error("nobody waits for it any more")]
+    GivenUp,
     /// The answer cannot be.
     #[error("PAX {pax} answers the {command} with what cannot be: {why}")]
     Malformed { pax: u8, command: Command, why: String },

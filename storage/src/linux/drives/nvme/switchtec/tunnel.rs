@@ -24,7 +24,7 @@ use super::{
         TunnelRequest,
     },
 };
-use crate::linux::busy::pause_for;
+use crate::linux::{busy::pause_for, looks::is_given_up};
 
 /// How often a tunnel that was to open is looked at, and how long between.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +100,10 @@ impl Tunnel {
     fn pass(&self, sent: &[u8], expected: u16, within: Duration) -> Result<Vec<u8>> {
         self.open()?;
         let mut session = self.switch.session()?;
+        // Others may have had the switch for minutes.
+        if is_given_up() {
+            return Err(SwitchError::GivenUp);
+        }
         if self.unended.swap(false, Ordering::Relaxed) {
             // Refused where nothing was left of it.
             let _ = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
@@ -202,9 +206,10 @@ impl AdminQueue for Tunnel {
         let all = size_of::<Completion>() + data.len();
         let expected = u16::try_from(all).ok().filter(|_| sent.len().max(all) <= PASS_MOST);
         let expected = expected.ok_or_else(|| system(io::ErrorKind::InvalidInput.into()))?;
-        let answer = self
-            .pass(&sent, expected, command.timeout)
-            .map_err(|error| system(io::Error::other(error)))?;
+        let answer = self.pass(&sent, expected, command.timeout).map_err(|error| match error {
+            SwitchError::GivenUp => AdminError::GivenUp,
+            other => system(io::Error::other(other)),
+        })?;
         take(&answer, command.opcode, data)
     }
 
