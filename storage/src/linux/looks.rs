@@ -188,6 +188,7 @@ mod tests {
                 assert!(error.starts_with("the change did not end within"), "{error}");
             }
         });
+        assert_eq!(changes.lock()["drive"].len(), 2);
         drop(first);
         assert!(told.recv().unwrap(), "it was given up");
         assert!(changes.unended("drive").is_some(), "the other goes on");

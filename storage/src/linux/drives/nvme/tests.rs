@@ -2,7 +2,7 @@
 
 mod chassis;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, thread};
 
 use super::*;
 use crate::{desired::AllocationId, linux::drives::Drives};
@@ -101,6 +101,27 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let [drive] = &inventory.drives[..] else { panic!("{inventory:?}") };
     assert!(drive.fault.is_some() && drive.serial == "A", "it does not answer: {drive:?}");
     assert_eq!((drive.slot, &*drive.label), (0, "3"));
+}
+
+#[test]
+fn a_drive_on_which_a_change_has_not_ended_is_asked_nothing() {
+    let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let changes = Looks::of_changes(Duration::from_millis(50));
+    let drives = NvmeDrives { changes, ..drives(state.path(), sysfs.path()) };
+    plug(sysfs.path(), "drive0", "A", "3");
+    let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
+    let fault = || {
+        let inventory = drives.inventory().unwrap();
+        inventory.drives.iter().find(|it| it.nqn == nqn).unwrap().fault.clone().unwrap()
+    };
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    drives.changes.take(&nqn.to_string(), move || held.recv().is_ok()).unwrap_err();
+    assert!(fault().starts_with("the change did not end within"), "{}", fault());
+    drop(release);
+    while drives.changes.unended(&nqn.to_string()).is_some() {
+        thread::yield_now();
+    }
+    assert!(!fault().contains("change"), "it is asked again: {}", fault());
 }
 
 /// A drive in a slot, as sysfs shows it; nothing answers for it.
