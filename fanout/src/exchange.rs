@@ -128,7 +128,8 @@ impl Exchange {
                 Next::Idle => return Ok(None),
                 Next::Ended => return Err(Ended),
                 Next::Hold(key) => {
-                    if state.writes.hold(&key) {
+                    let object = state.fanout.mount(&key);
+                    if object.is_some_and(|object| state.writes.hold(&object)) {
                         self.wished.notify_one();
                     }
                 }
@@ -158,7 +159,7 @@ impl Exchange {
         }
         let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
         let status = fit(&report.status, &object)?;
-        if state.writes.report(&key, status, report.released) {
+        if state.writes.report(&object, status, report.released) {
             self.wished.notify_one();
         }
         Ok(())
@@ -338,7 +339,7 @@ impl Exchange {
         if object.version.deleting || !ours {
             return;
         }
-        if state.writes.report(key, refused(&object, &why), false) {
+        if state.writes.report(&object, refused(&object, &why), false) {
             self.wished.notify_one();
         }
     }
