@@ -4,10 +4,12 @@
 //! object is written by one writer at a time; each patch names the resourceVersion it was made from.
 
 use std::collections::{HashMap, VecDeque, hash_map};
+use std::sync::Arc;
 
 use api::names::finalizer;
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject};
 
@@ -18,6 +20,8 @@ struct Wish {
     hold: bool,
     release: bool,
     status: Option<Value>,
+    /// Rings for a writer that waits with what it was refused.
+    bell: Arc<Notify>,
 }
 
 /// Wishes, and which of them are being fulfilled.
@@ -122,9 +126,21 @@ impl Writes {
         }
     }
 
-    /// Drops all wishes for a taken object.
-    pub(crate) fn abandon(&mut self, key: &Key) {
-        self.wishes.remove(key);
+    /// There is news of an object: what was refused before may not be now, or is not wanted any more.
+    pub(crate) fn stir(&self, key: &Key) {
+        if let Some(wish) = self.wishes.get(key) {
+            wish.bell.notify_one();
+        }
+    }
+
+    /// There may be news of every object.
+    pub(crate) fn stir_all(&self) {
+        self.wishes.values().for_each(|wish| wish.bell.notify_one());
+    }
+
+    /// What rings when there is news of a taken object, or rang since its writer waited last.
+    pub(crate) fn bell(&self, key: &Key) -> Option<Arc<Notify>> {
+        self.wishes.get(key).map(|wish| wish.bell.clone())
     }
 
     /// A key has a wish from the moment it is queued until its writer is done, so that it is queued once.
@@ -134,9 +150,10 @@ impl Writes {
             hash_map::Entry::Occupied(known) => {
                 let wish = known.into_mut();
                 if wish.uid != uid {
-                    *wish = Wish { uid, ..Wish::default() };
+                    *wish = Wish { uid, bell: wish.bell.clone(), ..Wish::default() };
                 }
                 change(wish);
+                wish.bell.notify_one();
                 false
             }
             hash_map::Entry::Vacant(place) => {

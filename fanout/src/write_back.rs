@@ -4,6 +4,7 @@ mod turn;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::ClientMount;
 use apiclient::plain;
@@ -16,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
-use crate::pace::{PATIENCE, Pace};
+use crate::pace::{LAST_DELAY, PATIENCE, Pace, jittered};
 use crate::status::Write;
 use crate::watch::resource;
 use turn::Turn;
@@ -48,18 +49,23 @@ struct Writer {
     pace: Pace,
     /// Lost races since a write was accepted.
     conflicts: u32,
+    /// What was said last of what the API refuses; it refuses in the same words each time.
+    refusal: Option<String>,
+    /// How long what was refused waits, at most.
+    rest: Duration,
 }
 
 impl Writer {
     fn new(client: Client, exchange: Arc<Exchange>, key: Key, turn: Turn) -> Self {
         let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-        Self { api, exchange, key, turn, pace: Pace::new(), conflicts: 0 }
+        let (pace, conflicts, refusal, rest) = (Pace::new(), 0, None, LAST_DELAY);
+        Self { api, exchange, key, turn, pace, conflicts, refusal, rest }
     }
 
     async fn write(mut self) {
         while let Some(write) = self.exchange.next_write(&self.key) {
             match self.send(&write).await {
-                Ok(()) => (self.pace, self.conflicts) = (Pace::new(), 0),
+                Ok(()) => (self.pace, self.conflicts, self.refusal) = (Pace::new(), 0, None),
                 Err(error) => self.failed(&write, &error).await,
             }
         }
@@ -67,12 +73,12 @@ impl Writer {
 
     async fn failed(&mut self, write: &Write, error: &kube::Error) {
         match Verdict::of(error) {
-            Verdict::Vanished => self.exchange.abandon_write(&self.key),
-            Verdict::Refused => {
-                let key = &self.key;
-                log::warn!(client_mount:% = key, error = plain(error); "write ClientMount, given up until there is news");
-                self.exchange.refused_write(key, write);
+            // While its kind is registered anew, the API knows no object that is there; if this one is gone, its watch says so.
+            Verdict::Vanished => {
+                let longest = self.pace.next();
+                self.until_news(longest).await;
             }
+            Verdict::Refused => self.refused(write, error).await,
             Verdict::MovedOn => self.moved_on().await,
             Verdict::Retry => {
                 let (key, why) = (&self.key, plain(error));
@@ -84,20 +90,39 @@ impl Writer {
         }
     }
 
+    /// What refuses may be a policy that cannot be evaluated, or a CRD that is older than we are for as long as an upgrade
+    /// takes: it is asked again, though seldom.
+    async fn refused(&mut self, write: &Write, error: &kube::Error) {
+        let (key, why) = (&self.key, plain(error));
+        if self.refusal.as_ref() != Some(&why) {
+            log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again once a minute, and when there is news of it");
+            self.refusal = Some(why);
+        }
+        self.exchange.refused_write(&self.key, write);
+        self.until_news(jittered(self.rest)).await;
+    }
+
     async fn moved_on(&mut self) {
         self.conflicts += 1;
         match self.reread().await {
             // Somebody who writes all the time is not raced without end.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
             Ok(true) => self.turn.after(sleep(self.pace.next())).await,
-            // The wish was for an object that is gone; its namesake has not asked for anything yet.
-            Ok(false) => self.exchange.abandon_write(&self.key),
+            Ok(false) => {
+                let longest = self.pace.next();
+                self.until_news(longest).await;
+            }
             Err(error) => {
                 let key = &self.key;
                 log::warn!(client_mount:% = key, error = plain(&error); "read ClientMount again");
                 self.turn.after(sleep(self.pace.next())).await;
             }
         }
+    }
+
+    async fn until_news(&mut self, longest: Duration) {
+        let news = self.exchange.news(&self.key);
+        self.turn.after(timeout(longest, news)).await;
     }
 
     async fn send(&self, write: &Write) -> kube::Result<()> {
@@ -119,7 +144,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the object again; false when it is gone.
+    /// Reads the object again; false when the API does not know it, or another of its name: then a watch has news of it soon.
     async fn reread(&self) -> kube::Result<bool> {
         let object = answered(self.api.get_opt(&self.key.name)).await?;
         Ok(object.is_some_and(|object| self.take_in(object)))

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
@@ -21,11 +20,21 @@ const SOON: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 struct FakeApi {
     codes: Arc<Mutex<BTreeMap<String, u16>>>,
+    /// How often it was asked for each.
+    asked: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl FakeApi {
-    fn answer_with(&self, name: &str, code: u16) {
-        self.codes.lock().unwrap().insert(name.to_owned(), code);
+    fn answer_with(&self, name: &str, code: Option<u16>) {
+        let mut codes = self.codes.lock().unwrap();
+        match code {
+            Some(code) => codes.insert(name.to_owned(), code),
+            None => codes.remove(name),
+        };
+    }
+
+    fn asked(&self, name: &str) -> usize {
+        self.asked.lock().unwrap().get(name).copied().unwrap_or_default()
     }
 
     fn client(&self) -> Client {
@@ -39,6 +48,7 @@ impl FakeApi {
 
     fn answer(&self, path: &str) -> Response<Body> {
         let name = path.split('/').next_back().unwrap();
+        *self.asked.lock().unwrap().entry(name.to_owned()).or_default() += 1;
         let code = self.codes.lock().unwrap().get(name).copied();
         let body = match code {
             Some(code) => {
@@ -95,13 +105,69 @@ impl Told {
 async fn those_whose_writes_fail_hold_up_no_others() {
     let api = FakeApi::default();
     let failing: Vec<String> = (0..WRITERS).map(|number| format!("a{number}")).collect();
-    failing.iter().for_each(|name| api.answer_with(name, 500));
+    failing.iter().for_each(|name| api.answer_with(name, Some(500)));
     let names: Vec<&str> = failing.iter().map(String::as_str).chain(["well"]).collect();
     let told = Told::of(&names);
     tokio::select! {
         () = write_back(api.client(), told.exchange.clone()) => {}
         next = told.next() => assert_eq!(next, "well"),
     }
+}
+
+async fn writer(api: &FakeApi, exchange: &Arc<Exchange>) -> Writer {
+    let key = exchange.take_write().await;
+    let turn = Turn::take(&Arc::new(Semaphore::new(1))).await;
+    Writer::new(api.client(), exchange.clone(), key, turn)
+}
+
+/// Writes until the API was asked so often.
+async fn ask(api: &FakeApi, times: usize, writing: &mut (impl Future<Output = ()> + Unpin)) {
+    let asked = async {
+        while api.asked("a") < times {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = writing => panic!("the wish is given up"),
+        asked = timeout(SOON, asked) => asked.expect("it is asked again"),
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_for_a_while_ends_in_a_mount() {
+    for code in [404, 422] {
+        let api = FakeApi::default();
+        api.answer_with("a", Some(code));
+        let told = Told::of(&["a"]);
+        assert!(told.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
+        let writer =
+            Writer { rest: Duration::from_millis(20), ..writer(&api, &told.exchange).await };
+        let mut writing = Box::pin(writer.write());
+        ask(&api, 2, &mut writing).await;
+        if code == 422 {
+            assert_eq!(told.next().await, "synced", "the node does not wait for it");
+        }
+        api.answer_with("a", None);
+        timeout(SOON, writing).await.expect("it is tried again until it works");
+        assert_eq!(told.next().await, "a");
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_is_tried_at_once_when_there_is_news_and_given_up_with_its_object() {
+    let api = FakeApi::default();
+    api.answer_with("a", Some(422));
+    let told = Told::of(&["a"]);
+    assert!(told.exchange.next("n1", 1).unwrap().is_none(), "it must be held first");
+    let mut writing = Box::pin(writer(&api, &told.exchange).await.write());
+    ask(&api, 1, &mut writing).await;
+    let mut changed = mount("n1", "a", 2, 6);
+    changed.finalizers.clear();
+    told.exchange.apply_mount(changed);
+    ask(&api, 2, &mut writing).await;
+    told.exchange.remove_mount(&Key::new("n1", "a"), "uid-a");
+    timeout(SOON, writing).await.expect("its end is news");
+    assert_eq!(api.asked("a"), 2);
 }
 
 #[test]
