@@ -128,7 +128,8 @@ impl Exchange {
                 Next::Idle => return Ok(None),
                 Next::Ended => return Err(Ended),
                 Next::Hold(key) => {
-                    if state.writes.hold(&key) {
+                    let object = state.fanout.mount(&key);
+                    if object.is_some_and(|object| state.writes.hold(&object)) {
                         self.wished.notify_one();
                     }
                 }
@@ -158,7 +159,7 @@ impl Exchange {
         }
         let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
         let status = fit(&report.status, &object)?;
-        if state.writes.report(&key, status, report.released) {
+        if state.writes.report(&object, status, report.released) {
             self.wished.notify_one();
         }
         Ok(())
@@ -179,6 +180,7 @@ impl Exchange {
         let mut state = self.lock();
         let key = object.key.clone();
         if state.fanout.apply_mount(object) {
+            state.writes.stir(&key);
             self.refuse(&mut state, &key);
         }
     }
@@ -195,13 +197,16 @@ impl Exchange {
 
     /// A ClientMount is no more.
     pub fn remove_mount(&self, key: &Key, uid: &str) {
-        self.lock().fanout.remove_mount(key, uid);
+        let mut state = self.lock();
+        state.fanout.remove_mount(key, uid);
+        state.writes.stir(key);
     }
 
     /// All ClientMounts, as a list answered.
     pub fn replace_mounts(&self, objects: Vec<MountObject>) {
         let mut state = self.lock();
         state.fanout.replace_mounts(objects);
+        state.writes.stir_all();
         self.refuse_all(&mut state);
     }
 
@@ -272,18 +277,19 @@ impl Exchange {
         self.lock().writes.written(key, write);
     }
 
-    /// A write was refused, and would be again: nothing is written before there is news of the object.
+    /// A write was refused: it stays wished, but no node waits for it.
     pub(crate) fn refused_write(&self, key: &Key, write: &Write) {
-        let mut state = self.lock();
-        state.writes.abandon(key);
         if write.is_hold() {
-            state.fanout.cannot_hold(key);
+            self.lock().fanout.cannot_hold(key);
         }
     }
 
-    /// A taken object is not to be written any more.
-    pub(crate) fn abandon_write(&self, key: &Key) {
-        self.lock().writes.abandon(key);
+    /// Returns when there is news of a taken object, or was since this was waited for last.
+    pub(crate) async fn news(&self, key: &Key) {
+        let bell = self.lock().writes.bell(key);
+        if let Some(bell) = bell {
+            bell.notified().await;
+        }
     }
 
     /// A watch works (`None`) or does not; whether that is to be said: a failure when it begins and when its reason changes.
@@ -338,7 +344,7 @@ impl Exchange {
         if object.version.deleting || !ours {
             return;
         }
-        if state.writes.report(key, refused(&object, &why), false) {
+        if state.writes.report(&object, refused(&object, &why), false) {
             self.wished.notify_one();
         }
     }

@@ -97,7 +97,7 @@ impl Fanout {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }
 
-    /// The API does not take the finalizer: the node is not told of this object before it changes, and does not wait for it.
+    /// The API does not take the finalizer: the node is not told of this object before it does, and does not wait for it.
     pub(crate) fn cannot_hold(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
             queue.untold.remove(&key.name);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LAST_DELAY: Duration = Duration::from_secs(60);
+/// What needs somebody to do something is tried again no more often.
+pub(crate) const LAST_DELAY: Duration = Duration::from_secs(60);
 /// An API server that took a request and answers nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,7 +26,7 @@ impl Pace {
 }
 
 /// Between half the delay and the whole, so that writers which failed together do not return together.
-fn jittered(delay: Duration) -> Duration {
+pub(crate) fn jittered(delay: Duration) -> Duration {
     let nanos = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.subsec_nanos());

@@ -3,20 +3,25 @@
 //! Wishes are coalesced per object: the newest status wins, and a wish that the object already fulfils is no write. One
 //! object is written by one writer at a time; each patch names the resourceVersion it was made from.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque, hash_map};
+use std::sync::Arc;
 
 use api::names::finalizer;
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject};
 
-/// What should become of one object.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What should become of one object; a namesake made later has none of it.
+#[derive(Debug, Default)]
 struct Wish {
+    uid: String,
     hold: bool,
     release: bool,
     status: Option<Value>,
+    /// Rings for a writer that waits with what it was refused.
+    bell: Arc<Notify>,
 }
 
 /// Wishes, and which of them are being fulfilled.
@@ -38,6 +43,7 @@ enum Part {
 /// One write to the API.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Write {
+    uid: String,
     part: Part,
     /// JSON patch operations.
     pub operations: Vec<Value>,
@@ -76,13 +82,13 @@ impl Write {
 
 impl Writes {
     /// Wishes the node's finalizer on an object; true when a writer has to start.
-    pub(crate) fn hold(&mut self, key: &Key) -> bool {
-        self.wish(key, |wish| wish.hold = true)
+    pub(crate) fn hold(&mut self, object: &MountObject) -> bool {
+        self.wish(object, |wish| wish.hold = true)
     }
 
     /// Wishes a status, and with `release` the end of the node's hold; true when a writer has to start.
-    pub(crate) fn report(&mut self, key: &Key, status: Value, release: bool) -> bool {
-        self.wish(key, |wish| {
+    pub(crate) fn report(&mut self, object: &MountObject, status: Value, release: bool) -> bool {
+        self.wish(object, |wish| {
             wish.status = Some(status);
             wish.release = release;
         })
@@ -96,6 +102,7 @@ impl Writes {
     /// The next write of a taken object. None ends the writer's work: every wish is fulfilled or void.
     pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
         let wish = self.wishes.get(key)?;
+        let object = object.filter(|object| object.version.uid == wish.uid);
         let write = object.and_then(|object| write(object, wish));
         if write.is_none() {
             self.wishes.remove(key);
@@ -106,7 +113,8 @@ impl Writes {
     /// A write was accepted. The wish counts as fulfilled even if the server stored something else than was sent, as
     /// with a field that its schema prunes: sending it again would change nothing.
     pub(crate) fn written(&mut self, key: &Key, write: &Write) {
-        let Some(wish) = self.wishes.get_mut(key) else { return };
+        let wish = self.wishes.get_mut(key).filter(|wish| wish.uid == write.uid);
+        let Some(wish) = wish else { return };
         match &write.part {
             Part::Hold => wish.hold = false,
             Part::Status(sent) => {
@@ -118,22 +126,42 @@ impl Writes {
         }
     }
 
-    /// Drops all wishes for a taken object.
-    pub(crate) fn abandon(&mut self, key: &Key) {
-        self.wishes.remove(key);
+    /// There is news of an object: what was refused before may not be now, or is not wanted any more.
+    pub(crate) fn stir(&self, key: &Key) {
+        if let Some(wish) = self.wishes.get(key) {
+            wish.bell.notify_one();
+        }
+    }
+
+    /// There may be news of every object.
+    pub(crate) fn stir_all(&self) {
+        self.wishes.values().for_each(|wish| wish.bell.notify_one());
+    }
+
+    /// What rings when there is news of a taken object, or rang since its writer waited last.
+    pub(crate) fn bell(&self, key: &Key) -> Option<Arc<Notify>> {
+        self.wishes.get(key).map(|wish| wish.bell.clone())
     }
 
     /// A key has a wish from the moment it is queued until its writer is done, so that it is queued once.
-    fn wish(&mut self, key: &Key, change: impl FnOnce(&mut Wish)) -> bool {
-        if let Some(wish) = self.wishes.get_mut(key) {
-            change(wish);
-            return false;
+    fn wish(&mut self, object: &MountObject, change: impl FnOnce(&mut Wish)) -> bool {
+        let uid = object.version.uid.clone();
+        match self.wishes.entry(object.key.clone()) {
+            hash_map::Entry::Occupied(known) => {
+                let wish = known.into_mut();
+                if wish.uid != uid {
+                    *wish = Wish { uid, bell: wish.bell.clone(), ..Wish::default() };
+                }
+                change(wish);
+                wish.bell.notify_one();
+                false
+            }
+            hash_map::Entry::Vacant(place) => {
+                change(place.insert(Wish { uid, ..Wish::default() }));
+                self.waiting.push_back(object.key.clone());
+                true
+            }
         }
-        let mut wish = Wish::default();
-        change(&mut wish);
-        self.wishes.insert(key.clone(), wish);
-        self.waiting.push_back(key.clone());
-        true
     }
 }
 
@@ -227,7 +255,7 @@ fn patch(object: &MountObject, part: Part, mut operations: Vec<Value>) -> Write 
         0,
         json!({"op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version}),
     );
-    Write { part, operations }
+    Write { uid: object.version.uid.clone(), part, operations }
 }
 
 #[cfg(test)]

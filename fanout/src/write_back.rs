@@ -1,7 +1,10 @@
 //! Carries wishes to the API: a few writers side by side, each with one object at a time.
 
+mod turn;
+
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::ClientMount;
 use apiclient::plain;
@@ -14,9 +17,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
-use crate::pace::{PATIENCE, Pace};
+use crate::pace::{LAST_DELAY, PATIENCE, Pace, jittered};
 use crate::status::Write;
 use crate::watch::resource;
+use turn::Turn;
 
 /// Enough that an API server which commits in groups gets groups.
 const WRITERS: usize = 64;
@@ -25,84 +29,142 @@ const CONFLICTS_AT_ONCE: u32 = 5;
 
 /// Fulfils wishes until dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
-    let writers = Arc::new(Semaphore::new(WRITERS));
+    let turns = Arc::new(Semaphore::new(WRITERS));
     let mut tasks = JoinSet::new();
     loop {
         let key = exchange.take_write().await;
         while tasks.try_join_next().is_some() {}
-        let Ok(permit) = writers.clone().acquire_owned().await else { return };
-        let (client, exchange) = (client.clone(), exchange.clone());
-        tasks.spawn(async move {
-            write(client, &exchange, &key).await;
-            drop(permit);
-        });
+        let turn = Turn::take(&turns).await;
+        tasks.spawn(Writer::new(client.clone(), exchange.clone(), key, turn).write());
     }
 }
 
-async fn write(client: Client, exchange: &Exchange, key: &Key) {
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-    let mut pace = Pace::new();
-    let mut conflicts = 0;
-    while let Some(write) = exchange.next_write(key) {
-        let Err(error) = send(&api, exchange, key, &write).await else {
-            (pace, conflicts) = (Pace::new(), 0);
-            continue;
-        };
-        match Verdict::of(&error) {
+/// Writes to one object until there is nothing to write.
+#[derive(Debug)]
+struct Writer {
+    api: Api<DynamicObject>,
+    exchange: Arc<Exchange>,
+    key: Key,
+    turn: Turn,
+    pace: Pace,
+    /// Lost races since a write was accepted.
+    conflicts: u32,
+    /// What was said last of what the API refuses; it refuses in the same words each time.
+    refusal: Option<String>,
+    /// How long what was refused waits, at most.
+    rest: Duration,
+}
+
+impl Writer {
+    fn new(client: Client, exchange: Arc<Exchange>, key: Key, turn: Turn) -> Self {
+        let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
+        let (pace, conflicts, refusal, rest) = (Pace::new(), 0, None, LAST_DELAY);
+        Self { api, exchange, key, turn, pace, conflicts, refusal, rest }
+    }
+
+    async fn write(mut self) {
+        while let Some(write) = self.exchange.next_write(&self.key) {
+            match self.send(&write).await {
+                Ok(()) => (self.pace, self.conflicts, self.refusal) = (Pace::new(), 0, None),
+                Err(error) => self.failed(&write, &error).await,
+            }
+        }
+    }
+
+    async fn failed(&mut self, write: &Write, error: &kube::Error) {
+        match Verdict::of(error) {
+            // While its kind is registered anew, the API knows no object that is there; if this one is gone, its watch says so.
             Verdict::Vanished => {
-                exchange.abandon_write(key);
-                return;
+                let longest = self.pace.next();
+                self.until_news(longest).await;
             }
-            Verdict::Refused => {
-                log::warn!(client_mount:% = key, error = plain(&error); "write ClientMount, given up until there is news");
-                exchange.refused_write(key, &write);
-                return;
-            }
-            Verdict::MovedOn => {
-                conflicts += 1;
-                let read = reread(&api, exchange, key).await;
-                if let Err(error) = &read {
-                    log::warn!(client_mount:% = key, error = plain(error); "read ClientMount again");
-                }
-                // Somebody who writes all the time is not raced without end.
-                if read.is_err() || conflicts > CONFLICTS_AT_ONCE {
-                    sleep(pace.next()).await;
-                }
-            }
+            Verdict::Refused => self.refused(write, error).await,
+            Verdict::MovedOn => self.moved_on().await,
             Verdict::Retry => {
-                let why = plain(&error);
-                if exchange.complain(&why) {
+                let (key, why) = (&self.key, plain(error));
+                if self.exchange.complain(&why) {
                     log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again until it works");
                 }
-                sleep(pace.next()).await;
+                self.turn.after(sleep(self.pace.next())).await;
             }
         }
     }
-}
 
-async fn send(
-    api: &Api<DynamicObject>,
-    exchange: &Exchange,
-    key: &Key,
-    write: &Write,
-) -> kube::Result<()> {
-    let operations = serde_json::from_value(serde_json::Value::Array(write.operations.clone()))
-        .map_err(kube::Error::SerdeError)?;
-    let patch = Patch::Json::<()>(operations);
-    let parameters = PatchParams::default();
-    let stored = answered(async {
-        if write.is_status() {
-            api.patch_status(&key.name, &parameters, &patch).await
-        } else {
-            api.patch(&key.name, &parameters, &patch).await
+    /// What refuses may be a policy that cannot be evaluated, or a CRD that is older than we are for as long as an upgrade
+    /// takes: it is asked again, though seldom.
+    async fn refused(&mut self, write: &Write, error: &kube::Error) {
+        let (key, why) = (&self.key, plain(error));
+        if self.refusal.as_ref() != Some(&why) {
+            log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again once a minute, and when there is news of it");
+            self.refusal = Some(why);
         }
-    })
-    .await?;
-    exchange.content();
-    exchange.written(key, write);
-    take_in(exchange, key, stored);
-    Ok(())
+        self.exchange.refused_write(&self.key, write);
+        self.until_news(jittered(self.rest)).await;
+    }
+
+    async fn moved_on(&mut self) {
+        self.conflicts += 1;
+        match self.reread().await {
+            // Somebody who writes all the time is not raced without end.
+            Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
+            Ok(true) => self.turn.after(sleep(self.pace.next())).await,
+            Ok(false) => {
+                let longest = self.pace.next();
+                self.until_news(longest).await;
+            }
+            Err(error) => {
+                let key = &self.key;
+                log::warn!(client_mount:% = key, error = plain(&error); "read ClientMount again");
+                self.turn.after(sleep(self.pace.next())).await;
+            }
+        }
+    }
+
+    async fn until_news(&mut self, longest: Duration) {
+        let news = self.exchange.news(&self.key);
+        self.turn.after(timeout(longest, news)).await;
+    }
+
+    async fn send(&self, write: &Write) -> kube::Result<()> {
+        let operations = serde_json::from_value(serde_json::Value::Array(write.operations.clone()))
+            .map_err(kube::Error::SerdeError)?;
+        let patch = Patch::Json::<()>(operations);
+        let parameters = PatchParams::default();
+        let stored = answered(async {
+            if write.is_status() {
+                self.api.patch_status(&self.key.name, &parameters, &patch).await
+            } else {
+                self.api.patch(&self.key.name, &parameters, &patch).await
+            }
+        })
+        .await?;
+        self.exchange.content();
+        self.exchange.written(&self.key, write);
+        self.take_in(stored);
+        Ok(())
+    }
+
+    /// Reads the object again; false when the API does not know it, or another of its name: then a watch has news of it soon.
+    async fn reread(&self) -> kube::Result<bool> {
+        let object = answered(self.api.get_opt(&self.key.name)).await?;
+        Ok(object.is_some_and(|object| self.take_in(object)))
+    }
+
+    /// The answer to a write comes before its watch event, or after the event of the object's end.
+    fn take_in(&self, object: DynamicObject) -> bool {
+        let ended = object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
+        match MountObject::read(object) {
+            Ok(object) if ended => {
+                self.exchange.remove_mount(&self.key, &object.version.uid);
+                false
+            }
+            Ok(object) => self.exchange.refresh_mount(object),
+            Err(error) => {
+                log::warn!(error:% = error; "skip the answer to a write");
+                false
+            }
+        }
+    }
 }
 
 /// An API server that took a request and died without a word is not waited for without end.
@@ -111,33 +173,6 @@ async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Re
         let text = format!("no answer within {} s", PATIENCE.as_secs());
         Err(kube::Error::Service(io::Error::new(io::ErrorKind::TimedOut, text).into()))
     })
-}
-
-async fn reread(api: &Api<DynamicObject>, exchange: &Exchange, key: &Key) -> kube::Result<()> {
-    let known = answered(api.get_opt(&key.name))
-        .await?
-        .is_some_and(|object| take_in(exchange, key, object));
-    if !known {
-        // The wish was for an object that is gone; its namesake has not asked for anything yet.
-        exchange.abandon_write(key);
-    }
-    Ok(())
-}
-
-/// The answer to a write comes before its watch event, or after the event of the object's end.
-fn take_in(exchange: &Exchange, key: &Key, object: DynamicObject) -> bool {
-    let ended = object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
-    match MountObject::read(object) {
-        Ok(object) if ended => {
-            exchange.remove_mount(key, &object.version.uid);
-            false
-        }
-        Ok(object) => exchange.refresh_mount(object),
-        Err(error) => {
-            log::warn!(error:% = error; "skip the answer to a write");
-            false
-        }
-    }
 }
 
 /// What a failed write means.
@@ -168,21 +203,4 @@ impl Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_status_code_has_its_verdict() {
-        for (code, verdict) in [
-            (404, Verdict::Vanished),
-            (409, Verdict::MovedOn),
-            (422, Verdict::Refused),
-            (403, Verdict::Retry),
-            (429, Verdict::Retry),
-            (500, Verdict::Retry),
-        ] {
-            let status = Status { code, ..Status::default() };
-            assert_eq!(Verdict::of(&kube::Error::Api(Box::new(status))), verdict, "{code}");
-        }
-    }
-}
+mod tests;

@@ -18,19 +18,19 @@ fn a_fulfilled_wish_is_no_write() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("mounted"));
-    assert!(writes.hold(&key()));
-    assert!(!writes.report(&key(), ready("mounted"), false));
+    assert!(writes.hold(&object));
+    assert!(!writes.report(&object, ready("mounted"), false));
     assert_eq!(writes.take(), Some(key()));
     assert_eq!(writes.next(&key(), Some(&object)), None);
-    assert!(writes.hold(&key()), "the writer is done, so a new wish starts one");
+    assert!(writes.hold(&object), "the writer is done, so a new wish starts one");
 }
 
 #[test]
 fn newest_status_wins_and_one_writer_works() {
     let mut writes = Writes::default();
     let object = mount("n1", "a", 1, 5);
-    assert!(writes.report(&key(), ready("mounted"), false));
-    assert!(!writes.report(&key(), ready("unmounted"), false));
+    assert!(writes.report(&object, ready("mounted"), false));
+    assert!(!writes.report(&object, ready("unmounted"), false));
     assert_eq!(writes.take(), Some(key()));
     assert_eq!(writes.take(), None);
     let write = writes.next(&key(), Some(&object)).unwrap();
@@ -44,7 +44,7 @@ fn hold_keeps_other_finalizers() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.finalizers = Vec::new();
-    writes.hold(&key());
+    writes.hold(&object);
     let write = writes.next(&key(), Some(&object)).unwrap();
     assert!(!write.is_status());
     assert_eq!(paths(&write), ["/metadata/resourceVersion", "/metadata/finalizers"]);
@@ -60,7 +60,7 @@ fn release_takes_the_finalizer_and_skips_a_status_nobody_could_read() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.version.deleting = true;
-    writes.report(&key(), ready("unmounted"), true);
+    writes.report(&object, ready("unmounted"), true);
     let write = writes.next(&key(), Some(&object)).unwrap();
     assert!(!write.is_status());
     assert_eq!(write.operations[1]["value"], json!([]));
@@ -78,7 +78,7 @@ fn released_before_deletion_keeps_the_finalizer() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("unmounted"));
-    writes.report(&key(), ready("unmounted"), true);
+    writes.report(&object, ready("unmounted"), true);
     assert_eq!(writes.next(&key(), Some(&object)), None);
 }
 
@@ -87,7 +87,7 @@ fn error_is_cleared_and_unknown_fields_stay() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(json!({"mounts": [], "error": {"severity": "Major"}, "later": 3}));
-    writes.report(&key(), ready("mounted"), false);
+    writes.report(&object, ready("mounted"), false);
     let write = writes.next(&key(), Some(&object)).unwrap();
     let mut expected = ready("mounted");
     expected["later"] = json!(3);
@@ -101,7 +101,7 @@ fn unknown_fields_of_an_entry_stay_unless_entries_do_not_match() {
     let entry = json!({"state": "unmounted", "ready": true, "later": 3});
     for (entries, kept) in [(vec![entry.clone()], json!(3)), (vec![entry; 2], Value::Null)] {
         object.status = Some(json!({"mounts": entries, "allReady": true}));
-        writes.report(&key(), ready("mounted"), false);
+        writes.report(&object, ready("mounted"), false);
         let write = writes.next(&key(), Some(&object)).unwrap();
         let mounts = &write.operations[1]["value"]["mounts"];
         assert_eq!((mounts[0]["state"].as_str(), &mounts[0]["later"]), (Some("mounted"), &kept));
@@ -134,7 +134,7 @@ fn a_write_the_server_stores_otherwise_is_not_repeated() {
     let object = mount("n1", "a", 1, 5);
     let mut status = ready("mounted");
     status["pruned"] = json!(true);
-    writes.report(&key(), status, false);
+    writes.report(&object, status, false);
     let write = writes.next(&key(), Some(&object)).unwrap();
     writes.written(&key(), &write);
     assert_eq!(writes.next(&key(), Some(&object)), None);
@@ -144,10 +144,26 @@ fn a_write_the_server_stores_otherwise_is_not_repeated() {
 fn a_status_wished_during_a_write_is_written_next() {
     let mut writes = Writes::default();
     let object = mount("n1", "a", 1, 5);
-    writes.report(&key(), ready("mounted"), false);
+    writes.report(&object, ready("mounted"), false);
     let write = writes.next(&key(), Some(&object)).unwrap();
-    writes.report(&key(), ready("unmounted"), false);
+    writes.report(&object, ready("unmounted"), false);
     writes.written(&key(), &write);
     let write = writes.next(&key(), Some(&object)).unwrap();
     assert_eq!(write.operations[1]["value"]["mounts"][0]["state"], "unmounted");
+}
+
+#[test]
+fn what_was_wished_for_an_object_is_not_written_to_its_namesake() {
+    let mut writes = Writes::default();
+    let object = mount("n1", "a", 1, 5);
+    let mut namesake = mount("n1", "a", 1, 9);
+    namesake.version.uid = "another".to_owned();
+    writes.report(&object, ready("mounted"), false);
+    let late = writes.next(&key(), Some(&object)).unwrap();
+    assert_eq!(writes.next(&key(), Some(&namesake)), None);
+    assert!(writes.report(&object, ready("mounted"), false));
+    assert!(!writes.report(&namesake, ready("mounted"), false), "its writer works already");
+    writes.written(&key(), &late);
+    let write = writes.next(&key(), Some(&namesake)).unwrap();
+    assert_eq!(write.operations[0]["value"], "9", "it was not its status that was written");
 }

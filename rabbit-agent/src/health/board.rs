@@ -83,7 +83,9 @@ impl Board {
         say(&judged, &next);
         *judged = next.clone();
         drop(judged);
-        self.due.send_replace(self.next_look(&next, now));
+        let next_look = self.next_look(&next, now);
+        // A look that is due and not begun yet is not put off by one that ends: that was perhaps not at what this is for.
+        self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_look));
         next
     }
 
@@ -234,6 +236,20 @@ mod tests {
         assert!(turn.is_some() && board.clone().groups_turn().is_none());
         drop(turn);
         assert!(board.groups_turn().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_is_due_is_not_put_off_by_one_that_ends() {
+        let computes = BTreeMap::new();
+        let every = Duration::from_secs(60);
+        let board = Board { every: Some(every), ..Board::default() };
+        let begun = Instant::now();
+        drop(board.judge(&nothing(&computes), begun));
+        drop(board.judge(&nothing(&computes), begun + every / 2));
+        let at = begun + every / 2 + every;
+        assert_eq!(*board.due.borrow(), Some(at), "it was looked at before it was due");
+        drop(board.judge(&nothing(&computes), at));
+        assert_eq!(*board.due.borrow(), Some(at));
     }
 
     #[tokio::test]

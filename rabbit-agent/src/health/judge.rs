@@ -25,9 +25,9 @@ const RECHECK: Duration = Duration::from_secs(60);
 pub struct Judgement {
     /// What is wrong.
     pub conditions: BTreeMap<(Subject, Kind), Condition>,
-    /// When a condition may have settled; the next look should not be later.
+    /// When a condition may have settled, which is yet to come; the next look should not be later.
     pub settles: Option<Instant>,
-    /// When to look whether something that announces no end has ended.
+    /// When to look whether something has ended that announces no end, or could not be looked at when it was to end.
     pub recheck: Option<Instant>,
     known: Known,
 }
@@ -123,12 +123,12 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     }
     let entering = findings(seen, &before.known, ENTER);
     conditions.extend(entering.into_iter().map(|(key, finding)| (key, entered(finding))));
-    let settles = conditions
-        .iter()
-        .filter_map(|((_, kind), it)| Some(it.clean_since? + kind.settles_in()))
-        .min();
-    let lasts = |((_, kind), it): (&(Subject, Kind), &Condition)| {
-        it.clean_since.is_none() && !kind.needs_no_look()
+    let end_of = |((_, kind), it): (&(Subject, Kind), &Condition)| ends(*kind, it);
+    let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
+    let lasts = |it: (&(Subject, Kind), &Condition)| match end_of(it) {
+        None => !it.0.1.needs_no_look(),
+        // This look could not tell that it is over, and one at once would not either.
+        Some(end) => end <= now,
     };
     let recheck = conditions.iter().any(lasts).then(|| now + RECHECK);
     Judgement { conditions, settles, recheck, known: learn(&before.known, seen) }
@@ -139,9 +139,14 @@ fn entered(finding: Finding) -> Condition {
 }
 
 fn settling(kind: Kind, condition: &Condition, now: Instant) -> Option<Condition> {
-    let since = condition.clean_since.unwrap_or(now);
-    let over = now.saturating_duration_since(since) >= kind.settles_in();
-    (!over).then(|| Condition { clean_since: Some(since), ..condition.clone() })
+    let clean_since = condition.clean_since.or(Some(now));
+    let condition = Condition { clean_since, ..condition.clone() };
+    ends(kind, &condition).is_some_and(|end| end > now).then_some(condition)
+}
+
+/// When what was found gone may be over; `None` while it is there.
+fn ends(kind: Kind, condition: &Condition) -> Option<Instant> {
+    Some(condition.clean_since? + kind.settles_in())
 }
 
 fn told(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Told {

@@ -319,6 +319,56 @@ fn only_what_is_counted_anew_is_told_and_for_an_hour() {
 }
 
 #[test]
+fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
+    let mut rabbit = Rabbit::well();
+    rabbit.look();
+    rabbit.smart().media_errors = 3;
+    rabbit.after(60);
+    rabbit.after(60);
+    assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(3600)));
+    let well = rabbit.observed.clone();
+    rabbit.observed.drives[0].fault = Some("it does not answer".into());
+    rabbit.observed.smart.clear();
+    assert_eq!(rabbit.after(3600).len(), 2, "it stays what it was");
+    assert_eq!(rabbit.judged.settles, None, "a look at once would tell no more");
+    rabbit.observed = well;
+    let told = rabbit.after(60);
+    assert!(!told.iter().any(|text| text.contains("media errors")), "clean for an hour: {told:?}");
+}
+
+#[test]
+fn a_link_that_comes_up_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
+    let mut rabbit = Rabbit::well();
+    rabbit.links.insert(0, Link::Down);
+    rabbit.look();
+    rabbit.links.insert(0, UP);
+    rabbit.look();
+    rabbit.links.insert(0, Link::Unread("slot 7 does not exist".into()));
+    for _ in 0..3 {
+        rabbit.after(60);
+        let judged = &rabbit.judged;
+        assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
+    }
+}
+
+#[test]
+fn a_look_at_the_links_alone_calls_for_no_second_look_at_the_drives() {
+    let mut rabbit = Rabbit::well();
+    rabbit.observed.drives[0].warnings = vec![DriveWarning::SpareLow];
+    rabbit.look();
+    rabbit.observed.drives[0].warnings.clear();
+    rabbit.look();
+    assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));
+    rabbit.now += Duration::from_secs(5);
+    let links = rabbit.links.clone();
+    assert_eq!(rabbit.judge(Some(&links), DrivesSeen::NotAsked).len(), 1);
+    let judged = &rabbit.judged;
+    assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
+    assert!(rabbit.look().is_empty(), "the look at the drives that follows tells that it is over");
+    assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
+}
+
+#[test]
 fn a_link_below_what_both_ends_can_is_told_with_both() {
     let mut rabbit = Rabbit::well();
     let rate = |transfers, lanes| Some(LinkRate { transfers, lanes });
