@@ -10,7 +10,7 @@ use api::{
 };
 use storage::{
     desired::{FileSystemKind, Hook, HookId, HookScope, LvmLines, MountHooks, VolumeLayer},
-    template::SiteCommand,
+    template::{SiteCommand, SiteCommandError},
 };
 
 use super::{Goal, MountProblem};
@@ -18,6 +18,11 @@ use crate::{
     site::Side,
     volumes::{self, Volumes},
 };
+
+/// What unmounts, puts down a volume and leaves its lock space where no line of a profile can.
+const UNMOUNT: &str = "$MOUNT_PATH";
+const DEACTIVATE: &str = "--activate n $VG_NAME/$LV_NAME";
+const LOCK_STOP: &str = "--lock-stop $VG_NAME";
 
 /// One line of a profile and the field it stands in.
 #[derive(Debug, Clone)]
@@ -67,6 +72,52 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
+    /// These, of which bash can read every line, and what was wrong with those of the way back.
+    ///
+    /// What is mounted must be able to go again: mounting wants both ways readable. Unmounting must not wait for a line that
+    /// will never be: in the place of those of the way back comes what is done without a profile, and no hook.
+    ///
+    /// # Errors
+    /// With the first line that cannot be read, when mounting.
+    pub(super) fn readable(
+        mut self,
+        goal: Goal,
+    ) -> Result<(Self, Vec<SiteCommandError>), MountProblem> {
+        let mut unreadable = Vec::new();
+        for (way, field, text, plain) in self.lines() {
+            let Err(error) = SiteCommand::new(&field, text, BTreeMap::new()) else { continue };
+            if goal == Goal::Mounted {
+                return Err(MountProblem::Command(error));
+            }
+            plain.clone_into(text);
+            if way == goal {
+                unreadable.push(error);
+            }
+        }
+        Ok((self, unreadable))
+    }
+
+    /// Every line with the way that it belongs to, its field, and what does its work when it cannot be read.
+    fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
+        let VolumeLines { field, group, volume, .. } = &mut self.volume;
+        let of_volume = |name: &str| format!("{field}.{name}");
+        let mut lines = vec![
+            (Goal::Mounted, self.mount.field.clone(), &mut self.mount.text, ""),
+            (Goal::Unmounted, self.unmount.field.clone(), &mut self.unmount.text, UNMOUNT),
+            (Goal::Mounted, of_volume("vgChange.lockStart"), &mut group.lock_start, ""),
+            (Goal::Unmounted, of_volume("vgChange.lockStop"), &mut group.lock_stop, LOCK_STOP),
+            (Goal::Mounted, of_volume("lvChange.activate"), &mut volume.activate, ""),
+            (Goal::Unmounted, of_volume("lvChange.deactivate"), &mut volume.deactivate, DEACTIVATE),
+        ];
+        for hook in &mut self.hooks {
+            let way = way(hook.phase);
+            for (place, text) in hook.lines.iter_mut().enumerate() {
+                lines.push((way, format!("{}[{place}]", hook.field), text, ""));
+            }
+        }
+        lines
+    }
+
     /// For unmounting when the profile is gone: a plain umount, the volume put down, and no hooks. Whether the group was
     /// shared, and which names the profile chose, nobody knows: what lies on the namespaces tells.
     pub(super) fn without_profile(side: Side) -> Self {
@@ -74,18 +125,12 @@ impl Commands {
             shared_vg: true,
             overrides: BTreeMap::new(),
             mount: Line { field: String::new(), text: String::new() },
-            unmount: Line { field: "unmount".to_owned(), text: "$MOUNT_PATH".to_owned() },
+            unmount: Line { field: "unmount".to_owned(), text: UNMOUNT.to_owned() },
             hooks: Vec::new(),
             volume: VolumeLines {
                 field: "blockDeviceCommands".to_owned(),
-                group: VgChange {
-                    lock_stop: "--lock-stop $VG_NAME".to_owned(),
-                    ..VgChange::default()
-                },
-                volume: LvChange {
-                    deactivate: "--activate n $VG_NAME/$LV_NAME".to_owned(),
-                    ..LvChange::default()
-                },
+                group: VgChange { lock_stop: LOCK_STOP.to_owned(), ..VgChange::default() },
+                volume: LvChange { deactivate: DEACTIVATE.to_owned(), ..LvChange::default() },
                 leaves_lock_space: side == Side::Compute,
                 finds_names: true,
             },
@@ -128,7 +173,7 @@ impl Commands {
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
         let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
-        // A broken line of the other direction does not stand in the way.
+        // The lines of the other way are nobody's business here.
         let (group, volume) = match goal {
             Goal::Mounted => (
                 VgChange { lock_stop: String::new(), ..group.clone() },
@@ -152,32 +197,24 @@ impl Commands {
     /// The lines with their variables.
     ///
     /// # Errors
-    /// When a line that `goal` needs cannot be used; a broken line of the other direction does not stand in its way.
+    /// When a line cannot be read, which [`Self::readable`] sees to.
     pub(super) fn expand(
         &self,
-        goal: Goal,
         scope: &HookScope,
         variables: &BTreeMap<String, String>,
     ) -> Result<SiteLines, MountProblem> {
-        let command = |line: &Line, needed: bool| match SiteCommand::new(
-            &line.field,
-            &line.text,
-            variables.clone(),
-        ) {
-            Ok(command) => Ok(command),
-            Err(_) if !needed => Ok(None),
-            Err(error) => Err(MountProblem::Command(error)),
+        let command = |field: &str, text: &str| {
+            SiteCommand::new(field, text, variables.clone()).map_err(MountProblem::Command)
         };
         let mut lines = SiteLines {
-            mount: command(&self.mount, goal == Goal::Mounted)?,
-            unmount: command(&self.unmount, goal == Goal::Unmounted)?,
+            mount: command(&self.mount.field, &self.mount.text)?,
+            unmount: command(&self.unmount.field, &self.unmount.text)?,
             hooks: MountHooks::default(),
         };
         for hook in &self.hooks {
-            let (list, needed_by) = place(&mut lines.hooks, hook.phase);
+            let list = place(&mut lines.hooks, hook.phase);
             for (place, text) in hook.lines.iter().enumerate() {
-                let line = Line { field: format!("{}[{place}]", hook.field), text: text.clone() };
-                if let Some(command) = command(&line, goal == needed_by)? {
+                if let Some(command) = command(&format!("{}[{place}]", hook.field), text)? {
                     list.push(Hook {
                         id: HookId { scope: scope.clone(), phase: hook.phase, place },
                         command,
@@ -189,17 +226,25 @@ impl Commands {
     }
 }
 
-/// Where hooks of a phase go, and which way they belong to.
-fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> (&'a mut Vec<Hook>, Goal) {
+/// Where hooks of a phase go.
+fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> &'a mut Vec<Hook> {
     match phase {
-        "preActivate" => (&mut hooks.pre_activate, Goal::Mounted),
-        "postActivate" => (&mut hooks.post_activate, Goal::Mounted),
-        "preMount" => (&mut hooks.pre_mount, Goal::Mounted),
-        "postMount" => (&mut hooks.post_mount, Goal::Mounted),
-        "preUnmount" => (&mut hooks.pre_unmount, Goal::Unmounted),
-        "postUnmount" => (&mut hooks.post_unmount, Goal::Unmounted),
-        "preDeactivate" => (&mut hooks.pre_deactivate, Goal::Unmounted),
-        _ => (&mut hooks.post_deactivate, Goal::Unmounted),
+        "preActivate" => &mut hooks.pre_activate,
+        "postActivate" => &mut hooks.post_activate,
+        "preMount" => &mut hooks.pre_mount,
+        "postMount" => &mut hooks.post_mount,
+        "preUnmount" => &mut hooks.pre_unmount,
+        "postUnmount" => &mut hooks.post_unmount,
+        "preDeactivate" => &mut hooks.pre_deactivate,
+        _ => &mut hooks.post_deactivate,
+    }
+}
+
+/// Which way hooks of a phase belong to.
+fn way(phase: &str) -> Goal {
+    match phase {
+        "preActivate" | "postActivate" | "preMount" | "postMount" => Goal::Mounted,
+        _ => Goal::Unmounted,
     }
 }
 
