@@ -20,6 +20,7 @@ use tonic::{
 
 use crate::{
     error::{back_off, jitter},
+    hello::again,
     outbox::Outbox,
 };
 
@@ -75,7 +76,7 @@ pub async fn run(
     let (mut attempt, mut told) = (0, BTreeSet::new());
     loop {
         let connection = outbox.begin();
-        let end = converse(&endpoint, &hello, &outbox, connection, &events).await;
+        let end = converse(&endpoint, &again(&hello), &outbox, connection, &events).await;
         outbox.lost();
         match end {
             End::Closed => return,
@@ -234,7 +235,7 @@ pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
 fn end(status: &Status, stood: Option<Duration>) -> End {
     match status.code() {
         // A newer agent of this node took over, or was there before this one came. Whatever else a coordinator refuses, an
-        // edit of the machine's layout or of its certificates mends.
+        // edit of the machine's layout or of its certificates mends, or the end of a former boot's connection.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // Not the coordinator's words but the transport's.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {
@@ -292,6 +293,8 @@ mod tests {
         let refused = broken(io::ErrorKind::InvalidData, "received fatal alert: UnknownCA");
         let told = "the connection broke: received fatal alert: UnknownCA: is its certificate";
         assert!(refused.starts_with(told) && refused.contains("--certificate"), "{refused}");
+        let earlier = Status::already_exists("an agent of another boot speaks for this node");
+        assert!(matches!(end(&earlier, None), End::Lost { .. }), "it is tried again");
         let said = why(&Status::unavailable("the coordinator is stopping"));
         assert_eq!(said, "the connection broke: the coordinator is stopping");
     }
