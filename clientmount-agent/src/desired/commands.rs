@@ -1,5 +1,7 @@
 //! Which of a profile's command lines belong to a mount.
 
+mod readable;
+
 use std::collections::BTreeMap;
 
 use api::{
@@ -10,7 +12,7 @@ use api::{
 };
 use storage::{
     desired::{FileSystemKind, Hook, HookId, HookScope, LvmLines, MountHooks, VolumeLayer},
-    template::{SiteCommand, SiteCommandError},
+    template::SiteCommand,
 };
 
 use super::{Goal, MountProblem};
@@ -72,52 +74,6 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// These, of which bash can read every line, and what was wrong with those of the way back.
-    ///
-    /// What is mounted must be able to go again: mounting wants both ways readable. Unmounting must not wait for a line that
-    /// will never be: in the place of those of the way back comes what is done without a profile, and no hook.
-    ///
-    /// # Errors
-    /// With the first line that cannot be read, when mounting.
-    pub(super) fn readable(
-        mut self,
-        goal: Goal,
-    ) -> Result<(Self, Vec<SiteCommandError>), MountProblem> {
-        let mut unreadable = Vec::new();
-        for (way, field, text, plain) in self.lines() {
-            let Err(error) = SiteCommand::new(&field, text, BTreeMap::new()) else { continue };
-            if goal == Goal::Mounted {
-                return Err(MountProblem::Command(error));
-            }
-            plain.clone_into(text);
-            if way == goal {
-                unreadable.push(error);
-            }
-        }
-        Ok((self, unreadable))
-    }
-
-    /// Every line with the way that it belongs to, its field, and what does its work when it cannot be read.
-    fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
-        let VolumeLines { field, group, volume, .. } = &mut self.volume;
-        let of_volume = |name: &str| format!("{field}.{name}");
-        let mut lines = vec![
-            (Goal::Mounted, self.mount.field.clone(), &mut self.mount.text, ""),
-            (Goal::Unmounted, self.unmount.field.clone(), &mut self.unmount.text, UNMOUNT),
-            (Goal::Mounted, of_volume("vgChange.lockStart"), &mut group.lock_start, ""),
-            (Goal::Unmounted, of_volume("vgChange.lockStop"), &mut group.lock_stop, LOCK_STOP),
-            (Goal::Mounted, of_volume("lvChange.activate"), &mut volume.activate, ""),
-            (Goal::Unmounted, of_volume("lvChange.deactivate"), &mut volume.deactivate, DEACTIVATE),
-        ];
-        for hook in &mut self.hooks {
-            let way = way(hook.phase);
-            for (place, text) in hook.lines.iter_mut().enumerate() {
-                lines.push((way, format!("{}[{place}]", hook.field), text, ""));
-            }
-        }
-        lines
-    }
-
     /// For unmounting when the profile is gone: a plain umount, the volume put down, and no hooks. Whether the group was
     /// shared, and which names the profile chose, nobody knows: what lies on the namespaces tells.
     pub(super) fn without_profile(side: Side) -> Self {
@@ -237,14 +193,6 @@ fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> &'a mut Vec<Hook> {
         "postUnmount" => &mut hooks.post_unmount,
         "preDeactivate" => &mut hooks.pre_deactivate,
         _ => &mut hooks.post_deactivate,
-    }
-}
-
-/// Which way hooks of a phase belong to.
-fn way(phase: &str) -> Goal {
-    match phase {
-        "preActivate" | "postActivate" | "preMount" | "postMount" => Goal::Mounted,
-        _ => Goal::Unmounted,
     }
 }
 
