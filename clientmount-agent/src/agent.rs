@@ -217,9 +217,9 @@ impl Agent {
             return;
         }
         let error = crate::report::error(&self.site.node, &outcome.failures);
-        match &error {
-            Some(error) => {
-                let text = error.debug_message.clone();
+        let unreadable = || crate::report::unreadable(outcome);
+        match error.map(|error| error.debug_message).or_else(unreadable) {
+            Some(text) => {
                 let name = self.objects.name(uid);
                 // A retry that fails as before was told before.
                 if self.failing.insert(uid.to_owned(), text.clone()).as_ref() != Some(&text) {
@@ -232,6 +232,10 @@ impl Agent {
             self.outbox.put(report);
         }
         let doubtful = self.objects.doubtful(uid);
+        // What it has at a path that is lost goes with the mounts that no object wants.
+        if self.objects.has_untold(uid) && !outcome.done() {
+            self.sweep.again();
+        }
         for other in self.objects.finished(uid, outcome) {
             self.queue.wake(&other);
         }

@@ -87,6 +87,10 @@ impl Desire {
             if units.is_some_and(|units| matches!(units.mounts.get(place), Some(Ok(_)))) {
                 continue;
             }
+            // It wants to be nowhere: what it has is nobody's.
+            if units.is_some_and(|units| units.is_untold(place)) {
+                continue;
+            }
             if info.mount_path.contains('$') {
                 return None;
             }

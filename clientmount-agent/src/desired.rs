@@ -1,13 +1,15 @@
 //! ClientMount to units of work. Everything that is wrong with an object is found here, before anything is touched.
 //!
 //! If any mount of an object that is to be mounted is invalid, none of its mounts is made: a job that sees half of its
-//! storage is worse off than one that sees none. Unmounting proceeds for every mount that can be understood, also when
-//! the profile is gone: a teardown must never wait for an object that went first.
+//! storage is worse off than one that sees none; and none is made that the profile has no readable way back for. Unmounting
+//! proceeds for every mount that can be understood, also when the profile is gone or has lines that cannot be read: a
+//! teardown must never wait for an object that went first.
 
 mod commands;
 mod device;
 mod error;
 mod tree;
+mod untold;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -22,10 +24,11 @@ use storage::{
     desired::{
         FileSystemKind, HookScope, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
     },
-    template,
+    template::{self, SiteCommandError},
 };
 
 pub use error::{MountError, MountProblem, ObjectError};
+pub use untold::Untold;
 
 use crate::site::Site;
 use commands::Commands;
@@ -105,6 +108,8 @@ pub struct MountUnits {
     pub binds: Vec<(usize, Mount)>,
     /// Symlinks in index trees.
     pub trees: Vec<storage::desired::IndexTree>,
+    /// Lines of the profile that cannot be read and that unmounting does without.
+    pub unreadable: Vec<MountError>,
 }
 
 impl MountUnits {
@@ -112,6 +117,16 @@ impl MountUnits {
     #[must_use]
     pub fn refused(&self) -> bool {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
+    }
+
+    /// Whether the mount of this place in `spec.mounts` is to go from a path that nobody can tell.
+    #[must_use]
+    pub fn is_untold(&self, place: usize) -> bool {
+        let mount = self.mounts.get(place);
+        self.goal == Goal::Unmounted
+            && mount.is_some_and(|mount| {
+                matches!(mount, Err(MountError { problem: MountProblem::Untold(_), .. }))
+            })
     }
 
     /// Every mount point that belongs to the object, its binds included.
@@ -165,16 +180,17 @@ pub fn units(
         (Goal::Unmounted, Err(_)) => None,
     };
     let context = Context { client_mount, uid, goal, profile, references, site };
+    let mut unreadable = Vec::new();
     let mut mounts: Vec<_> = client_mount
         .spec
         .mounts
         .iter()
         .enumerate()
-        .map(|(index, info)| context.mount(index, info))
+        .map(|(index, info)| context.mount(index, info, &mut unreadable))
         .collect();
     refuse_overlaps(&mut mounts);
     let (binds, trees) = tree::trees(&context, &mut mounts);
-    Ok(MountUnits { goal, mounts, binds, trees })
+    Ok(MountUnits { goal, mounts, binds, trees, unreadable })
 }
 
 fn check_node(client_mount: &ClientMount, site: &Site) -> Result<(), ObjectError> {
@@ -227,15 +243,23 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn mount(&self, index: usize, info: &ClientMountInfo) -> Result<Mount, MountError> {
-        self.build(index, info).map_err(|problem| MountError {
-            index,
-            path: info.mount_path.clone(),
-            problem,
-        })
+    fn mount(
+        &self,
+        index: usize,
+        info: &ClientMountInfo,
+        unreadable: &mut Vec<MountError>,
+    ) -> Result<Mount, MountError> {
+        let told = |problem| MountError { index, path: info.mount_path.clone(), problem };
+        let (mount, lines) = self.build(index, info).map_err(told)?;
+        unreadable.extend(lines.into_iter().map(MountProblem::Command).map(told));
+        Ok(mount)
     }
 
-    fn build(&self, index: usize, info: &ClientMountInfo) -> Result<Mount, MountProblem> {
+    fn build(
+        &self,
+        index: usize,
+        info: &ClientMountInfo,
+    ) -> Result<(Mount, Vec<SiteCommandError>), MountProblem> {
         let kind: FileSystemKind = info
             .kind
             .as_str()
@@ -245,16 +269,24 @@ impl Context<'_> {
             || Commands::without_profile(self.site.side),
             |profile| Commands::of(profile, kind, self.site.side),
         );
+        let (commands, unreadable) = commands.readable(self.goal)?;
         let mut device = Device::read(self, info, kind, &commands)?;
         let mut variables = variables::table(self.client_mount, info, kind, &device, &commands);
-        let target = self.target(info, &variables)?;
+        let target = match self.target(info, &variables) {
+            // Which path it was is lost with the profile, and something may be mounted there.
+            Err(MountProblem::UnknownVariable(path)) if self.profile.is_none() => {
+                let untold = Untold { path, kind, source: device.source };
+                return Err(MountProblem::Untold(Box::new(untold)));
+            }
+            target => target?,
+        };
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
         if let MountSource::Volume { volume, .. } = &mut device.source {
             volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
         }
         let scope = HookScope::mount(self.uid, index);
-        let site_lines = commands.expand(self.goal, &scope, &variables)?;
-        Ok(Mount {
+        let site_lines = commands.expand(&scope, &variables)?;
+        let mount = Mount {
             scope,
             target,
             kind,
@@ -265,7 +297,8 @@ impl Context<'_> {
             // A compute may not read what goes into it.
             file: None,
             hooks: site_lines.hooks,
-        })
+        };
+        Ok((mount, unreadable))
     }
 
     fn target(
@@ -273,7 +306,12 @@ impl Context<'_> {
         info: &ClientMountInfo,
         variables: &BTreeMap<String, String>,
     ) -> Result<MountPoint, MountProblem> {
-        let path = template::expand(&info.mount_path, variables);
+        let mut known = variables.clone();
+        if self.profile.is_none() {
+            // Without the profile they are guesses.
+            known.retain(|name, _| name != "$VG_NAME" && name != "$LV_NAME");
+        }
+        let path = template::expand(&info.mount_path, &known);
         if path.contains('$') {
             return Err(MountProblem::UnknownVariable(path));
         }

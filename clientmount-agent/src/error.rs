@@ -131,6 +131,10 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(ErrorType::Internal, Severity::Minor, Retry::Soon, error.to_string())
             }
+            // Whether it is still mounted is looked at again: a person, or who removes mounts that nobody wants, may be first.
+            MountProblem::Untold(_) => {
+                Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
+            }
             _ => Self::input(error.to_string()),
         }
     }

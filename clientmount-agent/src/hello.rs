@@ -46,6 +46,12 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     })
 }
 
+/// The same agent's hello, with the time of boot as the clock has it now: it may have been set since.
+pub(crate) fn again(hello: &Hello) -> Hello {
+    let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
+    Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
+}
+
 fn read(path: &'static str) -> Result<String, HelloError> {
     fs::read_to_string(path).map_err(|source| HelloError::Read { path, source })
 }
@@ -67,6 +73,16 @@ mod tests {
             Some(1_763_640_000)
         );
         assert_eq!(boot_time("cpu  1 2 3\n"), None);
+    }
+
+    /// A start that moved on with every connection would let two agents of one boot take the name from each other for ever.
+    #[test]
+    fn a_hello_said_again_follows_the_clock_and_keeps_its_start() {
+        let said = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
+        let before = Hello { booted_at: 7, started_at: 7, ..said.clone() };
+        let after = again(&before);
+        assert!(after.booted_at.abs_diff(said.booted_at) <= 1, "{after:?}");
+        assert_eq!(Hello { booted_at: 7, ..after }, before);
     }
 
     #[test]

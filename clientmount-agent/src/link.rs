@@ -20,6 +20,7 @@ use tonic::{
 
 use crate::{
     error::{back_off, jitter},
+    hello::again,
     outbox::Outbox,
 };
 
@@ -49,8 +50,11 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// A connection that is lost sooner is one more attempt that failed: a coordinator that welcomes and drops its nodes must not
 /// be asked by all of them five times a second.
 const STEADY: Duration = Duration::from_secs(30);
-/// From this on an idle TCP connection is probed by the kernel.
+/// From this on an idle TCP connection is probed by the kernel, that often, before it is given up: a coordinator that lost its
+/// power is noticed within two minutes. By the kernel's own measure it would be twelve.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+const TCP_PROBE: Duration = Duration::from_secs(10);
+const TCP_PROBES: u32 = 6;
 
 enum End {
     /// By the coordinator, for good.
@@ -68,11 +72,11 @@ pub async fn run(
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let endpoint = endpoint.connect_timeout(PATIENCE).tcp_keepalive(Some(TCP_KEEPALIVE));
+    let endpoint = watched(endpoint);
     let (mut attempt, mut told) = (0, BTreeSet::new());
     loop {
         let connection = outbox.begin();
-        let end = converse(&endpoint, &hello, &outbox, connection, &events).await;
+        let end = converse(&endpoint, &again(&hello), &outbox, connection, &events).await;
         outbox.lost();
         match end {
             End::Closed => return,
@@ -100,6 +104,15 @@ pub async fn run(
         time::sleep(back_off(FIRST_DELAY, LONGEST_DELAY, attempt, jitter())).await;
         attempt += 1;
     }
+}
+
+/// The endpoint whose dead connections the kernel notices.
+fn watched(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .connect_timeout(PATIENCE)
+        .tcp_keepalive(Some(TCP_KEEPALIVE))
+        .tcp_keepalive_interval(Some(TCP_PROBE))
+        .tcp_keepalive_retries(Some(TCP_PROBES))
 }
 
 async fn converse(
@@ -222,7 +235,7 @@ pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
 fn end(status: &Status, stood: Option<Duration>) -> End {
     match status.code() {
         // A newer agent of this node took over, or was there before this one came. Whatever else a coordinator refuses, an
-        // edit of the machine's layout or of its certificates mends.
+        // edit of the machine's layout or of its certificates mends, or the end of a former boot's connection.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // Not the coordinator's words but the transport's.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {
@@ -260,6 +273,16 @@ mod tests {
     }
 
     #[test]
+    fn a_coordinator_without_power_is_noticed_within_two_minutes() {
+        let endpoint = watched(Endpoint::from_static("http://[::1]:1"));
+        let probes =
+            endpoint.get_tcp_keepalive_interval().zip(endpoint.get_tcp_keepalive_retries());
+        let (interval, retries) = probes.unwrap();
+        let noticed = endpoint.get_tcp_keepalive().unwrap() + interval * retries;
+        assert!(noticed <= Duration::from_secs(120), "{noticed:?}");
+    }
+
+    #[test]
     fn a_loss_is_told_with_its_innermost_cause() {
         let broken = |kind, text: &str| {
             let error = Transport(io::Error::new(kind, text));
@@ -270,6 +293,8 @@ mod tests {
         let refused = broken(io::ErrorKind::InvalidData, "received fatal alert: UnknownCA");
         let told = "the connection broke: received fatal alert: UnknownCA: is its certificate";
         assert!(refused.starts_with(told) && refused.contains("--certificate"), "{refused}");
+        let earlier = Status::already_exists("an agent of another boot speaks for this node");
+        assert!(matches!(end(&earlier, None), End::Lost { .. }), "it is tried again");
         let said = why(&Status::unavailable("the coordinator is stopping"));
         assert_eq!(said, "the connection broke: the coordinator is stopping");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use storage::{ConvergeError, Converger, Desired, desired::Mount};
 
 use crate::{
-    desired::{Goal, MountUnits},
+    desired::{Goal, MountError, MountProblem, MountUnits},
     error::{Failure, Retry},
 };
 
@@ -38,6 +38,8 @@ pub struct Outcome {
     pub mounts: Vec<MountOutcome>,
     /// Every failure, each told by itself.
     pub failures: Vec<Failed>,
+    /// Lines of the profile that cannot be read and that unmounting does without: no failure, and not to be kept quiet.
+    pub unreadable: Vec<Failed>,
 }
 
 impl Outcome {
@@ -45,14 +47,15 @@ impl Outcome {
     #[must_use]
     pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
         let failures = vec![Failed { path: None, failure }];
-        Self { goal, mounts: vec![MountOutcome::Withheld; count], failures }
+        let mounts = vec![MountOutcome::Withheld; count];
+        Self { goal, mounts, failures, unreadable: Vec::new() }
     }
 
     /// The outcome of an object of which nothing is on the node, and nothing should be.
     #[must_use]
     pub fn absent(count: usize) -> Self {
         let mounts = vec![MountOutcome::Ready; count];
-        Self { goal: Goal::Unmounted, mounts, failures: Vec::new() }
+        Self { goal: Goal::Unmounted, mounts, failures: Vec::new(), unreadable: Vec::new() }
     }
 
     /// Whether everything is as desired.
@@ -75,7 +78,7 @@ impl Outcome {
 /// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
 #[must_use]
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
-    let mut run = Run::new(units);
+    let mut run = Run::new(converger, units);
     if units.refused() {
         return run.outcome;
     }
@@ -99,7 +102,7 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
 /// # Errors
 /// Every reason for which something would be refused.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
-    let refused = Run::new(units).outcome;
+    let refused = Run::new(converger, units).outcome;
     if !refused.failures.is_empty() {
         return Err(refused.failures);
     }
@@ -148,27 +151,27 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(units: &'a MountUnits) -> Self {
-        if units.goal == Goal::Unmounted {
-            return Self { units, outcome: unmounting(units) };
-        }
-        let mut outcome = Outcome {
-            goal: units.goal,
-            mounts: vec![MountOutcome::Withheld; units.mounts.len()],
-            failures: Vec::new(),
+    fn new(converger: &Converger, units: &'a MountUnits) -> Self {
+        let mut run = Self {
+            units,
+            outcome: Outcome {
+                goal: units.goal,
+                mounts: vec![MountOutcome::Withheld; units.mounts.len()],
+                failures: Vec::new(),
+                unreadable: units.unreadable.iter().map(told).collect(),
+            },
         };
-        for (place, error) in units
-            .mounts
-            .iter()
-            .enumerate()
-            .filter_map(|(place, mount)| Some((place, mount.as_ref().err()?)))
-        {
-            outcome.mounts[place] = MountOutcome::Failed;
-            outcome
-                .failures
-                .push(Failed { path: Some(error.path.clone()), failure: Failure::from(error) });
+        for (place, mount) in units.mounts.iter().enumerate() {
+            let Err(error) = mount else { continue };
+            let failed = match units.goal {
+                Goal::Mounted => Some(told(error)),
+                Goal::Unmounted => left(converger, error),
+            };
+            run.outcome.mounts[place] =
+                if failed.is_some() { MountOutcome::Failed } else { MountOutcome::Ready };
+            run.outcome.failures.extend(failed);
         }
-        Self { units, outcome }
+        run
     }
 
     fn mounts(&mut self, converger: &Converger) {
@@ -232,16 +235,32 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What cannot be a mount here was never mounted, and must not keep its object from going.
-fn unmounting(units: &MountUnits) -> Outcome {
-    let never = |mount: &Result<Mount, _>| {
-        if mount.is_ok() { MountOutcome::Withheld } else { MountOutcome::Ready }
-    };
-    Outcome {
-        goal: units.goal,
-        mounts: units.mounts.iter().map(never).collect(),
-        failures: Vec::new(),
+fn told(error: &MountError) -> Failed {
+    Failed { path: Some(error.path.clone()), failure: Failure::from(error) }
+}
+
+/// What keeps a mount that cannot be worked on from being called unmounted. What cannot be a mount here was never mounted,
+/// and must not keep its object from going; but where the path alone is lost, what is mounted tells.
+fn left(converger: &Converger, error: &MountError) -> Option<Failed> {
+    let MountProblem::Untold(untold) = &error.problem else { return None };
+    let mut failed = told(error);
+    match converger.observe(&Desired::OnlyMounts(Vec::new())) {
+        Ok(observed) => {
+            let candidates = observed.mounts.iter().filter(|(_, there)| untold.may_be(there));
+            let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
+            if at.is_empty() {
+                return None;
+            }
+            let more = format!("; it may be what is mounted at {}", at.join(", "));
+            failed.failure.user.push_str(&more);
+            failed.failure.debug.push_str(&more);
+        }
+        Err(error) => {
+            let error = ConvergeError::Observe(error);
+            failed.failure = Failure::of_mount(Goal::Unmounted, &error);
+        }
     }
+    Some(failed)
 }
 
 #[cfg(test)]

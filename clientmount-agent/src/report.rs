@@ -42,6 +42,15 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     })
 }
 
+/// What is to be said of an object that came to its goal without lines of its profile. It is no error of the status: that
+/// would hold up the workflow for a hook that will never run.
+#[must_use]
+pub fn unreadable(outcome: &Outcome) -> Option<String> {
+    let lines = || told(&outcome.unreadable, |failed| failed.failure.debug.clone());
+    (outcome.done() && !outcome.unreadable.is_empty())
+        .then(|| format!("unmounted without lines of the profile that cannot be read: {}", lines()))
+}
+
 /// It is the user's error only when nothing else is wrong as well.
 fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     if failures.iter().any(|failed| failed.failure.error_type == ErrorType::Internal) {
@@ -102,6 +111,7 @@ mod tests {
             goal: Goal::Unmounted,
             mounts: vec![MountOutcome::Ready; 2],
             failures: Vec::new(),
+            unreadable: Vec::new(),
         };
         let json = serde_json::to_value(status(&node(), &outcome)).unwrap();
         let entry = serde_json::json!({ "state": "unmounted", "ready": true });
@@ -117,6 +127,7 @@ mod tests {
                 failed("/mnt/nnf/b", Severity::Minor, "busy"),
                 failed("/mnt/nnf/c", Severity::Major, "input/output error (os error 5)"),
             ],
+            unreadable: Vec::new(),
         };
         let status = status(&node(), &outcome);
         assert_eq!(

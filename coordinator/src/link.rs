@@ -185,6 +185,8 @@ fn rejected_hello(rejected: &RejectedHello) -> Status {
         // The layout may be wrong and not the agent: it comes again until one of them is another.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
+        // The other may be dead, and not known to be.
+        RejectedHello::EarlierBoot { .. } => Status::already_exists(rejected.to_string()),
     }
 }
 
@@ -209,12 +211,14 @@ mod tests {
     fn only_an_older_agent_is_refused_for_good() {
         let node = || "compute-1".to_owned();
         let role = RejectedHello::WrongRole { node: node(), configured: "rabbit", said: "compute" };
-        let (boot, booted_at, started_at) = ("boot-2".to_owned(), 1, 1);
-        let older = RejectedHello::Older { node: node(), boot, booted_at, started_at };
+        let boot = || "boot-2".to_owned();
+        let older = RejectedHello::Older { node: node(), boot: boot(), started_at: 1 };
+        let earlier = RejectedHello::EarlierBoot { node: node(), boot: boot(), booted_at: 1 };
         for (rejected, is_final) in [
             (role, false),
             (RejectedHello::NoRole { node: node() }, false),
             (RejectedHello::NoName, false),
+            (earlier, false),
             (older, true),
         ] {
             let code = rejected_hello(&rejected).code();

@@ -1,7 +1,8 @@
 //! Which nodes exist, and who speaks for each of them.
 //!
 //! One name, one session. Of two agents that claim a name, the one of the later boot wins, and within one boot the one
-//! that started later; the loser is told who won. A node that never said hello is known from the SystemConfiguration
+//! that started later; the loser is told who won. A boot whose agent is not connected keeps no other out: when a node
+//! booted is by its clock, and a clock may be wrong. A node that never said hello is known from the SystemConfiguration
 //! only, and a SystemConfiguration that could not be read is a gap, never an empty machine.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,19 +54,26 @@ pub(crate) enum RejectedHello {
          run the other agent there, or correct the SystemConfiguration"
     )]
     WrongRole { node: String, configured: &'static str, said: &'static str },
+    /// For good: within a boot the order in which agents start is certain.
     #[error(
-        "a newer agent speaks for node {node} (boot {boot}, booted at {booted_at}, started {started_at} ns after boot): \
-         stop this agent, or give it a name of its own with --node; if the node's clock was wrong when it booted, \
-         restart the coordinator"
+        "a newer agent speaks for node {node} (boot {boot}, started {started_at} ns after boot): \
+         stop this agent, or give it a name of its own with --node"
     )]
-    Older { node: String, boot: String, booted_at: u64, started_at: u64 },
+    Older { node: String, boot: String, started_at: u64 },
+    /// As long as the other is connected.
+    #[error(
+        "an agent of another boot speaks for node {node} (boot {boot}, booted at {booted_at} by its clock, which is later): \
+         if that is another machine, stop this agent, or give it a name of its own with --node; if it is this node's \
+         former boot, this agent is let in once its connection is known to be dead"
+    )]
+    EarlierBoot { node: String, boot: String, booted_at: u64 },
 }
 
 impl Roster {
     /// Opens a session; it becomes the node's newest and ends the one before.
     ///
     /// # Errors
-    /// When a newer agent has spoken for this node, or the hello is incomplete.
+    /// When a newer agent speaks for this node, or the hello is incomplete.
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);
@@ -74,17 +82,7 @@ impl Roster {
             return Err(RejectedHello::NoRole { node: hello.node });
         }
         self.check_role(&hello)?;
-        if let Some(session) = self.sessions.get(&hello.node)
-            && older(&hello, &session.hello)
-        {
-            let newer = &session.hello;
-            return Err(RejectedHello::Older {
-                node: hello.node,
-                boot: newer.boot_id.clone(),
-                booted_at: newer.booted_at,
-                started_at: newer.started_at,
-            });
-        }
+        self.check_newest(&hello)?;
         self.last_epoch += 1;
         let epoch = self.last_epoch;
         let health = Health::default();
@@ -183,6 +181,22 @@ impl Roster {
         Err(RejectedHello::WrongRole { node: hello.node.clone(), configured, said })
     }
 
+    /// Whether `hello` is not of an agent that another one has replaced.
+    fn check_newest(&self, hello: &Hello) -> Result<(), RejectedHello> {
+        let Some(Session { hello: other, connected, .. }) = self.sessions.get(&hello.node) else {
+            return Ok(());
+        };
+        let (node, boot) = (hello.node.clone(), other.boot_id.clone());
+        if hello.boot_id == other.boot_id && hello.started_at < other.started_at {
+            return Err(RejectedHello::Older { node, boot, started_at: other.started_at });
+        }
+        if hello.boot_id != other.boot_id && *connected && hello.booted_at < other.booted_at {
+            let booted_at = other.booted_at;
+            return Err(RejectedHello::EarlierBoot { node, boot, booted_at });
+        }
+        Ok(())
+    }
+
     fn record(&self, name: &str) -> NodeRecord {
         let place = self.place(name).flatten();
         let (rabbit, index) = match place {
@@ -211,15 +225,6 @@ impl Roster {
             record.since = session.since;
         }
         record
-    }
-}
-
-/// Whether `hello` was spoken by an agent that another one has replaced.
-fn older(hello: &Hello, other: &Hello) -> bool {
-    if hello.boot_id == other.boot_id {
-        hello.started_at < other.started_at
-    } else {
-        hello.booted_at < other.booted_at
     }
 }
 

@@ -166,6 +166,12 @@ impl Objects {
         })
     }
 
+    /// Whether an object may have a mount at a path that nobody can tell any more.
+    pub(super) fn has_untold(&self, uid: &str) -> bool {
+        let units = self.known.get(uid).and_then(|object| object.units.as_ref().ok());
+        units.is_some_and(|units| (0..units.mounts.len()).any(|place| units.is_untold(place)))
+    }
+
     pub(super) fn knows(&self, uid: &str) -> bool {
         self.known.contains_key(uid)
     }

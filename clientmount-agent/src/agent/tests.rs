@@ -522,6 +522,27 @@ async fn a_missing_profile_is_told_and_mounts_follow_when_it_appears() {
     session.health(health::State::Ok).await;
 }
 
+/// The profile that named its path is gone: what it left is found among the mounts that no object wants.
+#[tokio::test]
+async fn a_mount_whose_path_is_lost_goes_before_its_object_is_released() {
+    let mut node = Node::start(Chassis::new(1));
+    let mut object = node.chassis.object(0);
+    object.spec.mounts[0].mount_path = "/mnt/nnf/$VG_NAME".into();
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    assert_eq!(node.mounted().len(), 1);
+    let lost = DesiredMount {
+        profile: Vec::new(),
+        profile_missing: "NnfStorageProfile default/x does not exist".into(),
+        ..message(&version(&deleted(&object), "2"))
+    };
+    session.tell(to_node::Message::Desired(lost)).await;
+    assert!(!session.report_of(&object, failed).await.released);
+    assert!(session.report_of(&object, ready).await.released);
+    assert!(node.mounted().is_empty());
+}
+
 #[tokio::test]
 async fn of_two_objects_with_one_path_the_older_keeps_it() {
     let mut node = Node::start(Chassis::new(2));

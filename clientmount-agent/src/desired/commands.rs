@@ -1,5 +1,7 @@
 //! Which of a profile's command lines belong to a mount.
 
+mod readable;
+
 use std::collections::BTreeMap;
 
 use api::{
@@ -18,6 +20,11 @@ use crate::{
     site::Side,
     volumes::{self, Volumes},
 };
+
+/// What unmounts, puts down a volume and leaves its lock space where no line of a profile can.
+const UNMOUNT: &str = "$MOUNT_PATH";
+const DEACTIVATE: &str = "--activate n $VG_NAME/$LV_NAME";
+const LOCK_STOP: &str = "--lock-stop $VG_NAME";
 
 /// One line of a profile and the field it stands in.
 #[derive(Debug, Clone)]
@@ -74,18 +81,12 @@ impl Commands {
             shared_vg: true,
             overrides: BTreeMap::new(),
             mount: Line { field: String::new(), text: String::new() },
-            unmount: Line { field: "unmount".to_owned(), text: "$MOUNT_PATH".to_owned() },
+            unmount: Line { field: "unmount".to_owned(), text: UNMOUNT.to_owned() },
             hooks: Vec::new(),
             volume: VolumeLines {
                 field: "blockDeviceCommands".to_owned(),
-                group: VgChange {
-                    lock_stop: "--lock-stop $VG_NAME".to_owned(),
-                    ..VgChange::default()
-                },
-                volume: LvChange {
-                    deactivate: "--activate n $VG_NAME/$LV_NAME".to_owned(),
-                    ..LvChange::default()
-                },
+                group: VgChange { lock_stop: LOCK_STOP.to_owned(), ..VgChange::default() },
+                volume: LvChange { deactivate: DEACTIVATE.to_owned(), ..LvChange::default() },
                 leaves_lock_space: side == Side::Compute,
                 finds_names: true,
             },
@@ -128,7 +129,7 @@ impl Commands {
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
         let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
-        // A broken line of the other direction does not stand in the way.
+        // The lines of the other way are nobody's business here.
         let (group, volume) = match goal {
             Goal::Mounted => (
                 VgChange { lock_stop: String::new(), ..group.clone() },
@@ -152,32 +153,24 @@ impl Commands {
     /// The lines with their variables.
     ///
     /// # Errors
-    /// When a line that `goal` needs cannot be used; a broken line of the other direction does not stand in its way.
+    /// When a line cannot be read, which [`Self::readable`] sees to.
     pub(super) fn expand(
         &self,
-        goal: Goal,
         scope: &HookScope,
         variables: &BTreeMap<String, String>,
     ) -> Result<SiteLines, MountProblem> {
-        let command = |line: &Line, needed: bool| match SiteCommand::new(
-            &line.field,
-            &line.text,
-            variables.clone(),
-        ) {
-            Ok(command) => Ok(command),
-            Err(_) if !needed => Ok(None),
-            Err(error) => Err(MountProblem::Command(error)),
+        let command = |field: &str, text: &str| {
+            SiteCommand::new(field, text, variables.clone()).map_err(MountProblem::Command)
         };
         let mut lines = SiteLines {
-            mount: command(&self.mount, goal == Goal::Mounted)?,
-            unmount: command(&self.unmount, goal == Goal::Unmounted)?,
+            mount: command(&self.mount.field, &self.mount.text)?,
+            unmount: command(&self.unmount.field, &self.unmount.text)?,
             hooks: MountHooks::default(),
         };
         for hook in &self.hooks {
-            let (list, needed_by) = place(&mut lines.hooks, hook.phase);
+            let list = place(&mut lines.hooks, hook.phase);
             for (place, text) in hook.lines.iter().enumerate() {
-                let line = Line { field: format!("{}[{place}]", hook.field), text: text.clone() };
-                if let Some(command) = command(&line, goal == needed_by)? {
+                if let Some(command) = command(&format!("{}[{place}]", hook.field), text)? {
                     list.push(Hook {
                         id: HookId { scope: scope.clone(), phase: hook.phase, place },
                         command,
@@ -189,17 +182,17 @@ impl Commands {
     }
 }
 
-/// Where hooks of a phase go, and which way they belong to.
-fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> (&'a mut Vec<Hook>, Goal) {
+/// Where hooks of a phase go.
+fn place<'a>(hooks: &'a mut MountHooks, phase: &str) -> &'a mut Vec<Hook> {
     match phase {
-        "preActivate" => (&mut hooks.pre_activate, Goal::Mounted),
-        "postActivate" => (&mut hooks.post_activate, Goal::Mounted),
-        "preMount" => (&mut hooks.pre_mount, Goal::Mounted),
-        "postMount" => (&mut hooks.post_mount, Goal::Mounted),
-        "preUnmount" => (&mut hooks.pre_unmount, Goal::Unmounted),
-        "postUnmount" => (&mut hooks.post_unmount, Goal::Unmounted),
-        "preDeactivate" => (&mut hooks.pre_deactivate, Goal::Unmounted),
-        _ => (&mut hooks.post_deactivate, Goal::Unmounted),
+        "preActivate" => &mut hooks.pre_activate,
+        "postActivate" => &mut hooks.post_activate,
+        "preMount" => &mut hooks.pre_mount,
+        "postMount" => &mut hooks.post_mount,
+        "preUnmount" => &mut hooks.pre_unmount,
+        "postUnmount" => &mut hooks.post_unmount,
+        "preDeactivate" => &mut hooks.pre_deactivate,
+        _ => &mut hooks.post_deactivate,
     }
 }
 

@@ -6,7 +6,7 @@ use storage::{
 };
 use thiserror::Error;
 
-use super::ReferenceError;
+use super::{ReferenceError, Untold};
 
 /// Why an object as a whole cannot be worked on. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -84,6 +84,12 @@ pub enum MountProblem {
         "{0:?} names a variable that is not known: use $JOBID, $DIRECTIVE_INDEX, $WORKFLOW_UID, $USERID, $GROUPID or one of the profile's variableOverride"
     )]
     UnknownVariable(String),
+    /// The same, when it is to be unmounted and the profile that may have given the variable is gone.
+    #[error(
+        "{:?} names a variable that only the NnfStorageProfile of the labels can give, and it cannot be had: create it again, or unmount by hand",
+        .0.path
+    )]
+    Untold(Box<Untold>),
     /// Another mount of the object is there already, or around it, or within it.
     #[error(
         "overlaps {other_path:?} of spec.mounts[{other}]: give every mount a path of its own, none within another"
@@ -176,6 +182,7 @@ fn field(index: usize, problem: &MountProblem) -> String {
     let field = match problem {
         MountProblem::MountPath(_)
         | MountProblem::UnknownVariable(_)
+        | MountProblem::Untold(_)
         | MountProblem::Overlap { .. } => "mountPath",
         MountProblem::UnknownType(_) => "type",
         MountProblem::DeviceType { .. } => "device.type",

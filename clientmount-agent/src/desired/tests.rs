@@ -435,6 +435,26 @@ fn a_broken_line_is_named_and_stands_only_in_its_own_way() {
     ), "{told}");
     let units = desired(&deleted(&object), Ok(&profile), &no_references, &site).unwrap();
     assert!(only(&units).unmount.is_some(), "unmounting goes on");
+    assert!(units.unreadable.is_empty(), "and has no need of it");
+}
+
+#[test]
+fn a_broken_line_that_puts_the_volume_down_is_replaced_by_a_plain_one() {
+    let object = compute_xfs();
+    let mut profile = profile();
+    let commands = &mut profile.spec.data.xfs_storage.block_device_commands.compute_commands;
+    commands.lv_change.activate = "--activate y $VG_NAME/$LV_NAME".into();
+    commands.lv_change.deactivate = "'--activate n $VG_NAME".into();
+    commands.vg_change.lock_stop = "'--lock-stop $VG_NAME".into();
+    let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
+    let units = desired(&deleted(&object), Ok(&profile), &no_references, &site).unwrap();
+    let MountSource::Volume { volume, .. } = &only(&units).source else { panic!() };
+    let lines = volume.layer.lines().unwrap();
+    let line = |line: &Option<SiteCommand>| line.as_ref().unwrap().expand(&BTreeMap::new());
+    let (group, logical) = (&volume.group, &volume.logical);
+    assert_eq!(line(&lines.deactivate), format!("--activate n {group}/{logical}"));
+    assert_eq!(line(&lines.lock_stop), format!("--lock-stop {group}"));
+    assert_eq!(units.unreadable.len(), 2);
 }
 
 #[test]

@@ -23,10 +23,17 @@ fn mounted(object: &ClientMount) -> MountUnits {
 }
 
 fn to(object: &ClientMount, goal: Goal) -> MountUnits {
-    let profile = profile();
-    let profile: Profile<'_> = Ok(&profile);
+    by(object, Ok(&profile()), goal)
+}
+
+fn by(object: &ClientMount, profile: Profile<'_>, goal: Goal) -> MountUnits {
     units(object, goal, profile, &crate::desired::no_references, &site(object, Side::Compute))
         .unwrap()
+}
+
+fn mounts(converger: &Converger) -> Vec<String> {
+    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
+    seen.iter().map(|(target, _)| target.to_string()).collect()
 }
 
 fn only(outcome: &Outcome) -> &Failed {
@@ -174,6 +181,96 @@ fn unmounting_proceeds_for_the_valid_ones() {
     object.spec.mounts.push(broken);
     let outcome = converge(&converger, &to(&object, Goal::Unmounted));
     assert!(outcome.done(), "what cannot be a mount was never one, and keeps nobody waiting");
+}
+
+/// A line that cannot be read will never run: it neither keeps the file system mounted nor hides that it is.
+#[test]
+fn a_broken_line_of_the_way_back_is_done_without_and_told() {
+    type Break = fn(&mut api::nnf_storage_profile::StorageProfile);
+    let breaks: [(Break, &str); 6] = [
+        (
+            |xfs| {
+                xfs.file_system_commands.compute_commands.unmount = "'x $MOUNT_PATH".into();
+            },
+            "fileSystemCommands.computeCommands.unmount: unbalanced quotes",
+        ),
+        (
+            |xfs| {
+                let hooks = &mut xfs.file_system_commands.compute_commands.user_commands;
+                hooks.pre_unmount = vec!["true".into(), "a\nb".into()];
+            },
+            "fileSystemCommands.computeCommands.userCommands.preUnmount[1]: control character",
+        ),
+        (
+            |xfs| {
+                let hooks = &mut xfs.file_system_commands.compute_commands.user_commands;
+                hooks.post_unmount = vec!["'".into()];
+            },
+            "userCommands.postUnmount[0]",
+        ),
+        (
+            |xfs| {
+                let hooks = &mut xfs.block_device_commands.compute_commands.user_commands;
+                hooks.post_deactivate = vec!["'".into()];
+            },
+            "userCommands.postDeactivate[0]",
+        ),
+        (
+            |xfs| {
+                xfs.block_device_commands.compute_commands.lv_change.deactivate = "'".into();
+            },
+            "blockDeviceCommands.computeCommands.lvChange.deactivate",
+        ),
+        (
+            |xfs| xfs.block_device_commands.compute_commands.vg_change.lock_stop = "'".into(),
+            "blockDeviceCommands.computeCommands.vgChange.lockStop",
+        ),
+    ];
+    for (broken, told) in breaks {
+        let chassis = Chassis::new(1);
+        let (object, converger) = (chassis.object(0), converger(&chassis.compute));
+        assert!(converge(&converger, &mounted(&object)).done());
+        let mut profile = profile();
+        broken(&mut profile.spec.data.xfs_storage);
+        let outcome = converge(&converger, &by(&object, Ok(&profile), Goal::Unmounted));
+        assert_eq!((outcome.done(), mounts(&converger)), (true, Vec::new()), "{told}: {outcome:?}");
+        let said = crate::report::unreadable(&outcome).unwrap();
+        assert!(said.contains(told), "{said}");
+        assert!(
+            crate::report::error(&object.spec.node.parse().unwrap(), &outcome.failures).is_none()
+        );
+
+        let steps = chassis.compute.applied().len();
+        let refused = converge(&converger, &by(&object, Ok(&profile), Goal::Mounted));
+        assert!(only(&refused).failure.user.contains(told), "{refused:?}");
+        assert_eq!(chassis.compute.applied().len(), steps, "nothing is touched");
+    }
+}
+
+#[test]
+fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may_be_there() {
+    let mut profile = profile();
+    let overrides = &mut profile.spec.data.xfs_storage.variable_override;
+    overrides.insert("$WHERE".into(), "job-0".into());
+    for path in ["/mnt/nnf/$WHERE", "/mnt/nnf/$VG_NAME"] {
+        let chassis = Chassis::new(2);
+        let (mut object, converger) = (chassis.object(0), converger(&chassis.compute));
+        object.spec.mounts[0].mount_path = path.into();
+        assert!(converge(&converger, &mounted(&chassis.object(1))).done());
+        let lost = by(&object, crate::testing::NO_PROFILE, Goal::Unmounted);
+        assert!(converge(&converger, &lost).done(), "what another object has is not in question");
+
+        assert!(converge(&converger, &by(&object, Ok(&profile), Goal::Mounted)).done());
+        let there = mounts(&converger).remove(1);
+        let outcome = converge(&converger, &lost);
+        let failure = &only(&outcome).failure;
+        assert_eq!((&*outcome.mounts, failure.retry), (&[MountOutcome::Failed][..], Retry::Later));
+        assert!(failure.user.contains(path) && failure.user.ends_with(&there), "{}", failure.user);
+        assert!(plan(&converger, &lost).is_err());
+
+        drop(converger.converge(&Desired::OnlyMounts(vec![point("/mnt/nnf/job-1")])).unwrap());
+        assert!(converge(&converger, &lost).done());
+    }
 }
 
 #[test]

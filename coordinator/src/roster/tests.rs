@@ -50,11 +50,28 @@ fn later_boot_wins_then_later_start() {
             }
             Err(rejected) => {
                 assert!(!accepted, "{boot} {booted_at} {started_at}");
-                assert!(matches!(rejected, RejectedHello::Older { .. }));
+                let newest = roster.boot("n1") == Some(boot);
+                assert_eq!(matches!(rejected, RejectedHello::Older { .. }), newest, "{rejected}");
+                assert_eq!(matches!(rejected, RejectedHello::EarlierBoot { .. }), !newest);
                 assert!(roster.is_newest("n1", epoch));
             }
         }
     }
+}
+
+/// A node that reboots with a dead clock is the same node: its former boot keeps it out no longer than it is thought to live.
+#[test]
+fn a_boot_that_is_not_connected_keeps_no_earlier_one_out() {
+    let mut roster = Roster::default();
+    let former = roster.hello(hello("n1", "former", 200, 7), 0).unwrap();
+    let rebooted = || hello("n1", "rebooted", 0, 7);
+    assert!(matches!(roster.hello(rebooted(), 1), Err(RejectedHello::EarlierBoot { .. })));
+    roster.bye("n1", former, 2);
+    let epoch = roster.hello(rebooted(), 3).unwrap();
+    assert!(roster.is_newest("n1", epoch));
+    roster.bye("n1", epoch, 4);
+    let earlier = roster.hello(hello("n1", "rebooted", 0, 6), 5);
+    assert!(matches!(earlier, Err(RejectedHello::Older { .. })), "within a boot it is for good");
 }
 
 #[test]

@@ -35,6 +35,8 @@ async fn of_two_agents_the_newer_speaks_for_the_node() {
     new.desired().await;
     new.synced().await;
     assert_eq!(new.next().await.unwrap_err().code(), Code::Aborted);
+    let former = Agent::connect(coordinator.socket(), hello("compute-1", 3)).await.err().unwrap();
+    assert_eq!(former.code(), Code::AlreadyExists, "{}", former.message());
     newest.report(&desired, &status("mounted"), false).await;
     coordinator.await_status("compute-1", "job", status("mounted")).await;
     coordinator.stop().await;

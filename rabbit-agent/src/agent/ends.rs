@@ -23,6 +23,7 @@ impl Agent {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        let has_failed = !pass.failures.is_empty();
         self.tell_failures(&key, pass.failures);
         if let Some(progress) = pass.progress {
             self.tell_progress(&key, progress);
@@ -33,7 +34,8 @@ impl Agent {
         if let Some(uid) = pass.mounted {
             self.claims.settle(&uid);
         }
-        if pass.doubtful && pass.unmounted.is_some() {
+        // Its end is in sight, or hangs on a mount whose path is lost.
+        if pass.doubtful && (pass.unmounted.is_some() || has_failed) {
             self.sweep.again();
         }
         if let Some(uid) = pass.unmounted {

@@ -20,7 +20,7 @@ use crate::{
     node_storage::desired::namespaces,
     pass::{Context, Pass},
     world::{NoProfile, World},
-    write::{WriteError, has_finalizer},
+    write::{WriteError, describe, has_finalizer},
 };
 
 /// What to do about a ClientMount.
@@ -164,7 +164,8 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         Work::Refuse(goal, failure) => Outcome::refused(goal, count, failure),
         Work::NeverMounted => Outcome::absent(count),
         Work::Units(mut units) => {
-            pass.doubtful = deleted && units.mounts.iter().any(Result::is_err);
+            pass.doubtful = deleted && units.mounts.iter().any(Result::is_err)
+                || (0..count).any(|place| units.is_untold(place));
             match servers::add(context, &object, &mut units).await? {
                 Ok(()) => converge(context, units).await,
                 Err(error) => Outcome::refused(units.goal, count, Failure::from(&error)),
@@ -172,6 +173,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         }
     };
     if deleted && outcome.done() {
+        tell_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
     }
     note(&object, &outcome, pass);
@@ -199,6 +201,13 @@ fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     }
 }
 
+/// Once, when the object goes: until then a pass may come any moment.
+fn tell_unreadable(object: &ClientMount, outcome: &Outcome) {
+    if let Some(text) = report::unreadable(outcome) {
+        log::warn!("{}: {text}", describe(object));
+    }
+}
+
 async fn release(
     context: &Context,
     object: &ClientMount,
@@ -215,6 +224,8 @@ pub async fn clean_up(context: &Context, object: &ClientMount, work: Work, pass:
         pass.unmounted = object.uid();
         return;
     };
+    pass.doubtful = (0..units.mounts.len()).any(|place| units.is_untold(place));
     let outcome = converge(context, units.clone()).await;
+    tell_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

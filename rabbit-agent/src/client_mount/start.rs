@@ -93,8 +93,18 @@ fn mount_points(
     world: &World,
     site: &Site,
 ) -> Result<Vec<MountPoint>, String> {
+    let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
     let points = match units(object, Goal::Unmounted, world, site) {
-        Ok(units) if units.mounts.iter().all(is_told) => Ok(told(&units)),
+        // What is to go from a path that is lost is nobody's wish; what is to stay there must be left alone.
+        Ok(units)
+            if units
+                .mounts
+                .iter()
+                .enumerate()
+                .all(|(place, mount)| is_told(mount) || leaving && units.is_untold(place)) =>
+        {
+            Ok(told(&units))
+        }
         _ => as_spelled(object, site),
     };
     points.map_err(|why| format!("{}: {why}", describe(object)))
@@ -130,6 +140,7 @@ fn as_spelled(object: &ClientMount, site: &Site) -> Result<Vec<MountPoint>, Stri
 mod tests {
     use std::path::PathBuf;
 
+    use api::client_mount::MountState;
     use clientmount_agent::{site::Side, volumes::Volumes};
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
     use kube::runtime::watcher::Event;
@@ -215,6 +226,12 @@ mod tests {
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$SOMETHING".into();
         assert!(kept(mount).unwrap_err().contains("$SOMETHING"));
+        // Without the profile the volume's names are guesses.
+        let mut mount = samples::client_mount(1);
+        mount.spec.mounts[0].mount_path = "/mnt/nnf/$VG_NAME".into();
+        assert!(kept(mount.clone()).unwrap_err().contains("$VG_NAME"));
+        mount.spec.desired_state = MountState::Unmounted;
+        assert_eq!(kept(mount).unwrap().len(), 2, "only the temporary mounts: this one is to go");
     }
 
     #[test]
