@@ -19,7 +19,7 @@ use super::{
     sysfs::BlockNode,
 };
 use crate::{
-    desired::{NamespaceId, Nqn},
+    desired::{Endpoint, NamespaceId, Nqn},
     host::ObserveError,
     linux::drives::Inventory,
     observed::{Drive, Namespace},
@@ -177,7 +177,7 @@ impl NvmeDrives {
         let nguid = ledger::hex(held.found.nguid);
         let block = blocks.iter().find(|it| it.device.namespace == id && it.may_be(&nguid));
         let device = block
-            .filter(|_| held.access.contains(&self.node))
+            .filter(|_| held.access.iter().any(|it| it.endpoint == Some(Endpoint::Rabbit)))
             .map(|block| block.device.path.clone());
         Namespace {
             id,

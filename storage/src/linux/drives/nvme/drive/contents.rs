@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 
 use zerocopy::byteorder::little_endian::U16;
 
-use super::{NvmeDrive, Result, bytes, is_gone, name};
+use super::{NvmeDrive, Result, attached_at, bytes, is_gone};
 use crate::{
-    desired::NodeName,
     health::{Smart, Temperature},
     linux::drives::nvme::{
         ledger::Found,
         wire::{self, IdentifyController, SmartLog},
     },
-    observed::{DriveWarning, NamespaceOwner},
+    observed::{Attached, DriveWarning, NamespaceOwner},
 };
 
 /// What a drive shows.
@@ -41,7 +40,7 @@ pub(in super::super) struct Held {
     /// How many its allocation is made of; 0 when nothing is recorded.
     pub(in super::super) of: u16,
     /// Hosts whose controllers it is attached to.
-    pub(in super::super) access: BTreeSet<NodeName>,
+    pub(in super::super) access: BTreeSet<Attached>,
 }
 
 impl NvmeDrive {
@@ -62,7 +61,7 @@ impl NvmeDrive {
             let access = attached
                 .into_iter()
                 .filter_map(|controller| controllers.endpoint(controller))
-                .filter_map(|endpoint| name(endpoint, record.as_ref()))
+                .map(|endpoint| attached_at(endpoint, record.as_ref()))
                 .collect();
             let of = record.filter(|_| is_known(&owner)).map_or(0, |it| it.of);
             namespaces.push(Held { found: *it, owner, of, access });
