@@ -35,6 +35,8 @@ pub struct Observed {
     pub smart: BTreeMap<Nqn, Smart>,
     /// The namespaces on them, foreign ones included.
     pub namespaces: Vec<Namespace>,
+    /// What is recorded of namespaces that are no more, as their drives tell: a crash came between the deletion and its record.
+    pub lost: BTreeMap<NamespaceId, NamespaceOwner>,
     /// Drives whose slot holds another one by now: they are gone for good, unlike one that is merely absent.
     pub replaced: BTreeSet<Nqn>,
     /// Drives of which what was written down cannot be read: anything of ours may be on them, and given to anybody.

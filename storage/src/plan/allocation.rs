@@ -71,8 +71,18 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     steps.extend(reached.map(|(it, host)| detach(it, host)));
     let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
+    steps.extend(lost(id, observed));
     steps.extend(forget(id, observed));
     steps
+}
+
+/// Deleting what is gone asks its drive once more and strikes out the record, which would claim it for an object that is no more
+/// when the drive cannot be asked.
+fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
+    let whose =
+        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
+    let lost = observed.lost.iter().filter(move |(_, owner)| whose.contains(owner));
+    lost.map(move |(it, _)| Step::DeleteNamespace { id: it.clone(), allocation: id })
 }
 
 /// Of a drive that is gone for good there is nothing to delete but what is written down of it, which would outlive its

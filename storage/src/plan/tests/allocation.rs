@@ -315,3 +315,16 @@ fn access_is_a_places_and_not_a_names() {
     assert_eq!(regranted(&now[..1], &[at(7, "compute-c")]), another, "given before it is taken");
     assert_eq!(regranted(&now, &now), [""; 0]);
 }
+
+#[test]
+fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
+    let id = allocation(1).id;
+    let mut seen = rabbit(3, Vec::new());
+    seen.lost.insert(ours(1).id, NamespaceOwner::Ours(id));
+    let strike = Step::DeleteNamespace { id: ours(1).id, allocation: id };
+    assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
+    let another = AllocationId { index: 9, ..id };
+    assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
+    let told = missing(&over(1, 1, &[1]), &seen);
+    assert_eq!(told[0].why, Absence::Deleted, "the drive's word counts, not the record's");
+}

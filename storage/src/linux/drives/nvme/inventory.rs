@@ -81,6 +81,10 @@ impl NvmeDrives {
                 inventory
                     .namespaces
                     .extend(namespaces.map(|held| self.namespace(nqn, held, blocks)));
+                let lost = contents.lost.iter().map(|(nsid, owner)| {
+                    (NamespaceId { subsystem: nqn.clone(), nsid: *nsid }, owner.clone())
+                });
+                inventory.lost.extend(lost);
                 let label = drive.physical.label();
                 inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);

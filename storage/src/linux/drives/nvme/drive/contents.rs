@@ -30,6 +30,8 @@ pub(in super::super) struct Contents {
     pub(in super::super) warnings: Vec<DriveWarning>,
     pub(in super::super) smart: Smart,
     pub(in super::super) namespaces: Vec<Held>,
+    /// NSIDs of namespaces that are recorded and that the drive has no more, with whose they were.
+    pub(in super::super) lost: Vec<(u32, NamespaceOwner)>,
 }
 
 /// One of its namespaces.
@@ -46,7 +48,10 @@ pub(in super::super) struct Held {
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
         self.settle()?;
+        // The records first: what is made meanwhile is on the drive before it is recorded, and not lost.
+        let mut lost = self.ledger.records();
         let (controller, found) = (self.controller()?, self.list()?);
+        lost.retain(|record| found.iter().all(|it| it.nsid != record.nsid));
         let controllers = self.controllers(&controller)?;
         let mut namespaces = Vec::new();
         for it in &found {
@@ -84,6 +89,7 @@ impl NvmeDrive {
             unallocated: bytes(controller.unallocated.get())?,
             most_namespaces: controller.limit(),
             namespaces,
+            lost: lost.into_iter().map(|it| (it.nsid, it.owner())).collect(),
         })
     }
 }

@@ -65,6 +65,8 @@ impl Host for Chassis {
                 of: held.of,
             };
             observed.namespaces.extend(contents.namespaces.iter().map(namespace));
+            let id = |nsid| NamespaceId { subsystem: nqn.clone(), nsid };
+            observed.lost.extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
         }
         Ok(observed)
     }
@@ -215,6 +217,29 @@ fn who_is_where_a_compute_was_loses_access_also_when_the_compute_cannot_have_it(
     assert_eq!(reached(&few), vec![vec![5]; 14]);
     converger.converge(&given(&[(Compute(9), "a")])).unwrap_err();
     assert_eq!(reached(&few), vec![Vec::<u16>::new(); 14]);
+}
+
+#[test]
+fn what_was_deleted_before_a_crash_is_struck_out_with_its_allocation_and_not_before() {
+    let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
+    let nqn = host.drives[3].0.clone();
+    Admin::new(Box::new(simulated[3].clone())).delete(1).unwrap();
+
+    let host = Chassis::start(&simulated, state.path());
+    let recorded = || Ledger::open(state.path(), &nqn).unwrap().records().len();
+    let lost = host.observe(&Desired::Inventory).unwrap().lost;
+    let id = NamespaceId { subsystem: nqn.clone(), nsid: 1 };
+    assert_eq!(lost, [(id.clone(), NamespaceOwner::Ours(allocation().id))].into());
+    let converger = Converger::new(host.clone());
+    let another = AllocationId { index: 9, ..allocation().id };
+    assert_eq!(converger.converge(&Desired::Released(another)).unwrap().steps, []);
+    assert_eq!(recorded(), 1, "somebody may still want to know");
+    let steps = converger.converge(&Desired::Released(allocation().id)).unwrap().steps;
+    assert!(steps.contains(&Step::DeleteNamespace { id, allocation: allocation().id }));
+    assert_eq!(recorded(), 0);
+    assert_eq!(host.left(), [64 * MIB; 14]);
 }
 
 #[test]
