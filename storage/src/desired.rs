@@ -27,6 +27,8 @@ pub use mount_point::{AllowedRoots, MountPoint, MountPointError};
 pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid};
 pub use volume::{LvmLines, Volume, VolumeLayer};
 
+use crate::observed::Attached;
+
 /// One unit of what a node should have, or should have no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Desired {
@@ -41,8 +43,8 @@ pub enum Desired {
     Withdrawn {
         /// Whose namespaces.
         allocation: AllocationId,
-        /// Who is to reach them no more.
-        node: NodeName,
+        /// Who is to reach them no more, as the drives have it.
+        host: Attached,
     },
     /// The file system is made and its set-up hooks have run.
     FileSystemReady(FileSystem),

@@ -1,11 +1,13 @@
 //! What is: facts about one node, as far as one desire needs them.
 
+mod attached;
 mod group;
 mod link;
 mod target;
 mod volume;
 mod zpool;
 
+pub use attached::Attached;
 pub use group::{Mapping, OwnGroup, owner_of_group};
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
@@ -20,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, path::PathBuf};
 
 use crate::{
-    desired::{AllocationId, HookId, MountPoint, NamespaceId, NodeName, Nqn, RootFile},
+    desired::{Access, AllocationId, HookId, MountPoint, NamespaceId, Nqn, RootFile},
     health::Smart,
 };
 
@@ -33,6 +35,8 @@ pub struct Observed {
     pub smart: BTreeMap<Nqn, Smart>,
     /// The namespaces on them, foreign ones included.
     pub namespaces: Vec<Namespace>,
+    /// What is recorded of namespaces that are no more, as their drives tell: a crash came between the deletion and its record.
+    pub lost: BTreeMap<NamespaceId, NamespaceOwner>,
     /// Drives whose slot holds another one by now: they are gone for good, unlike one that is merely absent.
     pub replaced: BTreeSet<Nqn>,
     /// Drives of which what was written down cannot be read: anything of ours may be on them, and given to anybody.
@@ -186,11 +190,19 @@ pub struct Namespace {
     /// Bytes.
     pub size: u64,
     /// Hosts that reach it.
-    pub access: BTreeSet<NodeName>,
+    pub access: BTreeSet<Attached>,
     /// Its block device on this node, when it has one.
     pub device: Option<PathBuf>,
     /// How many namespaces its allocation was made of, as it is written down with each; 0 when that is not known.
     pub of: u16,
+}
+
+impl Namespace {
+    /// Whether the host that `access` means reaches it, and is known by its name.
+    #[must_use]
+    pub fn is_given(&self, access: &Access) -> bool {
+        self.access.iter().any(|host| host.is(access))
+    }
 }
 
 /// Whose a namespace is. Only what an allocation of ours owns is ever deleted.

@@ -33,8 +33,8 @@ pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejecti
         Desired::Allocated(allocation) => allocation::allocate(allocation, observed),
         Desired::Adopted(allocation) => Ok(allocation::adopt(allocation, observed)),
         Desired::Released(id) => Ok(allocation::release(*id, observed)),
-        Desired::Withdrawn { allocation, node } => {
-            Ok(allocation::cut_off(*allocation, node, observed))
+        Desired::Withdrawn { allocation, host } => {
+            Ok(allocation::cut_off(*allocation, host, observed))
         }
         Desired::FileSystemReady(file_system) => file_system::ready(file_system, observed),
         Desired::FileSystemGone(file_system) => file_system::gone(file_system, observed),

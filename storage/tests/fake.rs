@@ -92,6 +92,11 @@ fn allocations_life() {
 }
 
 #[test]
+fn allocations_moved() {
+    scenarios::allocations::moved(&Memory::new());
+}
+
+#[test]
 fn allocations_access_is_what_a_node_sees() {
     scenarios::allocations::access_is_what_a_node_sees(&Memory::new());
 }

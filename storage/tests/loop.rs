@@ -17,6 +17,11 @@ fn allocations_life() {
 }
 
 #[test]
+fn allocations_moved() {
+    with_lab(|lab| scenarios::allocations::moved(lab));
+}
+
+#[test]
 fn allocations_access_is_what_a_node_sees() {
     with_lab(|lab| scenarios::allocations::access_is_what_a_node_sees(lab));
 }

@@ -109,7 +109,7 @@ fn accesses(
     let granted = allocation
         .access
         .iter()
-        .filter(|it| reached.iter().all(|namespace| namespace.access.contains(&it.node)));
+        .filter(|it| reached.iter().all(|namespace| namespace.is_given(it)));
     let told = granted.map(|it| {
         let device_paths = match it.endpoint {
             Endpoint::Rabbit => reached
@@ -141,6 +141,7 @@ pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use storage::observed::Attached;
 
     use super::*;
     use crate::samples;
@@ -157,7 +158,7 @@ mod tests {
             },
             owner: NamespaceOwner::Ours(allocation.id),
             size: 4096,
-            access: allocation.access.iter().map(|it| it.node.clone()).collect(),
+            access: allocation.access.iter().cloned().map(Attached::from).collect(),
             device: Some(format!("/dev/loop{nsid}").into()),
             of: 2,
         };
@@ -215,6 +216,26 @@ mod tests {
         observed.namespaces.clear();
         assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
         assert_eq!(crate::failure::degraded(&missing(&wanted[0], &seen(&wanted[0]))), None);
+    }
+
+    #[test]
+    fn a_compute_that_only_its_former_slot_reaches_is_not_shown() {
+        let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
+        let wanted = samples::wanted(&object);
+        let mut observed = seen(&wanted[0]);
+        for namespace in &mut observed.namespaces {
+            let elsewhere = |host: Attached| match host.endpoint {
+                Some(Endpoint::Compute(0)) => {
+                    Attached { endpoint: Some(Endpoint::Compute(4)), ..host }
+                }
+                _ => host,
+            };
+            namespace.access = namespace.access.iter().cloned().map(elsewhere).collect();
+        }
+        let outcome = Ok(Converged { steps: Vec::new(), observed });
+        let status = status(&object, &wanted, &[outcome], &[], &samples::started(), None);
+        let shown: Vec<_> = status.allocations[0].accesses.keys().collect();
+        assert_eq!(shown, ["rabbit-1"]);
     }
 
     #[test]

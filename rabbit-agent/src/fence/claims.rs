@@ -6,8 +6,8 @@ use api::{NnfNodeBlockStorage, nnf_node_block_storage::NnfNodeBlockStorageStatus
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use storage::{
-    desired::{AllocationId, NodeName, ObjectUid},
-    observed::NamespaceOwner,
+    desired::{AllocationId, Endpoint, NodeName, ObjectUid},
+    observed::{Attached, NamespaceOwner},
 };
 
 use super::is_shared;
@@ -100,49 +100,45 @@ impl Claims {
     }
 }
 
-/// The node that is fenced, by every name that the drives may have for it, and everybody else.
+/// The node that is fenced, and everybody else, by the places that they have now: what the drives were told when they were
+/// given access may be older.
 #[derive(Debug)]
 pub(super) struct Who {
     pub(super) node: NodeName,
-    /// Itself, and its place in the chassis: so a drive calls a host whose name was not written down.
-    names: BTreeSet<NodeName>,
-    /// Hosts that are certainly others.
-    others: BTreeSet<NodeName>,
+    /// Who is where.
+    owners: BTreeMap<Endpoint, NodeName>,
     pub(super) is_of_the_chassis: bool,
 }
 
 impl Who {
     /// Who `node` is in this chassis.
     pub(super) fn of(node: &NodeName, chassis: &Chassis) -> Self {
-        let place = |number: u8| format!("endpoint-{number}").parse().ok();
-        let mut who = Self {
-            node: node.clone(),
-            names: [node.clone()].into(),
-            others: [chassis.rabbit().clone()].into(),
-            is_of_the_chassis: false,
-        };
-        who.others.extend(place(0));
-        for (slot, name) in chassis.slots() {
-            let names = [Some(name.clone()), place(slot + 1)].into_iter().flatten();
-            if name == *node {
-                who.is_of_the_chassis = true;
-                who.names.extend(names);
-            } else {
-                who.others.extend(names);
-            }
-        }
-        who.others.retain(|it| it != node);
-        who
+        let computes = chassis.slots().into_iter();
+        let mut owners: BTreeMap<_, _> =
+            computes.map(|(slot, name)| (Endpoint::Compute(slot), name)).collect();
+        let is_of_the_chassis = owners.values().any(|it| it == node);
+        owners.insert(Endpoint::Rabbit, chassis.rabbit().clone());
+        Self { node: node.clone(), owners, is_of_the_chassis }
     }
 
-    /// Whether `host` is the node itself.
-    pub(super) fn is(&self, host: &NodeName) -> bool {
-        self.names.contains(host)
+    /// Whether `host` is the node itself: by the name that it was given access under, or by its place.
+    pub(super) fn is(&self, host: &Attached) -> bool {
+        let owner = host.endpoint.and_then(|it| self.owners.get(&it));
+        host.node == self.node || owner == Some(&self.node)
     }
 
-    /// Whether `host` may be the node: one that the chassis does not know may be anybody.
-    pub(super) fn may_be(&self, host: &NodeName) -> bool {
-        !self.others.contains(host)
+    /// Whether `host` may be the node: one whose name or place the chassis does not know may be anybody.
+    pub(super) fn may_be(&self, host: &Attached) -> bool {
+        self.is(host) || !(self.knows_the_name(host) && self.knows_the_place(host))
+    }
+
+    fn knows_the_name(&self, host: &Attached) -> bool {
+        let is_place = host.endpoint.is_some_and(|it| it.name() == host.node);
+        is_place || self.owners.values().any(|it| *it == host.node)
+    }
+
+    fn knows_the_place(&self, host: &Attached) -> bool {
+        host.endpoint.is_none_or(|it| self.owners.contains_key(&it))
     }
 }
 
@@ -151,24 +147,47 @@ mod tests {
     use super::*;
     use crate::samples;
 
+    fn at(number: u8, name: &str) -> Attached {
+        let endpoint = number.checked_sub(1).map_or(Endpoint::Rabbit, Endpoint::Compute);
+        Attached { endpoint: Some(endpoint), node: name.parse().unwrap() }
+    }
+
     #[test]
     fn a_node_is_known_by_its_name_and_by_its_place() {
         let who = Who::of(&"compute-03".parse().unwrap(), &samples::chassis());
         for (host, is, may_be) in [
-            ("compute-03", true, true),
-            ("endpoint-7", true, true),
-            ("compute-02", false, false),
-            ("endpoint-2", false, false),
-            ("rabbit-1", false, false),
-            ("endpoint-0", false, false),
+            (at(7, "compute-03"), true, true),
+            (at(7, "endpoint-7"), true, true),
+            (at(2, "compute-02"), false, false),
+            (at(2, "endpoint-2"), false, false),
+            (at(0, "rabbit-1"), false, false),
+            (at(0, "endpoint-0"), false, false),
             // An empty slot, and a name that was given up.
-            ("endpoint-5", false, true),
-            ("compute-77", false, true),
+            (at(5, "endpoint-5"), false, true),
+            (at(2, "compute-77"), false, true),
+            // They were moved since: the one who is there now, the one who was, and one whose slot is empty now.
+            (at(7, "compute-02"), true, true),
+            (at(2, "compute-03"), true, true),
+            (at(2, "compute-01"), false, false),
+            (at(5, "compute-02"), false, true),
         ] {
-            let host = host.parse().unwrap();
             assert_eq!((who.is(&host), who.may_be(&host)), (is, may_be), "{host}");
         }
         assert!(who.is_of_the_chassis);
         assert!(!Who::of(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
+    }
+
+    #[test]
+    fn a_host_of_file_drives_is_known_by_its_name_alone() {
+        let who = Who::of(&"compute-03".parse().unwrap(), &samples::chassis());
+        for (name, is, may_be) in [
+            ("compute-03", true, true),
+            ("compute-02", false, false),
+            ("rabbit-1", false, false),
+            ("compute-77", false, true),
+        ] {
+            let host = Attached::from(name.parse::<NodeName>().unwrap());
+            assert_eq!((who.is(&host), who.may_be(&host)), (is, may_be), "{host}");
+        }
     }
 }

@@ -86,7 +86,7 @@ async fn proved(tools: &Tools, node: &NodeName) -> Result<Verdict, CutError> {
     let claims = Claims::of(&objects(tools).await?);
     let who = Who::of(node, &chassis(tools).await?);
     let named = claims.name(node);
-    let seen = before.namespaces.iter().any(|it| it.access.contains(node));
+    let seen = before.namespaces.iter().any(|it| it.access.iter().any(|host| who.is(host)));
     if !(who.is_of_the_chassis || named || seen) {
         return Err(CutError::Unknown(node.clone()));
     }

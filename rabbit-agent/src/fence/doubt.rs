@@ -17,7 +17,7 @@ pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<De
             namespace.access.iter().filter(|host| who.is(host)).map(move |host| (id, host.clone()))
         })
         .collect();
-    let withdrawn = |(allocation, node)| Desired::Withdrawn { allocation, node };
+    let withdrawn = |(allocation, host)| Desired::Withdrawn { allocation, host };
     pairs.into_iter().map(withdrawn).collect()
 }
 
@@ -75,8 +75,8 @@ mod tests {
     use kube::core::DeserializeGuard;
     use serde_json::json;
     use storage::{
-        desired::{AllocationId, NamespaceId},
-        observed::NamespaceOwner,
+        desired::{AllocationId, Endpoint, NamespaceId},
+        observed::{Attached, NamespaceOwner},
     };
 
     use super::*;
@@ -104,6 +104,14 @@ mod tests {
         }
     }
 
+    /// A host by its name, and by its place: `compute-01@1`.
+    fn host(text: &str) -> Attached {
+        let (node, number) = text.split_once('@').unwrap();
+        let number: u8 = number.parse().unwrap();
+        let endpoint = number.checked_sub(1).map_or(Endpoint::Rabbit, Endpoint::Compute);
+        Attached { endpoint: Some(endpoint), node: node.parse().unwrap() }
+    }
+
     fn namespace(nqn: &str, nsid: u32, owner: &str, access: &[&str]) -> Namespace {
         let id = owner.parse().map(|owner| AllocationId { owner, index: 0 });
         Namespace {
@@ -111,7 +119,7 @@ mod tests {
             owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
             size: 4096,
             of: 1,
-            access: access.iter().map(|it| it.parse().unwrap()).collect(),
+            access: access.iter().map(|it| host(it)).collect(),
             device: None,
         }
     }
@@ -145,7 +153,7 @@ mod tests {
     fn withdrawn(seen: &Observed) -> Vec<String> {
         let units = to_withdraw(seen, &claims(), &who());
         let told = |unit: &Desired| match unit {
-            Desired::Withdrawn { allocation, node } => format!("{}/{node}", allocation.owner),
+            Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
             other => panic!("{other:?}"),
         };
         units.iter().map(told).collect()
@@ -154,15 +162,22 @@ mod tests {
     #[test]
     fn what_is_of_a_gfs2_or_of_nobody_is_withdrawn_and_nothing_else() {
         let seen = seen(vec![
-            namespace(DRIVE, 1, samples::BLOCK_UID, &["rabbit-1", "compute-01", "compute-03"]),
-            namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03"]),
-            namespace(DRIVE, 2, XFS_UID, &["compute-03"]),
-            namespace(DRIVE, 3, LOST_UID, &["endpoint-7"]),
-            namespace(DRIVE, 4, "somebody's", &["compute-03"]),
-            namespace(DRIVE, 5, LOST_UID, &["compute-01"]),
+            namespace(
+                DRIVE,
+                1,
+                samples::BLOCK_UID,
+                &["rabbit-1@0", "compute-01@1", "compute-03@7"],
+            ),
+            namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@7"]),
+            namespace(DRIVE, 2, XFS_UID, &["compute-03@7"]),
+            namespace(DRIVE, 3, LOST_UID, &["endpoint-7@7"]),
+            namespace(DRIVE, 4, "somebody's", &["compute-03@7"]),
+            namespace(DRIVE, 5, LOST_UID, &["compute-01@1"]),
         ]);
-        let expected =
-            [format!("{LOST_UID}/endpoint-7"), format!("{}/compute-03", samples::BLOCK_UID)];
+        let expected = [
+            format!("{LOST_UID}/endpoint-7 (endpoint 7)"),
+            format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
+        ];
         assert_eq!(withdrawn(&seen), expected);
         let doubts = told(&seen);
         assert_eq!(doubts.matches("still reaches").count(), 4, "{doubts}");
@@ -172,12 +187,28 @@ mod tests {
     #[test]
     fn it_is_proved_when_every_drive_shows_that_the_node_reaches_nothing_shared() {
         let seen = seen(vec![
-            namespace(DRIVE, 1, samples::BLOCK_UID, &["rabbit-1", "compute-01", "endpoint-2"]),
-            namespace(DRIVE, 2, XFS_UID, &["compute-03", "compute-77"]),
-            namespace(DRIVE, 4, "somebody's", &["rabbit-1"]),
+            namespace(
+                DRIVE,
+                1,
+                samples::BLOCK_UID,
+                &["rabbit-1@0", "compute-01@1", "endpoint-2@2"],
+            ),
+            namespace(DRIVE, 2, XFS_UID, &["compute-03@7", "compute-77@4"]),
+            namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
         assert_eq!(told(&seen), "");
         assert!(withdrawn(&seen).is_empty());
+    }
+
+    #[test]
+    fn who_is_where_access_was_given_is_cut_off_by_whatever_name_it_was_given() {
+        let seen = seen(vec![
+            namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-02@7", "compute-01@1"]),
+            namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@2"]),
+        ]);
+        let expected = ["compute-03 (endpoint 2)", "compute-02 (endpoint 7)"];
+        assert_eq!(withdrawn(&seen), expected.map(|it| format!("{}/{it}", samples::BLOCK_UID)));
+        assert_eq!(told(&seen).matches("still reaches").count(), 2, "{}", told(&seen));
     }
 
     #[test]
@@ -201,9 +232,9 @@ mod tests {
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
         assert_eq!(told(&faulty), "", "only an XFS is on it");
 
-        let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77"])]);
+        let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
         assert!(told(&stranger).contains("which may be compute-03"), "{}", told(&stranger));
-        let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7"])]);
+        let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
         assert!(told(&foreign).contains("still reaches"), "the records may be lost");
     }
 
@@ -215,7 +246,7 @@ mod tests {
         assert_eq!(doubts(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
         seen.replaced.insert(DRIVE.parse().unwrap());
         assert_eq!(told(&seen), "");
-        seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03"]));
+        seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
         assert!(told(&seen).contains("still reaches"), "the others count: {}", told(&seen));
     }
 

@@ -1,7 +1,7 @@
 use api::{ErrorType, NnfNodeBlockStorage, Severity, SystemConfiguration};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use storage::{Host, Step, desired::Endpoint};
+use storage::{Desired, Host, Step, desired::Endpoint};
 
 use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, system};
 
@@ -38,6 +38,23 @@ async fn access_is_granted_by_slot_and_withdrawn() {
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     assert!(bench.host.is_clean());
+}
+
+#[tokio::test]
+async fn a_compute_that_is_in_another_slot_has_its_access_there_and_nowhere_else() {
+    let bench = Bench::new().await;
+    let asked = block_storage(NAME, &[(MIB, &[RABBIT, "compute-03"])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, asked).await;
+    bench.until(NAME, "ready", block_ready).await;
+    let computes = system(&[("compute-01", 0), ("compute-02", 6), ("compute-03", 3)]);
+    let patch = json!({"spec": {"storageNodes": computes["spec"]["storageNodes"]}});
+    let systems = bench.of::<SystemConfiguration>("default");
+    systems.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let there = ("compute-03".to_owned(), format!("{NAME}-0-4"));
+    bench.until(NAME, "moved", |it: &NnfNodeBlockStorage| access_of(it, 0)[0] == there).await;
+    let seen = bench.host.observe(&Desired::Inventory).unwrap();
+    let reached = seen.namespaces.iter().flat_map(|it| &it.access).filter_map(|it| it.endpoint);
+    assert_eq!(reached.collect::<Vec<_>>(), [Endpoint::Rabbit, Endpoint::Compute(3)]);
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ fn shared(name: &str, access: &[&str]) -> Value {
 fn reach(bench: &Bench, node: &str) -> usize {
     let node: NodeName = node.parse().unwrap();
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
-    seen.namespaces.iter().filter(|it| it.access.contains(&node)).count()
+    seen.namespaces.iter().filter(|it| it.access.iter().any(|host| host.node == node)).count()
 }
 
 fn given(object: &NnfNodeBlockStorage, node: &str) -> bool {

@@ -41,6 +41,13 @@ impl Endpoint {
             Self::Compute(index) => index + 1,
         }
     }
+
+    /// What a host there is called as long as nobody knows better.
+    #[must_use]
+    pub fn name(self) -> NodeName {
+        let name = format!("endpoint-{}", self.number());
+        name.parse().expect("letters, a hyphen and a number are a host name")
+    }
 }
 
 /// One host that may reach an allocation.

@@ -28,7 +28,7 @@ impl FakeHost {
                 Err(refused("open", id, libc::EBUSY))
             }
             Step::DeleteNamespace { id, allocation } => self.delete_namespace(id, *allocation),
-            Step::Attach { id, node, .. } => self.drives().attach(id, node),
+            Step::Attach { id, endpoint, node } => self.drives().attach(id, *endpoint, node),
             Step::Detach { id, node } => self.drives().detach(id, node),
             Step::Volume { action, on, devices, line } => {
                 self.change_volume(*action, on, devices, line)

@@ -11,10 +11,11 @@ use std::{
 use self::slot::{FakeDrive, Place};
 use super::{FakeMount, refused};
 use crate::{
-    desired::{NamespaceId, NodeName, Nqn},
+    desired::{Endpoint, NamespaceId, NodeName, Nqn},
     host::StepError,
     observed::{
-        BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Observed, Pool, Signature,
+        Attached, BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Observed, Pool,
+        Signature,
     },
 };
 
@@ -34,9 +35,23 @@ struct FakeNamespace {
     owner: NamespaceOwner,
     of: u16,
     size: u64,
-    access: BTreeSet<NodeName>,
+    access: BTreeMap<Endpoint, NodeName>,
     minor: Option<u32>,
     content: Signature,
+}
+
+impl FakeNamespace {
+    fn attached(&self) -> BTreeSet<Attached> {
+        let host = |(endpoint, node): (&Endpoint, &NodeName)| Attached {
+            endpoint: Some(*endpoint),
+            node: node.clone(),
+        };
+        self.access.iter().map(host).collect()
+    }
+
+    fn reaches(&self, node: &NodeName) -> bool {
+        self.access.values().any(|it| it == node)
+    }
 }
 
 impl Default for FakeDrives {
@@ -71,7 +86,7 @@ impl FakeDrives {
             id: id.clone(),
             owner: namespace.owner.clone(),
             size: namespace.size,
-            access: if here(id) { namespace.access.clone() } else { BTreeSet::new() },
+            access: if here(id) { namespace.attached() } else { BTreeSet::new() },
             device: namespace.minor.filter(|_| here(id)).map(path),
             of: namespace.of,
         });
@@ -148,8 +163,7 @@ impl FakeDrives {
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
         let is_there = |it: &FakeDrive| it.nqn == id.subsystem && it.place == Place::InItsSlot;
         self.drives.iter().find(|it| is_there(it))?;
-        let namespace =
-            self.namespaces.get(id).filter(|namespace| namespace.access.contains(node))?;
+        let namespace = self.namespaces.get(id).filter(|namespace| namespace.reaches(node))?;
         let minor = namespace.minor?;
         Some(BlockDevice {
             namespace: id.clone(),
@@ -204,7 +218,7 @@ impl FakeDrives {
         let content = Signature::Foreign { kind: "ext4".to_owned(), uuid: None };
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, of: 0, size, access: BTreeSet::new(), minor: None, content },
+            FakeNamespace { owner, of: 0, size, access: BTreeMap::new(), minor: None, content },
         );
     }
 

@@ -16,7 +16,7 @@ use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     health::Smart,
     host::{ObserveError, StepError},
-    observed::{BlockDevice, DeviceNumber, Drive, Namespace, Pool, PortLink},
+    observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Pool, PortLink},
 };
 
 /// All drives of a rabbit and the namespaces on them.
@@ -24,6 +24,8 @@ use crate::{
 pub(super) struct Inventory {
     pub(super) drives: Vec<Drive>,
     pub(super) namespaces: Vec<Namespace>,
+    /// What is recorded of namespaces that their drives, which tell all that they have, do not have.
+    pub(super) lost: BTreeMap<NamespaceId, NamespaceOwner>,
     /// Those whose slot holds another one by now.
     pub(super) replaced: BTreeSet<Nqn>,
     /// Those whose records cannot be read.

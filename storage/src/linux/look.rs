@@ -21,7 +21,17 @@ impl Eyes for Node {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
         let (replaced, unread, smart) = (found.replaced, found.unread, found.smart);
-        Ok(Observed { drives, namespaces, replaced, unread, pool, smart, ..Observed::default() })
+        let lost = found.lost;
+        Ok(Observed {
+            drives,
+            namespaces,
+            lost,
+            replaced,
+            unread,
+            pool,
+            smart,
+            ..Observed::default()
+        })
     }
 
     fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {

@@ -18,8 +18,8 @@ use self::{
 use super::Rejection;
 use crate::{
     Step,
-    desired::{Access, Allocation, AllocationId, Endpoint, NodeName, Nqn},
-    observed::{Namespace, NamespaceOwner, Observed},
+    desired::{Access, Allocation, AllocationId, Endpoint, Nqn},
+    observed::{Attached, Namespace, NamespaceOwner, Observed},
 };
 
 pub(super) fn allocate(
@@ -67,11 +67,22 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let mut steps: Vec<_> = partial(id, observed).collect();
     // Nothing is deleted while anybody holds on to any of it.
     let nobody = BTreeSet::new();
-    steps.extend(ours.iter().flat_map(|it| withdraw(it, &nobody)));
+    let reached = ours.iter().flat_map(|it| unwanted(it, &nobody).map(move |host| (it, host)));
+    steps.extend(reached.map(|(it, host)| detach(it, host)));
     let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
+    steps.extend(lost(id, observed));
     steps.extend(forget(id, observed));
     steps
+}
+
+/// Deleting what is gone asks its drive once more and strikes out the record, which would claim it for an object that is no more
+/// when the drive cannot be asked.
+fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
+    let whose =
+        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
+    let lost = observed.lost.iter().filter(move |(_, owner)| whose.contains(owner));
+    lost.map(move |(it, _)| Step::DeleteNamespace { id: it.clone(), allocation: id })
 }
 
 /// Of a drive that is gone for good there is nothing to delete but what is written down of it, which would outlive its
@@ -85,14 +96,14 @@ fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
 }
 
 /// Half-made namespaces too: who reaches one could write to it.
-pub(super) fn cut_off(id: AllocationId, node: &NodeName, observed: &Observed) -> Vec<Step> {
+pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
     let whose =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
     let reached = observed
         .namespaces
         .iter()
-        .filter(|it| whose.contains(&it.owner) && it.access.contains(node));
-    reached.map(|it| Step::Detach { id: it.id.clone(), node: node.clone() }).collect()
+        .filter(|it| whose.contains(&it.owner) && it.access.contains(host));
+    reached.map(|it| detach(it, host)).collect()
 }
 
 /// Makes successors of what is gone for good, and when there are enough notes that they are in its place. Without room for
@@ -122,11 +133,16 @@ impl Placement<'_> {
     }
 }
 
-/// Access is given to all of it before it is taken from anybody.
+/// Access is given to all of it before it is taken from anybody, but for one: who is in a place that a host of the allocation
+/// has left was never meant to reach it, and loses it first, however the rest fares.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
-    let names: BTreeSet<_> = wanted.iter().map(|access| access.node.clone()).collect();
-    let mut steps: Vec<_> = ours.iter().flat_map(|it| attach(it, wanted, observed)).collect();
-    steps.extend(ours.iter().flat_map(|it| withdraw(it, &names)));
+    let has_left = |host: &Attached| wanted.iter().any(|it| it.node == host.node);
+    let of_it = |it| unwanted(it, wanted).map(move |host| (has_left(host), detach(it, host)));
+    let (left, others): (Vec<_>, Vec<_>) =
+        ours.iter().copied().flat_map(of_it).partition(|(has_left, _)| *has_left);
+    let mut steps: Vec<_> = left.into_iter().map(|(_, step)| step).collect();
+    steps.extend(ours.iter().flat_map(|it| attach(it, wanted, observed)));
+    steps.extend(others.into_iter().map(|(_, step)| step));
     steps
 }
 
@@ -141,24 +157,25 @@ fn attach<'a>(
         let has_it = access.endpoint == Endpoint::Rabbit || observed.pool.is_some();
         namespace.device.is_none() && has_it
     };
-    wanted
-        .iter()
-        .filter(move |access| missing(access) || !namespace.access.contains(&access.node))
-        .map(|access| Step::Attach {
+    wanted.iter().filter(move |access| missing(access) || !namespace.is_given(access)).map(
+        |access| Step::Attach {
             id: namespace.id.clone(),
             endpoint: access.endpoint,
             node: access.node.clone(),
-        })
+        },
+    )
 }
 
-fn withdraw<'a>(
+/// Hosts that reach it and are not to.
+fn unwanted<'a>(
     namespace: &'a Namespace,
-    keep: &'a BTreeSet<NodeName>,
-) -> impl Iterator<Item = Step> + 'a {
-    namespace
-        .access
-        .difference(keep)
-        .map(|node| Step::Detach { id: namespace.id.clone(), node: node.clone() })
+    wanted: &'a BTreeSet<Access>,
+) -> impl Iterator<Item = &'a Attached> {
+    namespace.access.iter().filter(|host| !wanted.iter().any(|it| host.is_at(it)))
+}
+
+fn detach(namespace: &Namespace, host: &Attached) -> Step {
+    Step::Detach { id: namespace.id.clone(), node: host.node.clone() }
 }
 
 fn is_faulty(drive: &Nqn, observed: &Observed) -> bool {

@@ -79,7 +79,7 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
 }
 
 fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) -> Namespace {
-    let access = access.iter().map(|name| node(name)).collect();
+    let access = access.iter().map(|name| node(name).into()).collect();
     Namespace {
         id: id(nsid),
         owner,
@@ -196,7 +196,7 @@ fn a_node_that_is_cut_off_loses_its_access_and_nothing_else_happens() {
     let other = AllocationId { index: 5, ..wanted };
     let node: NodeName = "compute-1".parse().unwrap();
     let cut = |namespaces| {
-        let desired = Desired::Withdrawn { allocation: wanted, node: node.clone() };
+        let desired = Desired::Withdrawn { allocation: wanted, host: node.clone().into() };
         lines(plan(&desired, &Observed { namespaces, ..Observed::default() }))
     };
     let both = &["rabbit-1", "compute-1"];

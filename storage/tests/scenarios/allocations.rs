@@ -15,7 +15,7 @@ pub fn life(world: &dyn World) {
     let steps = settle(&rabbit, &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 2, "{steps:?}");
     let left = namespace(world, wanted.id).unwrap();
-    assert_eq!(left.access, [node("compute-2")].into());
+    assert_eq!(left.access.iter().map(|it| &it.node).collect::<Vec<_>>(), [&node("compute-2")]);
     assert_eq!(left.id, made.id);
 
     wanted.access.clear();
@@ -25,6 +25,19 @@ pub fn life(world: &dyn World) {
     settle(&rabbit, &Desired::Released(wanted.id));
     assert_eq!(namespace(world, wanted.id), None);
     assert!(settle(&rabbit, &Desired::Released(wanted.id)).is_empty());
+}
+
+/// A compute that is in another slot than was thought reaches what is its own, and nobody else does.
+pub fn moved(world: &dyn World) {
+    let mut wanted = allocation(0, SIZE, &["compute-1"]);
+    let made = allocate(world, &wanted);
+    let rabbit = wanted.access.first().cloned().unwrap();
+    let moved = Access { endpoint: Endpoint::Compute(5), node: node("compute-1") };
+    wanted.access = [rabbit, moved].into();
+    settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
+    let after = namespace(world, wanted.id).unwrap();
+    assert!(wanted.access.iter().all(|it| after.is_given(it)), "{after:?}");
+    assert_eq!((after.access.len(), after.id, after.device), (2, made.id, made.device));
 }
 
 /// Only a node that was given access sees a device.

@@ -1,10 +1,10 @@
 //! Namespaces in memory: made, adopted, reached and deleted, and refused what drives refuse.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{FakeDrives, FakeNamespace, slot::Place};
 use crate::{
-    desired::{AllocationId, NamespaceId, NodeName, Nqn},
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     fake::refused,
     host::StepError,
     observed::{NamespaceOwner, Signature},
@@ -35,7 +35,7 @@ impl FakeDrives {
         let content = Signature::Blank;
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, of, size, access: BTreeSet::new(), minor: None, content },
+            FakeNamespace { owner, of, size, access: BTreeMap::new(), minor: None, content },
         );
         Ok(())
     }
@@ -132,6 +132,7 @@ impl FakeDrives {
     pub(in crate::fake) fn attach(
         &mut self,
         id: &NamespaceId,
+        endpoint: Endpoint,
         node: &NodeName,
     ) -> Result<(), StepError> {
         let minor = self.next_minor;
@@ -139,7 +140,11 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("attach namespace", id, libc::ENOENT));
         };
-        namespace.access.insert(node.clone());
+        // Whoever is where it was before reaches it all the same, and is called so no more.
+        for (place, known) in namespace.access.iter_mut().filter(|(_, known)| *known == node) {
+            *known = place.name();
+        }
+        namespace.access.insert(endpoint, node.clone());
         if namespace.minor.is_none() {
             namespace.minor = Some(minor);
             self.next_minor += 1;
@@ -156,11 +161,11 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("detach namespace", id, libc::ENOENT));
         };
-        let last = namespace.access.iter().all(|other| other == node);
+        let last = namespace.access.values().all(|other| other == node);
         if last && mounted {
             return Err(refused("detach namespace", id, libc::EBUSY));
         }
-        namespace.access.remove(node);
+        namespace.access.retain(|_, other| other != node);
         if last {
             namespace.minor = None;
         }

@@ -11,7 +11,7 @@ fn nqn(slot: u32) -> crate::desired::Nqn {
 
 fn on(slot: u32, owner: NamespaceOwner) -> Namespace {
     let id = NamespaceId { subsystem: nqn(slot), nsid: 1 };
-    let access = ["rabbit-1", "compute-3"].map(node).into();
+    let access = ["rabbit-1", "compute-3"].map(|name| node(name).into()).into();
     Namespace { id, owner, size: 8192, access, device: Some("/dev/loop0".into()), of: 4 }
 }
 
@@ -284,4 +284,47 @@ fn nothing_is_deleted_before_everything_was_withdrawn() {
     let release = plan(&Desired::Released(allocation(1).id), &rabbit(4, vec![ours(0), ours(1)]));
     let kinds: Vec<_> = release.unwrap().iter().map(Step::kind).collect();
     assert_eq!(kinds, [&["detach"; 4][..], &["delete-namespace"; 2]].concat());
+}
+
+fn at(slot: u8, name: &str) -> Access {
+    Access { endpoint: Endpoint::Compute(slot), node: node(name) }
+}
+
+/// The steps when these are to reach the allocation and those do.
+fn regranted(wanted: &[Access], seen: &[Access]) -> Vec<String> {
+    let wanted = Allocation { access: wanted.iter().cloned().collect(), ..over(1, 1, &[0]) };
+    let access = seen.iter().cloned().map(Into::into).collect();
+    let namespace = Namespace { access, size: 32_768, of: 1, ..ours(0) };
+    lines(plan(&Desired::Allocated(wanted), &rabbit(1, vec![namespace])))
+}
+
+#[test]
+fn access_is_a_places_and_not_a_names() {
+    let id = ours(0).id;
+    let attach = |number, name| format!("attach namespace {id} to {name} (endpoint {number})");
+    let detach = |name| format!("detach namespace {id} from {name}");
+    let was = [at(3, "compute-a"), at(5, "compute-b")];
+    let now = [at(5, "compute-a"), at(3, "compute-b")];
+    let moved = [detach("compute-a"), attach(6, "compute-a")];
+    assert_eq!(regranted(&now[..1], &was[..1]), moved, "who is there now is cut off first");
+    assert_eq!(regranted(&now[..1], &was), moved, "exchanged, and one is to reach it");
+    let exchanged = [attach(4, "compute-b"), attach(6, "compute-a")];
+    assert_eq!(regranted(&now, &was), exchanged, "and both are to reach it");
+    assert_eq!(regranted(&now[1..], &was[..1]), exchanged[..1], "another name for the same host");
+    let another = [attach(6, "compute-a"), detach("compute-c")];
+    assert_eq!(regranted(&now[..1], &[at(7, "compute-c")]), another, "given before it is taken");
+    assert_eq!(regranted(&now, &now), [""; 0]);
+}
+
+#[test]
+fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
+    let id = allocation(1).id;
+    let mut seen = rabbit(3, Vec::new());
+    seen.lost.insert(ours(1).id, NamespaceOwner::Ours(id));
+    let strike = Step::DeleteNamespace { id: ours(1).id, allocation: id };
+    assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
+    let another = AllocationId { index: 9, ..id };
+    assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
+    let told = missing(&over(1, 1, &[1]), &seen);
+    assert_eq!(told[0].why, Absence::Deleted, "the drive's word counts, not the record's");
 }

@@ -26,9 +26,9 @@ use super::{
     wire::IdentifyController,
 };
 use crate::{
-    desired::{Endpoint, NodeName, Nqn},
+    desired::{Endpoint, Nqn},
     host::RoomRefused,
-    observed::NamespaceOwner,
+    observed::{Attached, NamespaceOwner},
 };
 
 /// A drive and what is recorded of it.
@@ -141,11 +141,11 @@ fn is_gone(error: &DriveError) -> bool {
     source.code() == Some(Code::InvalidNamespace)
 }
 
-/// What the host at `endpoint` is called; one that was attached by somebody else is called by its place.
-fn name(endpoint: Endpoint, record: Option<&Record>) -> Option<NodeName> {
-    let number = endpoint.number();
-    let recorded = record.and_then(|it| it.hosts.get(&number)?.parse().ok());
-    recorded.or_else(|| format!("endpoint-{number}").parse().ok())
+/// The host at `endpoint`; one that was attached by somebody else is called by its place.
+fn attached_at(endpoint: Endpoint, record: Option<&Record>) -> Attached {
+    let recorded = record.and_then(|it| it.hosts.get(&endpoint.number())?.parse().ok());
+    let node = recorded.unwrap_or_else(|| endpoint.name());
+    Attached { endpoint: Some(endpoint), node }
 }
 
 fn bytes(wide: u128) -> Result<u64> {

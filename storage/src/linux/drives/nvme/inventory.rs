@@ -19,7 +19,7 @@ use super::{
     sysfs::BlockNode,
 };
 use crate::{
-    desired::{NamespaceId, Nqn},
+    desired::{Endpoint, NamespaceId, Nqn},
     host::ObserveError,
     linux::drives::Inventory,
     observed::{Drive, Namespace},
@@ -85,6 +85,10 @@ impl NvmeDrives {
                 inventory
                     .namespaces
                     .extend(namespaces.map(|held| self.namespace(nqn, held, blocks)));
+                let lost = contents.lost.iter().map(|(nsid, owner)| {
+                    (NamespaceId { subsystem: nqn.clone(), nsid: *nsid }, owner.clone())
+                });
+                inventory.lost.extend(lost);
                 let label = drive.physical.label();
                 inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);
@@ -181,7 +185,7 @@ impl NvmeDrives {
         let nguid = ledger::hex(held.found.nguid);
         let block = blocks.iter().find(|it| it.device.namespace == id && it.may_be(&nguid));
         let device = block
-            .filter(|_| held.access.contains(&self.node))
+            .filter(|_| held.access.iter().any(|it| it.endpoint == Some(Endpoint::Rabbit)))
             .map(|block| block.device.path.clone());
         Namespace {
             id,

@@ -157,10 +157,12 @@ impl Ledger {
         })
     }
 
-    /// Notes what the host at an endpoint is called.
+    /// Notes what the host at an endpoint is called. Whoever is where it was before is not called so any more: a name that meant
+    /// two would let neither be told from the other.
     pub(super) fn named(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|it| it.nsid == nsid) {
+                record.hosts.retain(|_, known| known != node.as_str());
                 record.hosts.insert(endpoint, node.to_string());
             }
         })

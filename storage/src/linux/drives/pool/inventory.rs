@@ -11,7 +11,7 @@ use super::{
 use crate::{
     desired::{NamespaceId, NodeName, Nqn},
     linux::drives::{Inventory, loop_device},
-    observed::{Drive, Namespace, NamespaceOwner, Pool},
+    observed::{Attached, Drive, Namespace, NamespaceOwner, Pool},
 };
 
 impl FilePool {
@@ -55,7 +55,7 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
         id: NamespaceId { subsystem, nsid },
         owner,
         size,
-        access: access(path)?,
+        access: access(path)?.into_iter().map(Attached::from).collect(),
         device: None,
         of,
     };

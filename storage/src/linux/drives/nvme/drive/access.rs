@@ -1,6 +1,6 @@
 //! Namespaces given to hosts, and taken from them.
 
-use super::{DriveError, NvmeDrive, Result, name};
+use super::{DriveError, NvmeDrive, Result, attached_at};
 use crate::{
     desired::{Endpoint, NodeName},
     linux::drives::nvme::ledger::Found,
@@ -32,7 +32,7 @@ impl NvmeDrive {
         let record = self.ledger.record(nsid);
         for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
             let endpoint = controllers.endpoint(attached);
-            if endpoint.and_then(|it| name(it, record.as_ref())).as_ref() == Some(node) {
+            if endpoint.is_some_and(|it| attached_at(it, record.as_ref()).node == *node) {
                 self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
             }
         }

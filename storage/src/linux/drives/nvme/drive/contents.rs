@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 
 use zerocopy::byteorder::little_endian::U16;
 
-use super::{NvmeDrive, Result, bytes, is_gone, name};
+use super::{NvmeDrive, Result, attached_at, bytes, is_gone};
 use crate::{
-    desired::NodeName,
     health::{Smart, Temperature},
     linux::drives::nvme::{
         ledger::Found,
         wire::{self, IdentifyController, SmartLog},
     },
-    observed::{DriveWarning, NamespaceOwner},
+    observed::{Attached, DriveWarning, NamespaceOwner},
 };
 
 /// What a drive shows.
@@ -31,6 +30,8 @@ pub(in super::super) struct Contents {
     pub(in super::super) warnings: Vec<DriveWarning>,
     pub(in super::super) smart: Smart,
     pub(in super::super) namespaces: Vec<Held>,
+    /// NSIDs of namespaces that are recorded and that the drive has no more, with whose they were.
+    pub(in super::super) lost: Vec<(u32, NamespaceOwner)>,
 }
 
 /// One of its namespaces.
@@ -41,13 +42,16 @@ pub(in super::super) struct Held {
     /// How many its allocation is made of; 0 when nothing is recorded.
     pub(in super::super) of: u16,
     /// Hosts whose controllers it is attached to.
-    pub(in super::super) access: BTreeSet<NodeName>,
+    pub(in super::super) access: BTreeSet<Attached>,
 }
 
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
         self.settle()?;
+        // The records first: what is made meanwhile is on the drive before it is recorded, and not lost.
+        let mut lost = self.ledger.records();
         let (controller, found) = (self.controller()?, self.list()?);
+        lost.retain(|record| found.iter().all(|it| it.nsid != record.nsid));
         let controllers = self.controllers(&controller)?;
         let mut namespaces = Vec::new();
         for it in &found {
@@ -62,7 +66,7 @@ impl NvmeDrive {
             let access = attached
                 .into_iter()
                 .filter_map(|controller| controllers.endpoint(controller))
-                .filter_map(|endpoint| name(endpoint, record.as_ref()))
+                .map(|endpoint| attached_at(endpoint, record.as_ref()))
                 .collect();
             let of = record.filter(|_| is_known(&owner)).map_or(0, |it| it.of);
             namespaces.push(Held { found: *it, owner, of, access });
@@ -85,6 +89,7 @@ impl NvmeDrive {
             unallocated: bytes(controller.unallocated.get())?,
             most_namespaces: controller.limit(),
             namespaces,
+            lost: lost.into_iter().map(|it| (it.nsid, it.owner())).collect(),
         })
     }
 }

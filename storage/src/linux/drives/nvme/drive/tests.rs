@@ -4,7 +4,7 @@ use std::{cell::Cell, collections::BTreeSet, fs};
 
 use super::{format::BLOCK_POWER, *};
 use crate::{
-    desired::AllocationId,
+    desired::{AllocationId, NodeName},
     health::Temperature,
     linux::drives::nvme::{
         ledger::Wanted,
@@ -72,7 +72,7 @@ fn owners(drive: &NvmeDrive) -> Vec<NamespaceOwner> {
 
 fn names(drive: &NvmeDrive) -> Vec<String> {
     let contents = drive.look().unwrap();
-    contents.namespaces.iter().flat_map(|it| &it.access).map(ToString::to_string).collect()
+    contents.namespaces.iter().flat_map(|it| &it.access).map(|it| it.node.to_string()).collect()
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn a_namespace_is_made_given_taken_erased_and_deleted() {
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
     drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
     assert_eq!(bench.simulated.state().namespaces[&1].attached, BTreeSet::from([1, 8]));
-    assert_eq!(names(&drive), ["compute-03", "rabbit-1"]);
-    assert_eq!(names(&bench.start()), ["compute-03", "rabbit-1"], "after a restart too");
+    assert_eq!(names(&drive), ["rabbit-1", "compute-03"]);
+    assert_eq!(names(&bench.start()), ["rabbit-1", "compute-03"], "after a restart too");
 
     drive.detach(1, &node("compute-03")).unwrap();
     drive.detach(1, &node("compute-03")).unwrap();
@@ -242,6 +242,20 @@ fn access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn() 
     assert_eq!(names(&drive), ["endpoint-4"]);
     drive.detach(1, &node("endpoint-4")).unwrap();
     assert!(names(&drive).is_empty());
+}
+
+#[test]
+fn a_name_is_one_hosts_and_who_is_where_it_was_is_called_by_the_place() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.attach(1, Endpoint::Compute(3), &node("compute-1")).unwrap();
+    drive.attach(1, Endpoint::Compute(5), &node("compute-1")).unwrap();
+    for drive in [drive, bench.start()] {
+        assert_eq!(names(&drive), ["endpoint-4", "compute-1"]);
+    }
+    bench.start().detach(1, &node("endpoint-4")).unwrap();
+    assert_eq!(bench.simulated.state().namespaces[&1].attached, BTreeSet::from([7]));
 }
 
 #[test]

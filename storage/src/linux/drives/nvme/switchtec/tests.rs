@@ -14,7 +14,7 @@ use super::{
     tunnel::Tunnel,
 };
 use crate::{
-    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    desired::{Access, AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     linux::drives::{
         Drives,
         nvme::{
@@ -25,7 +25,7 @@ use crate::{
             source::Source,
         },
     },
-    observed::{LinkEnd, LinkState, NamespaceOwner},
+    observed::{LinkEnd, LinkState, Namespace, NamespaceOwner},
 };
 
 mod recorded;
@@ -325,7 +325,9 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     assert_eq!(inventory.drives.iter().map(|it| it.slot).collect::<Vec<_>>(), [11, 2]);
     let owners: Vec<_> = inventory.namespaces.iter().map(|it| it.owner.clone()).collect();
     assert_eq!(owners, [11, 2].map(|index| NamespaceOwner::Ours(allocation(index))));
-    assert!(inventory.namespaces.iter().all(|it| it.access == [compute.clone()].into()));
+    let reached = Access { endpoint: Endpoint::Compute(9), node: compute.clone() };
+    let is_given = |it: &Namespace| it.access == [reached.clone().into()].into();
+    assert!(inventory.namespaces.iter().all(is_given));
     for index in [2, 11] {
         let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
         rabbit.drives.detach(&id, &compute).unwrap();

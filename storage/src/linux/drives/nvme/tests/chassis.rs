@@ -65,6 +65,8 @@ impl Host for Chassis {
                 of: held.of,
             };
             observed.namespaces.extend(contents.namespaces.iter().map(namespace));
+            let id = |nsid| NamespaceId { subsystem: nqn.clone(), nsid };
+            observed.lost.extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
         }
         Ok(observed)
     }
@@ -165,6 +167,78 @@ fn a_drive_that_does_not_erase_keeps_its_namespace_and_is_named() {
     let kept: Vec<_> = host.left().iter().map(|left| *left < 64 * MIB).collect();
     assert_eq!(kept, (0..14).map(|slot| slot == 9).collect::<Vec<_>>());
     converger.converge(&Desired::Released(allocation().id)).unwrap();
+    assert_eq!(host.left(), [64 * MIB; 14]);
+}
+
+/// The CNTLIDs that reach each namespace: 1 is the rabbit's, and a compute's is its slot and 2.
+fn reached(simulated: &[Simulated]) -> Vec<Vec<u16>> {
+    let of_drive = |it: &Simulated| -> Vec<u16> {
+        it.state().namespaces.values().flat_map(|it| it.attached.clone()).collect()
+    };
+    simulated.iter().map(of_drive).collect()
+}
+
+fn given(hosts: &[(Endpoint, &str)]) -> Desired {
+    let access = hosts
+        .iter()
+        .map(|(endpoint, name)| Access { endpoint: *endpoint, node: name.parse().unwrap() });
+    Desired::Allocated(Allocation { access: access.collect(), ..allocation() })
+}
+
+#[test]
+fn a_compute_in_another_slot_has_its_access_there_and_nobody_has_it_where_it_was() {
+    use Endpoint::{Compute, Rabbit};
+    let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
+    let rabbit = (Rabbit, "rabbit-1");
+    for (hosts, controllers) in [
+        (vec![rabbit, (Compute(3), "a")], vec![1, 5]),
+        (vec![rabbit, (Compute(5), "a")], vec![1, 7]),
+        (vec![rabbit, (Compute(5), "a"), (Compute(3), "b")], vec![1, 5, 7]),
+        // Exchanged: nobody loses anything, and each has its name where it is.
+        (vec![rabbit, (Compute(3), "a"), (Compute(5), "b")], vec![1, 5, 7]),
+        (vec![rabbit, (Compute(3), "a")], vec![1, 5]),
+        // Only the name is another.
+        (vec![rabbit, (Compute(3), "c")], vec![1, 5]),
+        (vec![], vec![]),
+    ] {
+        let converger = Converger::new(Chassis::start(&simulated, state.path()));
+        converger.converge(&given(&hosts)).unwrap();
+        assert_eq!(reached(&simulated), vec![controllers; 14], "{hosts:?}");
+    }
+}
+
+#[test]
+fn who_is_where_a_compute_was_loses_access_also_when_the_compute_cannot_have_it() {
+    use Endpoint::Compute;
+    let few: Vec<_> = (0..14).map(|_| Simulated::new(64 * MIB, 6)).collect();
+    let state = tempfile::tempdir().unwrap();
+    let converger = Converger::new(Chassis::start(&few, state.path()));
+    converger.converge(&given(&[(Compute(3), "a")])).unwrap();
+    assert_eq!(reached(&few), vec![vec![5]; 14]);
+    converger.converge(&given(&[(Compute(9), "a")])).unwrap_err();
+    assert_eq!(reached(&few), vec![Vec::<u16>::new(); 14]);
+}
+
+#[test]
+fn what_was_deleted_before_a_crash_is_struck_out_with_its_allocation_and_not_before() {
+    let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
+    let host = Chassis::start(&simulated, state.path());
+    Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
+    let nqn = host.drives[3].0.clone();
+    Admin::new(Box::new(simulated[3].clone())).delete(1).unwrap();
+
+    let host = Chassis::start(&simulated, state.path());
+    let recorded = || Ledger::open(state.path(), &nqn).unwrap().records().len();
+    let lost = host.observe(&Desired::Inventory).unwrap().lost;
+    let id = NamespaceId { subsystem: nqn.clone(), nsid: 1 };
+    assert_eq!(lost, [(id.clone(), NamespaceOwner::Ours(allocation().id))].into());
+    let converger = Converger::new(host.clone());
+    let another = AllocationId { index: 9, ..allocation().id };
+    assert_eq!(converger.converge(&Desired::Released(another)).unwrap().steps, []);
+    assert_eq!(recorded(), 1, "somebody may still want to know");
+    let steps = converger.converge(&Desired::Released(allocation().id)).unwrap().steps;
+    assert!(steps.contains(&Step::DeleteNamespace { id, allocation: allocation().id }));
+    assert_eq!(recorded(), 0);
     assert_eq!(host.left(), [64 * MIB; 14]);
 }
 
