@@ -37,6 +37,10 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
         schemas.create(&PostParams::default(), &the_daemons()?).await?;
         anyhow::Ok(())
     })?;
+    until("the storm to be taken up", PATIENCE, || {
+        ensure!(is_taken_up(&disturbed.wait(schemas.get("storm"))?), "the server has not yet");
+        Ok(())
+    })?;
     let refused = || -> anyhow::Result<usize> {
         let audit = disturbed.plane.audit()?;
         Ok(audit.iter().filter(|event| event.user == DAEMONS && event.code == 429).count())
@@ -56,6 +60,13 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
     fixture.run.tear_down_storage()?;
     nobody_died(&fixture, &pids)?;
     fixture.end()
+}
+
+/// A schema counts some time after it was stored; once it does, the server has looked for its level.
+fn is_taken_up(schema: &FlowSchema) -> bool {
+    let conditions = schema.status.iter().flat_map(|it| it.conditions.iter().flatten());
+    let mut known = conditions.filter(|it| it.type_.as_deref() == Some("Dangling"));
+    known.any(|it| it.status.as_deref() == Some("False"))
 }
 
 /// A level without any share of the server, that rejects who does not fit in.
