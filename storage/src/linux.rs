@@ -289,6 +289,10 @@ impl Node {
             Step::Zfs { action, on, devices, line } => self.zfs(*action, on, devices, line),
             Step::RemoveMapping { name, number } => self.remove_mapping(name, *number),
             Step::DropLockSpace { group } => self.drop_lock_space(group),
+            Step::UnmarkPhysical { device } => {
+                self.still_at(device)?;
+                lvm::unmark(&device.path, self.deadlines.call)
+            }
             Step::WipeSignature { device, id } => {
                 self.still_at(device)?;
                 signature::wipe_half_made(&device.path, *id, self.deadlines.call)

@@ -110,6 +110,11 @@ pub enum Step {
         /// The group.
         group: String,
     },
+    /// Let LVM use a device again on which a `vgcreate`, a `vgextend` or a `vgremove` was cut off.
+    UnmarkPhysical {
+        /// Where.
+        device: VolumeDevice,
+    },
     /// Wipe what a mkfs of ours left when it was cut off.
     WipeSignature {
         /// Where.
@@ -233,6 +238,7 @@ impl Step {
             Self::Zfs { action, .. } => action.kind(),
             Self::RemoveMapping { .. } => "remove-mapping",
             Self::DropLockSpace { .. } => "drop-lock-space",
+            Self::UnmarkPhysical { .. } => "unmark",
             Self::WipeSignature { .. } => "wipe",
             Self::MakeFileSystem { .. } => "mkfs",
             Self::CreateMountPoint { .. } => "create-mount-point",
@@ -298,9 +304,9 @@ impl Step {
             Self::Volume { on, .. } | Self::Zfs { on, .. } => on,
             Self::RemoveMapping { name, .. } => name,
             Self::DropLockSpace { group } => group,
-            Self::WipeSignature { device, .. } | Self::MakeFileSystem { device, .. } => {
-                &device.name
-            }
+            Self::UnmarkPhysical { device }
+            | Self::WipeSignature { device, .. }
+            | Self::MakeFileSystem { device, .. } => &device.name,
             Self::CreateMountPoint { target, .. }
             | Self::Mount { target, .. }
             | Self::Unmount { target, .. }
@@ -347,6 +353,9 @@ impl fmt::Display for Step {
             }
             Self::DropLockSpace { group } => {
                 write!(f, "leave the lock space of volume group {group}, which is gone")
+            }
+            Self::UnmarkPhysical { device } => {
+                write!(f, "wipe label of unfinished volume group from {}", device.path.display())
             }
             Self::WipeSignature { device, id } => {
                 write!(f, "wipe unfinished file system {id} from {}", device.path.display())

@@ -167,7 +167,7 @@ fn trees_seventeen_computes() {
 }
 
 /// The stories of logical volumes need device-mapper beneath the loop devices' volumes.
-fn with_lvm(story: impl FnOnce(&Lab)) {
+pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
     match missing() {
         None => with_lab(story),
         Some(why) => skip("lvm", why),

@@ -36,6 +36,7 @@ impl FakeHost {
             Step::Zfs { action, on, devices, line } => self.change_pool(*action, on, devices, line),
             Step::RemoveMapping { name, number } => self.remove_mapping(name, *number),
             Step::DropLockSpace { group } => self.drop_lock_space(group),
+            Step::UnmarkPhysical { device } => self.lvm().unmark(device),
             Step::WipeSignature { device, id } => self.wipe(device, *id),
             Step::MakeFileSystem { device, id, line, .. } => self.make(device, *id, line),
             Step::CreateMountPoint { target, file } => self.create_point(target, *file),
@@ -71,6 +72,7 @@ impl FakeHost {
                 let _ = self.drives().create(NamespaceOwner::Partial(*allocation), drive, *size, 0);
             }
             Step::DeleteNamespace { id, allocation } => self.drives().half_delete(id, *allocation),
+            Step::Volume { action, on, devices, .. } => self.lvm().half_take(*action, on, devices),
             Step::Zfs { action: ZfsAction::Format, on, .. } => self.pools().half_make(on),
             Step::MakeFileSystem { device, id, kind, .. } => match &device.name {
                 DeviceName::Namespace(namespace)

@@ -11,8 +11,8 @@ use crate::{
     desired::{FileSystemId, NamespaceId, Volume},
     host::{CommandError, StepError},
     observed::{
-        BlockDevice, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Mapping,
-        PhysicalVolume, Signature, VolumeGroup, WARRENS,
+        BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Mapping,
+        PhysicalVolume, Signature, VolumeDevice, VolumeGroup, WARRENS,
     },
     plan::mapper_name,
     step::VolumeAction,
@@ -24,9 +24,29 @@ pub(super) type Name = (String, String);
 /// What is written on the devices.
 #[derive(Debug, Default)]
 pub(super) struct OnDevices {
-    physical: BTreeMap<NamespaceId, Option<String>>,
+    physical: BTreeMap<NamespaceId, Member>,
     groups: BTreeMap<String, Group>,
     minors: Vec<Name>,
+}
+
+/// What a physical volume's label and the groups' metadata say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Member {
+    /// Of no group.
+    Free,
+    /// Of some group by its label, and of none by metadata.
+    Marked,
+    /// Of this one.
+    Of(String),
+}
+
+impl Member {
+    fn group(&self) -> Option<&str> {
+        match self {
+            Self::Of(group) => Some(group),
+            Self::Free | Self::Marked => None,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -65,9 +85,13 @@ impl OnDevices {
     pub(super) fn report(&self, devices: &[BlockDevice]) -> LvmReport {
         let mut seen = LvmReport::default();
         for device in devices {
-            if let Some(group) = self.physical.get(&device.namespace) {
-                let (device, group) = (device.path.clone(), group.clone());
-                seen.physical.push(PhysicalVolume { device, group, is_stale: false });
+            if let Some(member) = self.physical.get(&device.namespace) {
+                seen.physical.push(PhysicalVolume {
+                    device: device.path.clone(),
+                    group: member.group().map(str::to_owned),
+                    is_stale: false,
+                    is_marked: *member == Member::Marked,
+                });
             }
         }
         let names: BTreeSet<_> = seen.physical.iter().filter_map(|it| it.group.clone()).collect();
@@ -77,9 +101,9 @@ impl OnDevices {
 
     fn describe(&self, name: &str, seen: &LvmReport) -> Option<VolumeGroup> {
         let group = self.groups.get(name)?;
-        let is_in = |it: &Option<String>| it.as_deref() == Some(name);
-        let members = self.physical.values().filter(|it| is_in(it)).count();
-        let there = seen.physical.iter().filter(|it| is_in(&it.group)).count();
+        let members = self.physical.values().filter(|it| it.group() == Some(name)).count();
+        let is_in = |it: &&PhysicalVolume| it.group.as_deref() == Some(name);
+        let there = seen.physical.iter().filter(is_in).count();
         let volumes = group.volumes.iter().map(|(name, volume)| LogicalVolume {
             name: name.clone(),
             tags: volume.tags.clone(),
@@ -137,7 +161,7 @@ impl OnDevices {
 
     fn strangers(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
         let is_known = |id: &NamespaceId| devices.iter().any(|device| device.namespace == *id);
-        let members = self.physical.iter().filter(|(_, it)| it.as_deref() == Some(group));
+        let members = self.physical.iter().filter(|(_, it)| it.group() == Some(group));
         members.filter(|(id, _)| !is_known(id)).map(|(id, _)| id.to_string()).collect()
     }
 
@@ -158,7 +182,7 @@ impl OnDevices {
     }
 
     pub(super) fn members(&self, name: &Name) -> Vec<NamespaceId> {
-        let members = self.physical.iter().filter(|(_, it)| it.as_ref() == Some(&name.0));
+        let members = self.physical.iter().filter(|(_, it)| it.group() == Some(&name.0));
         members.map(|(id, _)| id.clone()).collect()
     }
 
@@ -180,8 +204,8 @@ impl OnDevices {
     /// Erased namespaces take what was on them along.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.physical.retain(|id, _| exists(id));
-        let left: BTreeSet<_> = self.physical.values().flatten().cloned().collect();
-        self.groups.retain(|name, _| left.contains(name));
+        let left: BTreeSet<_> = self.physical.values().filter_map(Member::group).collect();
+        self.groups.retain(|name, _| left.contains(name.as_str()));
     }
 
     /// The agent that was here before made this group.
@@ -207,14 +231,13 @@ impl OnDevices {
             VolumeAction::CreateGroup if self.groups.contains_key(on) => {
                 return no("already exists");
             }
+            VolumeAction::CreateGroup if self.marked(devices).next().is_some() => {
+                return no("is used by a VG but its metadata is missing");
+            }
             VolumeAction::CreateGroup => self.create_group(on, devices),
             VolumeAction::RemoveGroup if !self.groups.contains_key(on) => return no("not found"),
             VolumeAction::RemoveGroup => {
-                self.groups.remove(on);
-                self.physical
-                    .values_mut()
-                    .filter(|it| it.as_deref() == Some(on))
-                    .for_each(|it| *it = None);
+                self.remove_group(on, &Member::Free);
                 node.lock_spaces.remove(on);
             }
             VolumeAction::StartLocks => {
@@ -263,14 +286,17 @@ impl OnDevices {
         };
         let known = self.physical.get(&device.namespace);
         match (action, known) {
-            (_, Some(Some(group))) => {
+            (_, Some(Member::Of(group))) => {
                 return Err(refused(action, on, &format!("in use by VG {group}")));
             }
+            (_, Some(Member::Marked)) => {
+                return Err(refused(action, on, "is used by a VG but its metadata is missing"));
+            }
             (VolumeAction::CreatePhysical, _) => {
-                self.physical.insert(device.namespace.clone(), None);
+                self.physical.insert(device.namespace.clone(), Member::Free);
             }
             (_, None) => return Err(refused(action, on, "No PV found on device")),
-            (_, Some(None)) => {
+            (_, Some(Member::Free)) => {
                 self.physical.remove(&device.namespace);
             }
         }
@@ -279,10 +305,48 @@ impl OnDevices {
 
     fn create_group(&mut self, name: &str, devices: &[BlockDevice]) {
         for device in devices {
-            self.physical.insert(device.namespace.clone(), Some(name.to_owned()));
+            self.physical.insert(device.namespace.clone(), Member::Of(name.to_owned()));
         }
         let group = Group { is_warrens: true, ..Group::default() };
         self.groups.insert(name.to_owned(), group);
+    }
+
+    fn remove_group(&mut self, name: &str, leaves: &Member) {
+        self.groups.remove(name);
+        let members = self.physical.values_mut().filter(|it| it.group() == Some(name));
+        members.for_each(|it| *it = leaves.clone());
+    }
+
+    fn marked<'a>(
+        &'a self,
+        devices: &'a [BlockDevice],
+    ) -> impl Iterator<Item = &'a BlockDevice> + 'a {
+        devices.iter().filter(|it| self.physical.get(&it.namespace) == Some(&Member::Marked))
+    }
+
+    /// What commands leave that are killed in their middle: marks, which are written before a group's metadata and taken off
+    /// after it.
+    pub(super) fn half_take(&mut self, action: VolumeAction, on: &str, devices: &[BlockDevice]) {
+        match action {
+            VolumeAction::CreateGroup if !self.groups.contains_key(on) => {
+                for device in devices {
+                    self.physical.insert(device.namespace.clone(), Member::Marked);
+                }
+            }
+            VolumeAction::RemoveGroup => self.remove_group(on, &Member::Marked),
+            _ => {}
+        }
+    }
+
+    pub(super) fn unmark(&mut self, device: &VolumeDevice) -> Result<(), StepError> {
+        let DeviceName::Namespace(id) = &device.name else {
+            return Err(super::refused("wipe the label of", &device.name, libc::ESTALE));
+        };
+        if self.physical.get(id) != Some(&Member::Marked) {
+            return Err(super::refused("wipe the label of", id, libc::ESTALE));
+        }
+        self.physical.remove(id);
+        Ok(())
     }
 
     fn create_logical(&mut self, name: &Name) {

@@ -3,6 +3,8 @@
 //! Every command is given the volume's devices and sees no others: it neither scans the other disks of the node, nor finds
 //! a group of the same name on them.
 
+mod label;
+
 use std::{
     io,
     path::{Path, PathBuf},
@@ -10,6 +12,8 @@ use std::{
 };
 
 use serde::Deserialize;
+
+pub(super) use label::unmark;
 
 use super::{busy::pause_for, cmd::Cmd};
 use crate::{
@@ -25,7 +29,7 @@ const NODE_EVERY: Duration = Duration::from_millis(20);
 /// which is gone, and `--shared`, because a shared group is looked at before this node joins its lock space.
 const REPORT: &str = "fullreport --reportformat json --nolocking --shared \
     --configreport vg -o vg_name,vg_tags,vg_lock_type,vg_missing_pv_count \
-    --configreport pv -o pv_name,pv_missing \
+    --configreport pv -o pv_name,pv_missing,pv_in_use \
     --configreport lv -o lv_name,lv_tags,lv_layout,sync_percent,lv_health_status,lv_device_open \
     --configreport pvseg -o pv_name --configreport seg -o lv_name";
 
@@ -58,6 +62,8 @@ struct FoundPhysical {
     pv_name: String,
     #[serde(default)]
     pv_missing: String,
+    #[serde(default)]
+    pv_in_use: String,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +97,7 @@ fn understand(output: &[u8]) -> Result<LvmReport, String> {
             device: PathBuf::from(member.pv_name),
             group: group.as_ref().map(|group| group.vg_name.clone()),
             is_stale: !member.pv_missing.is_empty(),
+            is_marked: group.is_none() && !member.pv_in_use.is_empty(),
         }));
         if let Some(group) = group {
             let volumes = found.lv.into_iter().map(logical).collect::<Result<_, _>>()?;

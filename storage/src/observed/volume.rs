@@ -179,6 +179,8 @@ pub struct PhysicalVolume {
     pub group: Option<String>,
     /// Whether the group did without it once and has written that down: it is not used until somebody takes it up again.
     pub is_stale: bool,
+    /// Whether it is marked as some group's and no group has it: a command was cut off between the two. LVM uses it no more.
+    pub is_marked: bool,
 }
 
 /// A volume group.

@@ -107,16 +107,23 @@ impl<'a> Lvm<'a> {
     }
 
     fn make_group(&self, report: &LvmReport) -> Vec<Step> {
-        let blank = self.state.devices.iter().filter(|device| report.on(&device.path).is_none());
-        let mut steps: Vec<_> = blank.filter_map(|device| self.make_physical(device)).collect();
+        let mut steps: Vec<_> =
+            self.state.devices.iter().flat_map(|it| self.make_physical(report, it)).collect();
         steps.extend(self.on_group(VolumeAction::CreateGroup, &self.lines.vg_create));
         steps.extend(self.on_group(VolumeAction::StartLocks, &self.lines.lock_start));
         steps.extend(self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create));
         steps
     }
 
-    fn make_physical(&self, device: &BlockDevice) -> Option<Step> {
-        self.on_device(VolumeAction::CreatePhysical, &self.lines.pv_create, device)
+    /// One that is marked as a group's which nobody has is begun anew: LVM would have to be forced to use it, and forced it
+    /// takes whatever there is.
+    fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
+        let physical = report.on(&device.path);
+        let is_marked = physical.is_some_and(|it| it.is_marked);
+        let unmark = is_marked.then(|| Step::UnmarkPhysical { device: device.into() });
+        let make = (is_marked || physical.is_none())
+            .then(|| self.on_device(VolumeAction::CreatePhysical, &self.lines.pv_create, device));
+        unmark.into_iter().chain(make.flatten()).collect()
     }
 
     fn make_logical(&self, group: &VolumeGroup) -> Vec<Step> {
@@ -162,11 +169,10 @@ impl<'a> Lvm<'a> {
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {
-            let physical = report.on(&device.path);
-            if physical.is_some_and(|it| it.group.is_some()) {
+            if report.on(&device.path).is_some_and(|it| it.group.is_some()) {
                 continue;
             }
-            steps.extend(physical.is_none().then(|| self.make_physical(device)).flatten());
+            steps.extend(self.make_physical(report, device));
             let line = &self.lines.vg_extend;
             steps.extend(self.on_device(VolumeAction::ExtendGroup, line, device));
         }
@@ -273,7 +279,7 @@ impl<'a> Lvm<'a> {
     }
 
     /// Everything of it goes; a group goes with its last volume. What a lost device leaves in a group's metadata is left
-    /// to the erasure of its namespaces, because LVM would have to be forced.
+    /// to the erasure of its namespaces, because LVM would have to be forced; so is what a `vgremove` that was cut off leaves.
     pub(super) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.no_stranger_has(report)?;
@@ -292,8 +298,8 @@ impl<'a> Lvm<'a> {
             steps.extend(self.on_group(VolumeAction::RemoveGroup, &self.lines.vg_remove));
         }
         if group.is_none() || is_whole {
-            let physical =
-                self.state.devices.iter().filter(|device| report.on(&device.path).is_some());
+            let is_to_go = |it: &&BlockDevice| report.on(&it.path).is_some_and(|it| !it.is_marked);
+            let physical = self.state.devices.iter().filter(is_to_go);
             let line = &self.lines.pv_remove;
             steps.extend(
                 physical.filter_map(|it| self.on_device(VolumeAction::RemovePhysical, line, it)),

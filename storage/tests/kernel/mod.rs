@@ -1,5 +1,6 @@
 //! What only a kernel can show.
 
+mod cuts;
 mod health;
 mod silent;
 

@@ -3,6 +3,7 @@
 mod allocations;
 mod boot;
 mod chassis;
+mod cuts;
 mod drives;
 mod fence;
 mod fence_job;
@@ -49,6 +50,7 @@ pub const ALL: &[Scenario] = &[
     main_job::SCENARIO,
     drives::SCENARIO,
     volumes::SCENARIO,
+    cuts::SCENARIO,
     nvme::LIVES,
     nvme::POWER,
     mishaps::KILLS,

@@ -62,6 +62,7 @@ fn seen(of: &FileSystem, members: &[(u32, bool)], volumes: Vec<LogicalVolume>) -
         device: device(nsid).path,
         group: Some("vg".into()),
         is_stale,
+        is_marked: false,
     });
     let group = VolumeGroup {
         name: "vg".into(),
