@@ -24,6 +24,7 @@ mod root_file;
 mod signature;
 mod tree;
 pub mod uevents;
+mod unfinished;
 mod zpool;
 
 use std::{
@@ -246,12 +247,13 @@ impl Node {
         moved.map_or(Ok(()), |device| Err(not_there(&device.namespace, &device.path)))
     }
 
-    /// What is left of a volume whose namespaces are gone holds no data: there is nowhere to write it to.
+    /// What is left of a volume whose namespaces are gone holds no data: there is nowhere to write it to. What a command of
+    /// LVM's has not finished was never given to anybody. Either way the kernel refuses it while somebody has it open.
     fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
-        match mapped::find(name) {
-            Ok(Some(found)) if found == number => {}
-            Ok(_) => return Err(StepError::Changed(format!("mapping {name} is another by now"))),
-            Err(source) => return Err(failed("find mapping", &name, source)),
+        let found = unfinished::number_of(name, self.deadlines.call)
+            .map_err(|source| failed("find mapping", &name, io::Error::other(source)))?;
+        if found != Some(number) {
+            return Err(StepError::Changed(format!("mapping {name} is another by now")));
         }
         Cmd::new(["dmsetup", "remove", "--retry", name]).run(self.deadlines.command)?;
         Ok(())

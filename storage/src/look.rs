@@ -11,7 +11,7 @@ use crate::{
     host::ObserveError,
     observed::{
         BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PoolState, Signature,
-        TargetState, TreeState, VolumeDevice, VolumeState, Zpool,
+        TargetState, TreeState, Unfinished, VolumeDevice, VolumeState, Zpool,
     },
 };
 
@@ -24,6 +24,9 @@ pub(crate) trait Eyes {
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// What this node has active of a logical volume; the report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
+    /// What commands that were cut off left of a logical volume that is not active, all of it: the look at what is mapped does
+    /// not see mappings without a table.
+    fn unfinished(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
     /// What LVM has on these devices, and on these alone.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// All of device-mapper's devices.
@@ -133,7 +136,9 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, Obs
             // What is mounted is known by its devices; LVM is asked only about what must be activated or taken down.
             let told = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active.is_none() || !is_mounted,
-                ToBe::Unmounted => seen.active.is_some() || seen.in_lock_space,
+                ToBe::Unmounted => {
+                    seen.active.is_some() || seen.in_lock_space || !seen.unfinished.is_empty()
+                }
             };
             observed.volume = Some(volume(eyes, wanted, signed, told)?);
         }
@@ -180,11 +185,19 @@ fn logical(
     }
     let mut seen = eyes.mapped(volume, devices)?;
     if told(&seen) {
+        complete(eyes, volume, &mut seen)?;
         // LVM without a list would look at every disk of the node.
         let nothing = || Ok(LvmReport::default());
         seen.report = Some(if devices.is_empty() { nothing() } else { eyes.lvm(devices) }?);
     }
     Ok(seen)
+}
+
+fn complete(eyes: &impl Eyes, volume: &Volume, seen: &mut LvmState) -> Result<(), ObserveError> {
+    if seen.active.is_none() {
+        seen.unfinished = eyes.unfinished(volume)?;
+    }
+    Ok(())
 }
 
 /// Only what is written on the devices tells what their volume is called.
@@ -195,7 +208,9 @@ fn guessed(
 ) -> Result<LvmState, ObserveError> {
     let report = eyes.lvm(devices)?;
     let names = report.names_of(volume);
-    let seen = eyes.mapped(&volume.named(names.as_ref()), devices)?;
+    let named = volume.named(names.as_ref());
+    let mut seen = eyes.mapped(&named, devices)?;
+    complete(eyes, &named, &mut seen)?;
     Ok(LvmState { report: Some(report), names, ..seen })
 }
 

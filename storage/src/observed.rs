@@ -13,7 +13,7 @@ pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
 pub use volume::{
     BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Percent,
-    PhysicalVolume, Signature, VolumeDevice, VolumeGroup, VolumeState, WARRENS,
+    PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup, VolumeState, WARRENS,
 };
 
 pub use zpool::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool};

@@ -98,7 +98,7 @@ pub enum Step {
         /// Its arguments, expanded.
         line: String,
     },
-    /// Take away the device of a logical volume whose namespaces are gone.
+    /// Take away a device of a logical volume whose namespaces are gone, or which was never finished.
     RemoveMapping {
         /// Its name in `/dev/mapper`.
         name: String,
@@ -349,7 +349,7 @@ impl fmt::Display for Step {
             Self::Volume { action, on, line, .. } => write!(f, "{action} {on}: {line}"),
             Self::Zfs { action, on, line, .. } => write!(f, "{action} {on}: {line}"),
             Self::RemoveMapping { name, .. } => {
-                write!(f, "remove mapping {name}, whose namespaces are gone")
+                write!(f, "remove mapping {name}, which leads to no volume")
             }
             Self::DropLockSpace { group } => {
                 write!(f, "leave the lock space of volume group {group}, which is gone")

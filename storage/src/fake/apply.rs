@@ -72,7 +72,10 @@ impl FakeHost {
                 let _ = self.drives().create(NamespaceOwner::Partial(*allocation), drive, *size, 0);
             }
             Step::DeleteNamespace { id, allocation } => self.drives().half_delete(id, *allocation),
-            Step::Volume { action, on, devices, .. } => self.lvm().half_take(*action, on, devices),
+            Step::Volume { action, on, devices, .. } => {
+                let node = &mut self.local().volumes;
+                self.lvm().half_take(*action, on, devices, node);
+            }
             Step::Zfs { action: ZfsAction::Format, on, .. } => self.pools().half_make(on),
             Step::MakeFileSystem { device, id, kind, .. } => match &device.name {
                 DeviceName::Namespace(namespace)

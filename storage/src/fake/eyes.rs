@@ -12,7 +12,7 @@ use crate::{
     look::Eyes,
     observed::{
         BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PathState, Signature,
-        TargetState, TreeEntry, TreeState, VolumeDevice, Zpool,
+        TargetState, TreeEntry, TreeState, Unfinished, VolumeDevice, Zpool,
     },
 };
 
@@ -42,6 +42,11 @@ impl Eyes for FakeHost {
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError> {
         let local = self.local();
         Ok(self.lvm().state(volume, devices, &local.volumes))
+    }
+
+    fn unfinished(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+        let local = self.local();
+        Ok(self.lvm().unfinished(volume, &local.volumes))
     }
 
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {

@@ -12,7 +12,7 @@ use crate::{
     host::{CommandError, StepError},
     observed::{
         BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Mapping,
-        PhysicalVolume, Signature, VolumeDevice, VolumeGroup, WARRENS,
+        PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup, WARRENS,
     },
     plan::mapper_name,
     step::VolumeAction,
@@ -65,6 +65,8 @@ struct Logical {
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
     pub(super) active: BTreeSet<Name>,
+    /// To be activated, when that was cut off: a mapping without a table in force, which has their devices open.
+    pub(super) unfinished: BTreeSet<Name>,
     pub(super) lock_spaces: BTreeSet<String>,
 }
 
@@ -132,11 +134,22 @@ impl OnDevices {
         });
         LvmState {
             active,
+            unfinished: self.unfinished(volume, node),
             siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
             report: None,
             names: None,
         }
+    }
+
+    pub(super) fn unfinished(&self, volume: &Volume, node: &OnNode) -> Vec<Unfinished> {
+        let wanted = (volume.group.clone(), volume.logical.clone());
+        let left = node.unfinished.get(&wanted).map(|it| Unfinished {
+            name: mapper_name(volume),
+            number: self.number(it),
+            is_suspended: false,
+        });
+        left.into_iter().collect()
     }
 
     /// What a node has active, on those of its namespaces that are reached.
@@ -156,7 +169,7 @@ impl OnDevices {
                 .map(ToString::to_string)
                 .collect(),
         };
-        node.active.iter().map(mapping).collect()
+        node.active.iter().chain(&node.unfinished).map(mapping).collect()
     }
 
     fn strangers(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
@@ -259,9 +272,11 @@ impl OnDevices {
             }
             VolumeAction::RemoveLogical => {
                 node.active.remove(&name);
+                node.unfinished.remove(&name);
                 self.groups.get_mut(&name.0).map(|group| group.volumes.remove(&name.1));
             }
             VolumeAction::Activate => {
+                node.unfinished.remove(&name);
                 node.active.insert(name);
             }
             VolumeAction::Deactivate => {
@@ -325,9 +340,21 @@ impl OnDevices {
     }
 
     /// What commands leave that are killed in their middle: marks, which are written before a group's metadata and taken off
-    /// after it.
-    pub(super) fn half_take(&mut self, action: VolumeAction, on: &str, devices: &[BlockDevice]) {
+    /// after it, and mappings, which are made before they get a table.
+    pub(super) fn half_take(
+        &mut self,
+        action: VolumeAction,
+        on: &str,
+        devices: &[BlockDevice],
+        node: &mut OnNode,
+    ) {
+        let name = split(on);
         match action {
+            VolumeAction::Activate if self.logical(&name).is_some() => {
+                if !node.active.contains(&name) {
+                    node.unfinished.insert(name);
+                }
+            }
             VolumeAction::CreateGroup if !self.groups.contains_key(on) => {
                 for device in devices {
                     self.physical.insert(device.namespace.clone(), Member::Marked);

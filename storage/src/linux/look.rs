@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::{Node, dlm, lvm, mapped, mount, mount_table, root_file, signature, tree, zpool};
+use super::{
+    Node, dlm, lvm, mapped, mount, mount_table, root_file, signature, tree, unfinished, zpool,
+};
 use crate::{
     Observed,
     desired::{
@@ -12,7 +14,7 @@ use crate::{
     look::Eyes,
     observed::{
         BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, Signature, TargetState,
-        TreeState, VolumeDevice, Zpool,
+        TreeState, Unfinished, VolumeDevice, Zpool,
     },
 };
 
@@ -46,6 +48,10 @@ impl Eyes for Node {
 
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError> {
         mapped::state(volume, devices).map_err(|source| read(&"/sys/block", source))
+    }
+
+    fn unfinished(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+        unfinished::of(volume, self.deadlines.call)
     }
 
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {

@@ -9,7 +9,7 @@ use std::{
 use super::mount_table;
 use crate::{
     desired::Volume,
-    observed::{BlockDevice, DeviceNumber, LvmState, Mapped, Mapping},
+    observed::{BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished},
     plan::mapper_name,
 };
 
@@ -28,20 +28,39 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
     let mut state =
         LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
     for mapping in all(Path::new(BLOCK))? {
-        if mapping.name == wanted {
+        if mapping.name == wanted && is_usable(&mapping.block)? {
             state.active = unless_gone(describe(&mapping, devices))?;
-        } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-'))
-            && !is_part(&mapping.name, &wanted)
-        {
+        } else if is_of(&mapping.name, &wanted) {
+            state.unfinished.extend(unless_gone(unfinished(&mapping))?);
+        } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-')) {
             state.siblings_active = true;
         }
+    }
+    if state.active.is_some() {
+        state.unfinished.clear();
     }
     Ok(state)
 }
 
-/// Parts of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`.
-fn is_part(name: &str, of: &str) -> bool {
-    name.strip_prefix(of).is_some_and(|rest| rest.starts_with("_r"))
+/// A volume's own mapping, or one of the parts of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`.
+pub(super) fn is_of(name: &str, volume: &str) -> bool {
+    name.strip_prefix(volume).is_some_and(|rest| rest.is_empty() || rest.starts_with("_r"))
+}
+
+/// A mapping has no size before its first table is in force (Linux drivers/md/dm.c, `__bind`), and whoever reads one that is
+/// suspended waits.
+fn is_usable(block: &Path) -> io::Result<bool> {
+    let read = |attribute: &str| match fs::read_to_string(block.join(attribute)) {
+        Ok(text) => Ok(text),
+        Err(error) if is_gone(&error) || is_being_removed(&error) => Ok("0".to_owned()),
+        Err(error) => Err(error),
+    };
+    Ok(read("size")?.trim() != "0" && read("dm/suspended")?.trim() == "0")
+}
+
+fn unfinished(mapping: &Found) -> io::Result<Unfinished> {
+    let number = number(&mapping.block)?;
+    Ok(Unfinished { name: mapping.name.clone(), number, is_suspended: false })
 }
 
 fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
@@ -197,9 +216,11 @@ mod tests {
 
     #[test]
     fn parts_of_a_raid_are_no_siblings() {
-        assert!(is_part("vg-lv_rimage_0", "vg-lv"));
-        assert!(is_part("vg-lv_rmeta_2", "vg-lv"));
-        assert!(!is_part("vg-lv--1", "vg-lv"));
+        assert!(is_of("vg-lv", "vg-lv"));
+        assert!(is_of("vg-lv_rimage_0", "vg-lv"));
+        assert!(is_of("vg-lv_rmeta_2", "vg-lv"));
+        assert!(!is_of("vg-lv--1", "vg-lv"));
+        assert!(!is_of("vg-lv2", "vg-lv"));
     }
 
     /// As sysfs shows a RAID of two drives of which the second was pulled.

@@ -104,6 +104,9 @@ impl VolumeState {
 pub struct LvmState {
     /// Its device, when it is active here.
     pub active: Option<Mapped>,
+    /// What a command left here that was cut off while it was to give or take the device, in the order in which it can go;
+    /// empty when it is active.
+    pub unfinished: Vec<Unfinished>,
     /// Whether other volumes of its group are active here.
     pub siblings_active: bool,
     /// Whether this node is in its group's lock space.
@@ -123,6 +126,18 @@ pub struct Mapped {
     pub number: DeviceNumber,
     /// The devices at its bottom that are not namespaces of the volume, by their names in `/sys/block`.
     pub strangers: Vec<String>,
+}
+
+/// One of device-mapper's devices on which a volume is not to be had: its own without a table in force, or one of the parts
+/// of a RAID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Its name in `/dev/mapper`.
+    pub name: String,
+    /// Its number.
+    pub number: DeviceNumber,
+    /// Whether it is the volume's own, which stands still: what was to change its table was cut off.
+    pub is_suspended: bool,
 }
 
 impl Mapped {

@@ -26,7 +26,7 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     let noted = lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
     let Some(device) = lvm.device()? else {
         let idle = noted && ready_on(fs, &as_made(fs, observed), &lvm.device_to_be())?.is_empty();
-        return if idle { Ok(Vec::new()) } else { lvm.activate() };
+        return if idle { Ok(lvm.tidy()) } else { lvm.activate() };
     };
     lvm.is_in_sync()?;
     let steps = ready_on(fs, observed, &device)?;

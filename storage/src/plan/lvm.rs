@@ -132,7 +132,7 @@ impl<'a> Lvm<'a> {
         }
         let making = self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create);
         let joining = making.is_some().then(|| self.join()).flatten();
-        joining.into_iter().chain(making).collect()
+        self.clear_up().into_iter().chain(joining).chain(making).collect()
     }
 
     /// Devices that are no members yet take the place of those that are lost: for this volume, and when no other of the group
@@ -151,6 +151,7 @@ impl<'a> Lvm<'a> {
         let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
         if has_all && is_partial {
             if self.seen.active.is_none() {
+                steps.extend(self.clear_up());
                 steps.extend(self.on_logical(VolumeAction::Activate, &lines.activate));
             }
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
@@ -203,7 +204,30 @@ impl<'a> Lvm<'a> {
         let Some(step) = self.on_logical(VolumeAction::Activate, &self.lines.activate) else {
             return Err(Rejection::NoActivation { volume: volume() });
         };
-        Ok(self.join().into_iter().chain([step]).collect())
+        Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
+    }
+
+    /// Takes away what a command left that was cut off while it gave a device or took it away. LVM itself goes on with a
+    /// device that stands still, when it is to activate it.
+    fn clear_up(&self) -> Vec<Step> {
+        let left = self.seen.unfinished.iter().filter(|it| !it.is_suspended);
+        left.map(|it| Step::RemoveMapping { name: it.name.clone(), number: it.number }).collect()
+    }
+
+    /// Whether it stands still, so that it must be activated before it can be put down.
+    fn is_suspended(&self) -> bool {
+        self.seen.unfinished.iter().any(|it| it.is_suspended)
+    }
+
+    /// The steps after which nothing of it is left on this node that was not to be there.
+    pub(super) fn tidy(&self) -> Vec<Step> {
+        if self.is_suspended() {
+            return self
+                .on_logical(VolumeAction::Activate, &self.lines.activate)
+                .into_iter()
+                .collect();
+        }
+        self.clear_up()
     }
 
     /// Whether a file system of this id may be looked for on it: its rabbit has made it, or another agent has.
@@ -241,7 +265,10 @@ impl<'a> Lvm<'a> {
 
     /// Takes its device away, and leaves the lock space with the last one.
     pub(super) fn leave(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
+        let mut steps = self.tidy();
+        if self.is_suspended() {
+            return steps;
+        }
         let is_there = self.group().is_some();
         if let Some(active) = &self.seen.active {
             steps.extend(self.deactivate(active));
@@ -283,7 +310,10 @@ impl<'a> Lvm<'a> {
     pub(super) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.no_stranger_has(report)?;
-        let mut steps = Vec::new();
+        let mut steps = self.tidy();
+        if self.is_suspended() {
+            return Ok(steps);
+        }
         let group = self.group();
         let is_whole = group.is_some_and(|group| group.missing == 0);
         steps.extend(is_whole.then(|| self.join()).flatten());

@@ -7,11 +7,14 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use storage::{Host, desired::VolumeLayer};
+use storage::{
+    Host,
+    desired::{NamespaceId, VolumeLayer},
+};
 
 use super::*;
 use crate::{
-    by_hand::skip,
+    by_hand::{run, skip},
     scenarios::volumes::{lines, striped},
     with_lvm,
 };
@@ -46,6 +49,9 @@ code=$?
 exit $code
 "#;
 
+/// What is there when it does not go on.
+const LEFT: &str = "dmsetup info -c; dmsetup table; pvs -a; lvs -a; true";
+
 struct Cuts {
     stand_ins: PathBuf,
 }
@@ -71,9 +77,19 @@ impl Cuts {
     fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
             let before = self.told().len();
-            let Err(error) = converge(host, desired) else { break };
+            let error = match converge(host, desired) {
+                Ok(_) => break,
+                Err(ConvergeError::Rejected(Rejection::Syncing { .. })) => {
+                    std::thread::sleep(Duration::from_millis(200));
+                    continue;
+                }
+                Err(error) => error,
+            };
             let told = self.told();
-            assert!(told.len() > before, "after {:?}: {}", told.last(), chain(&error));
+            if told.len() == before {
+                let left = must("sh", &["-c", LEFT]);
+                panic!("after {:?}: {}\n{left}", told.last(), chain(&error));
+            }
         }
         assert_eq!(settle(host, desired), [""; 0]);
     }
@@ -139,6 +155,53 @@ fn raid(lab: &Lab) -> FileSystem {
     lines.lv_create = command(&format!(
         "--zero n --activate n --type raid1 --mirrors 1 --nosync --size 304M --name {name} {group}"
     ));
+    lines.vg_extend = command(&format!("{group} $DEVICE"));
+    lines.vg_reduce = command(&format!("--removemissing {group}"));
+    lines.lv_repair = command(&format!("{group}/{name}"));
+    fs.volume.layer = VolumeLayer::Lvm(Box::new(lines));
+    fs
+}
+
+#[test]
+fn cuts_repair() {
+    with_cuts(|lab, cuts| {
+        let mut fs = raid(lab);
+        let rabbit = lab.rabbit();
+        cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
+        let lost = namespace_device(&rabbit, &fs.volume.namespaces[1]);
+        must("dd", &["if=/dev/zero", &format!("of={lost}"), "bs=1M", "count=1", "conv=fsync"]);
+        fs.volume.namespaces[1] = allocate(lab, &allocation(2, SIZE, &["compute-1"])).id;
+        life(lab, cuts, &fs);
+        cuts.each_was(&["vgextend", "lvconvert", "vgreduce"]);
+    });
+}
+
+fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
+    let seen = host.observe(&Desired::Inventory).unwrap();
+    let namespace = seen.namespaces.into_iter().find(|it| it.id == *id).unwrap();
+    namespace.device.unwrap().display().to_string()
+}
+
+#[test]
+fn cuts_shared() {
+    if !run("lvmlockctl", &["--info"]).status.success() {
+        return skip("lvmlockd", "lvmlockd does not answer");
+    }
+    with_cuts(|lab, cuts| {
+        life(lab, cuts, &shared(lab));
+        cuts.each_was(&["pvcreate", "vgcreate", "vgchange", "lvcreate", "lvchange"]);
+        cuts.each_was(&["lvremove", "vgremove", "pvremove"]);
+    });
+}
+
+/// In a group that other nodes may use too.
+fn shared(lab: &Lab) -> FileSystem {
+    let mut fs = striped(lab);
+    let group = &fs.volume.group;
+    let mut lines = lines(&fs.volume);
+    lines.vg_create = command(&format!("--shared --addtag job {group} $DEVICE_LIST"));
+    lines.lock_start = command(&format!("--lock-start {group}"));
+    lines.lock_stop = command(&format!("--lock-stop {group}"));
     fs.volume.layer = VolumeLayer::Lvm(Box::new(lines));
     fs
 }

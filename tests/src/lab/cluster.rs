@@ -117,7 +117,7 @@ fn name(host: u8) -> String {
 }
 
 /// A port that nobody uses at the moment: two clusters must not hear each other.
-fn free_port() -> anyhow::Result<u16> {
+pub(super) fn free_port() -> anyhow::Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("find a free port")?;
     Ok(socket.local_addr().context("find a free port")?.port())
 }

@@ -58,6 +58,7 @@ impl FakeHost {
         }
         let lvm = self.lvm();
         local.volumes.active.retain(|name| lvm.number(name) != number);
+        local.volumes.unfinished.retain(|name| lvm.number(name) != number);
         Ok(())
     }
 
@@ -88,7 +89,10 @@ impl FakeHost {
     pub(super) fn is_mapped(&self, id: &NamespaceId) -> bool {
         let (active, imported) = {
             let local = self.local();
-            (local.volumes.active.clone(), local.imported.clone())
+            let volumes = &local.volumes;
+            let mapped: Vec<_> =
+                volumes.active.iter().chain(&volumes.unfinished).cloned().collect();
+            (mapped, local.imported.clone())
         };
         imported.iter().any(|pool| self.pools().has(pool, id))
             || active.iter().any(|name| self.lvm().members(name).contains(id))

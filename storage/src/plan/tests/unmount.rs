@@ -150,6 +150,6 @@ fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
         let volume = Some(VolumeState { lvm, ..VolumeState::default() });
         lines(plan(&Desired::Unmounted(mount), &Observed { volume, ..Observed::default() }))
     };
-    assert_eq!(steps(&[]), ["remove mapping vg-lv, whose namespaces are gone"]);
+    assert_eq!(steps(&[]), ["remove mapping vg-lv, which leads to no volume"]);
     assert_eq!(steps(&["nvme0n1"]), [""; 0]);
 }
