@@ -220,6 +220,11 @@ impl VolumeGroup {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
+    /// Parts of a RAID that are volumes by themselves: LVM hides them, but while a command makes or repairs it.
+    pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
+        self.volumes.iter().filter(move |it| it.is_part_of(raid))
+    }
+
     /// Whether Warren made it, and not the agent that was here before.
     #[must_use]
     pub fn is_warrens(&self) -> bool {
@@ -252,6 +257,19 @@ impl LogicalVolume {
     #[must_use]
     pub fn tag_of(id: FileSystemId) -> String {
         format!("{WARRENS}.{id}")
+    }
+
+    /// Whether any file system is noted to be whole on it.
+    #[must_use]
+    pub fn is_noted(&self) -> bool {
+        self.tags.iter().any(|tag| tag.strip_prefix(WARRENS).is_some_and(|it| it.starts_with('.')))
+    }
+
+    /// Whether it is called as parts of this RAID are: `<raid>_rimage_0`, `<raid>_rmeta_0`.
+    #[must_use]
+    pub fn is_part_of(&self, raid: &str) -> bool {
+        let rest = self.name.strip_prefix(raid);
+        rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
     }
 
     /// Whether it carries this file system, whole.

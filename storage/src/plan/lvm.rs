@@ -127,12 +127,32 @@ impl<'a> Lvm<'a> {
     }
 
     fn make_logical(&self, group: &VolumeGroup) -> Vec<Step> {
-        if group.volume(&self.volume.logical).is_some() {
+        let unmaking = self.unmake(group);
+        if group.volume(&self.volume.logical).is_some() && unmaking.is_empty() {
             return Vec::new();
         }
         let making = self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create);
         let joining = making.is_some().then(|| self.join()).flatten();
-        self.clear_up().into_iter().chain(joining).chain(making).collect()
+        self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
+    }
+
+    /// A RAID whose `lvcreate` was cut off is never activated, and LVM says nothing of it. It is made anew: no file system was
+    /// ever on it.
+    fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
+        let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
+        let whole = group.volume(&self.volume.logical);
+        let is_noted = whole.is_some_and(LogicalVolume::is_noted);
+        if parts.is_empty() || is_noted || !group.is_warrens() {
+            return Vec::new();
+        }
+        // Its parts go with it.
+        let going = whole.map_or(parts, |it| vec![it]);
+        going.into_iter().map(|it| self.remove_named(group, it)).collect()
+    }
+
+    fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {
+        let name = format!("{}/{}", group.name, volume.name);
+        self.step(VolumeAction::RemoveLogical, name.clone(), name)
     }
 
     /// Devices that are no members yet take the place of those that are lost: for this volume, and when no other of the group
@@ -322,7 +342,8 @@ impl<'a> Lvm<'a> {
         }
         if let Some(group) = group.filter(|_| is_whole) {
             steps.extend(self.remove_volume(group));
-            if group.volumes.iter().any(|it| it.name != self.volume.logical) {
+            let own = &self.volume.logical;
+            if group.volumes.iter().any(|it| it.name != *own && !it.is_part_of(own)) {
                 return Ok(steps);
             }
             steps.extend(self.on_group(VolumeAction::RemoveGroup, &self.lines.vg_remove));

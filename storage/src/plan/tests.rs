@@ -1,6 +1,7 @@
 //! Tables: what is wanted and seen, and the exact steps.
 
 mod allocation;
+mod cut_off;
 mod lustre;
 mod own_volumes;
 mod repair;

@@ -12,12 +12,12 @@ use super::*;
 /// Namespaces 1 and 3: 3 took the place of 2, which is lost.
 const OURS: [u32; 2] = [1, 3];
 
-fn device(nsid: u32) -> BlockDevice {
+pub(super) fn device(nsid: u32) -> BlockDevice {
     let number = DeviceNumber { major: 259, minor: nsid };
     BlockDevice { namespace: id(nsid), path: format!("/dev/nvme{nsid}n1").into(), number }
 }
 
-fn raid(index: u32) -> FileSystem {
+pub(super) fn raid(index: u32) -> FileSystem {
     let lines = LvmLines {
         pv_create: command("$DEVICE"),
         vg_extend: command("$VG $DEVICE"),
@@ -45,7 +45,7 @@ fn raid(index: u32) -> FileSystem {
 }
 
 /// A volume of the group; `trouble` as LVM says it.
-fn logical(index: u32, trouble: &str) -> LogicalVolume {
+pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
     LogicalVolume {
         name: format!("lv-{index}"),
         tags: vec![LogicalVolume::tag_of(fs_id(index))],
@@ -57,7 +57,11 @@ fn logical(index: u32, trouble: &str) -> LogicalVolume {
 }
 
 /// The group without namespace 2; `members` are those of its devices that are there.
-fn seen(of: &FileSystem, members: &[(u32, bool)], volumes: Vec<LogicalVolume>) -> Observed {
+pub(super) fn seen(
+    of: &FileSystem,
+    members: &[(u32, bool)],
+    volumes: Vec<LogicalVolume>,
+) -> Observed {
     let physical = members.iter().map(|&(nsid, is_stale)| PhysicalVolume {
         device: device(nsid).path,
         group: Some("vg".into()),
@@ -87,7 +91,7 @@ fn seen(of: &FileSystem, members: &[(u32, bool)], volumes: Vec<LogicalVolume>) -
 }
 
 /// The LVM steps that make it ready: what is done, and to what.
-fn repaired(of: &FileSystem, observed: &Observed) -> Vec<String> {
+pub(super) fn repaired(of: &FileSystem, observed: &Observed) -> Vec<String> {
     let steps = plan(&Desired::FileSystemReady(of.clone()), observed).unwrap();
     let told = |step: &Step| match step {
         Step::Volume { action, on, .. } => Some(format!("{} {on}", action.command())),

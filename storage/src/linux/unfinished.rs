@@ -1,0 +1,120 @@
+//! Mappings that a command of LVM's left when it was killed while it gave a volume its device, or took it away.
+//!
+//! One without a table is in device-mapper's list alone: the kernel shows it as a block device when it gets its first one
+//! (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM goes on with the volume's own, and resumes it where it stands still,
+//! but refuses a RAID while parts of it are there by themselves.
+
+use std::time::Duration;
+
+use super::{cmd::Cmd, mapped, mount_table};
+use crate::{
+    desired::Volume,
+    host::{CommandError, ObserveError},
+    observed::{DeviceNumber, Unfinished},
+    plan::mapper_name,
+};
+
+/// dmsetup(8); names in device-mapper have no tabs (libdm mangles them).
+const COLUMNS: &str = "name,major,minor,tables_loaded,suspended";
+
+/// A line of `dmsetup info --columns`.
+struct Row {
+    name: String,
+    number: DeviceNumber,
+    is_live: bool,
+    is_suspended: bool,
+}
+
+/// What there is of `volume`, in the order in which it can go; nothing when its device can be used.
+pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
+    let wanted = mapper_name(volume);
+    let rows = rows(deadline)?;
+    Ok(left_of(&wanted, rows))
+}
+
+/// The number of the mapping of that name.
+pub(super) fn number_of(
+    name: &str,
+    deadline: Duration,
+) -> Result<Option<DeviceNumber>, ObserveError> {
+    Ok(rows(deadline)?.into_iter().find(|row| row.name == name).map(|row| row.number))
+}
+
+fn rows(deadline: Duration) -> Result<Vec<Row>, ObserveError> {
+    let output = list(deadline)?;
+    let text = String::from_utf8_lossy(&output);
+    text.lines()
+        .filter(|line| line.contains('\t'))
+        .map(row)
+        .collect::<Result<_, _>>()
+        .map_err(|why| ObserveError::Malformed { what: "output of dmsetup info".to_owned(), why })
+}
+
+fn list(deadline: Duration) -> Result<Vec<u8>, CommandError> {
+    let columns =
+        ["dmsetup", "info", "--columns", "--noheadings", "--separator", "\t", "-o", COLUMNS];
+    Cmd::new(columns).run(deadline)
+}
+
+fn row(line: &str) -> Result<Row, String> {
+    let fields: Vec<_> = line.split('\t').map(str::trim).collect();
+    let [name, major, minor, tables, suspended] = fields[..] else {
+        return Err(format!("{line:?} has not five columns"));
+    };
+    let number = mount_table::parse_number(&format!("{major}:{minor}"))
+        .ok_or_else(|| format!("{line:?} names no device"))?;
+    Ok(Row {
+        name: name.to_owned(),
+        number,
+        is_live: matches!(tables, "Live" | "Both"),
+        is_suspended: suspended == "Suspended",
+    })
+}
+
+fn left_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
+    let (own, parts): (Vec<_>, Vec<_>) = rows
+        .into_iter()
+        .filter(|row| mapped::is_of(&row.name, volume))
+        .partition(|row| row.name == volume);
+    let left =
+        |row: Row, is_suspended| Unfinished { name: row.name, number: row.number, is_suspended };
+    match own.into_iter().next() {
+        Some(own) if own.is_live && own.is_suspended => vec![left(own, true)],
+        Some(own) if own.is_live => Vec::new(),
+        own => own.into_iter().chain(parts).map(|row| left(row, false)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(lines: &[&str]) -> Vec<(String, bool)> {
+        let rows = lines.iter().map(|line| row(line).unwrap()).collect();
+        left_of("vg-lv", rows).into_iter().map(|it| (it.name, it.is_suspended)).collect()
+    }
+
+    /// As dmsetup 1.02.185 told it after `lvchange` was killed before each of its calls.
+    #[test]
+    fn what_is_left_goes_from_top_to_bottom() {
+        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive"]), []);
+        let part = |name: &str| (name.to_owned(), false);
+        let rows = ["vg-lv_rmeta_0\t253\t0\tNone\tActive", "vg-lv2\t253\t9\tLive\tActive"];
+        assert_eq!(left(&rows), [part("vg-lv_rmeta_0")]);
+        let rows = ["vg-lv_rimage_0\t253\t1\tLive\tActive", "vg-lv\t253\t4\tInactive\tActive"];
+        assert_eq!(left(&rows), [part("vg-lv"), part("vg-lv_rimage_0")]);
+    }
+
+    #[test]
+    fn what_is_whole_is_left_alone_and_what_stands_still_is_lvms() {
+        let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended";
+        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive", part]), []);
+        assert_eq!(left(&["vg-lv\t253\t4\tLive\tSuspended", part]), [("vg-lv".to_owned(), true)]);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        assert!(row("vg-lv\t253\t0\tLive").is_err());
+        assert!(row("vg-lv\tx\t0\tLive\tActive").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! What commands leave that were killed in their middle: gone on with, or made anew.
+
+use super::{
+    repair::{device, logical, raid, repaired, seen},
+    *,
+};
+use crate::{
+    observed::{LogicalVolume, LvmState, PhysicalVolume, Unfinished},
+    step::VolumeAction,
+};
+
+fn state(observed: &mut Observed) -> &mut LvmState {
+    observed.volume.as_mut().unwrap().lvm.as_mut().unwrap()
+}
+
+fn kinds(desired: &Desired, observed: &Observed) -> Vec<&'static str> {
+    plan(desired, observed).unwrap().iter().map(Step::kind).collect()
+}
+
+#[test]
+fn a_device_that_is_marked_for_a_group_that_never_was_is_begun_anew() {
+    let fs = raid(0);
+    let mut observed = seen(&fs, &[], Vec::new());
+    let physical = |nsid, is_marked| PhysicalVolume {
+        device: device(nsid).path,
+        group: None,
+        is_stale: false,
+        is_marked,
+    };
+    let report = state(&mut observed).report.as_mut().unwrap();
+    report.groups.clear();
+    report.physical = vec![physical(1, true), physical(3, false)];
+    state(&mut observed).active = None;
+    let ready = Desired::FileSystemReady(fs.clone());
+    assert_eq!(kinds(&ready, &observed), ["unmark", "pvcreate", "lvcreate"]);
+    // As long as a device is away, the group may be on it.
+    let volume = observed.volume.as_mut().unwrap();
+    volume.devices.pop();
+    volume.missing.push(fs.volume.namespaces[1].clone());
+    assert!(matches!(plan(&ready, &observed), Err(Rejection::NoDevice { .. })));
+}
+
+#[test]
+fn a_device_that_is_marked_without_being_a_member_is_begun_anew() {
+    let fs = raid(0);
+    let mut observed = seen(&fs, &[(1, false), (3, false)], vec![logical(0, "partial")]);
+    let new = &mut state(&mut observed).report.as_mut().unwrap().physical[1];
+    (new.group, new.is_marked) = (None, true);
+    assert_eq!(
+        kinds(&Desired::FileSystemReady(fs), &observed),
+        ["unmark", "pvcreate", "vgextend", "repair", "vgreduce"]
+    );
+}
+
+/// A RAID with its parts shown, as an `lvcreate` leaves it that is cut off.
+fn half_made(tags: Vec<String>) -> Observed {
+    let part = |name: &str| LogicalVolume { name: name.into(), ..LogicalVolume::default() };
+    let whole = LogicalVolume { tags, ..logical(0, "") };
+    let all = [(1, false), (3, false)];
+    let volumes = vec![whole, part("lv-0_rmeta_0"), part("lv-0_rmeta_1")];
+    let mut observed = seen(&raid(0), &all, volumes);
+    state(&mut observed).report.as_mut().unwrap().groups[0].missing = 0;
+    state(&mut observed).active = None;
+    observed
+}
+
+#[test]
+fn a_raid_that_was_half_made_is_made_anew_unless_a_file_system_is_noted() {
+    let fs = raid(0);
+    let anew = repaired(&fs, &half_made(Vec::new()));
+    assert_eq!(anew, ["lvremove vg/lv-0", "lvcreate vg/lv-0"]);
+    let noted = repaired(&fs, &half_made(vec![LogicalVolume::tag_of(fs_id(1))]));
+    assert!(!noted.iter().any(|step| step.starts_with("lvremove")), "{noted:?}");
+    let mut theirs = half_made(Vec::new());
+    state(&mut theirs).report.as_mut().unwrap().groups[0].tags.clear();
+    let theirs = repaired(&fs, &theirs);
+    assert!(!theirs.iter().any(|step| step.starts_with("lvremove")), "{theirs:?}");
+}
+
+#[test]
+fn parts_without_their_raid_go_before_it_is_made() {
+    let mut observed = half_made(Vec::new());
+    state(&mut observed).report.as_mut().unwrap().groups[0].volumes.remove(0);
+    let anew = repaired(&raid(0), &observed);
+    assert_eq!(anew, ["lvremove vg/lv-0_rmeta_0", "lvremove vg/lv-0_rmeta_1", "lvcreate vg/lv-0"]);
+}
+
+fn mount_of(fs: &FileSystem) -> Mount {
+    let source = MountSource::Volume { volume: fs.volume.clone(), id: fs.id };
+    Mount { source, hooks: MountHooks::default(), owner: None, ..mount() }
+}
+
+/// A volume with a file system, and what is left of its device.
+fn left(names: &[&str], is_suspended: bool) -> Observed {
+    let tag = LogicalVolume::tag_of(fs_id(0));
+    let mut observed = half_made(vec![tag]);
+    observed.hooks_open = false;
+    let seen = state(&mut observed);
+    seen.report.as_mut().unwrap().groups[0].volumes.truncate(1);
+    let number = DeviceNumber { major: 253, minor: 1 };
+    let unfinished = |name: &&str| Unfinished { name: (*name).into(), number, is_suspended };
+    seen.unfinished = names.iter().map(unfinished).collect();
+    observed
+}
+
+#[test]
+fn what_an_activation_left_goes_before_the_next() {
+    let mount = Desired::Mounted(mount_of(&raid(0)));
+    let parts = ["vg-lv--0", "vg-lv--0_rmeta_0"];
+    let steps = kinds(&mount, &left(&parts, false));
+    assert_eq!(steps[..3], ["remove-mapping", "remove-mapping", VolumeAction::Activate.kind()]);
+    let steps = kinds(&mount, &left(&parts[..1], true));
+    assert_eq!(steps[0], VolumeAction::Activate.kind(), "LVM resumes what stands still");
+}
+
+#[test]
+fn what_an_activation_left_goes_with_the_mount() {
+    let unmount = Desired::Unmounted(mount_of(&raid(0)));
+    assert_eq!(kinds(&unmount, &left(&["vg-lv--0"], false)), ["remove-mapping"]);
+    assert_eq!(kinds(&unmount, &left(&["vg-lv--0"], true)), ["activate"]);
+    assert_eq!(kinds(&unmount, &left(&[], false)), [""; 0]);
+}
