@@ -52,6 +52,7 @@ impl Member {
 #[derive(Debug, Default)]
 struct Group {
     is_warrens: bool,
+    is_shared: bool,
     volumes: BTreeMap<String, Logical>,
 }
 
@@ -114,7 +115,7 @@ impl OnDevices {
         Some(VolumeGroup {
             name: name.to_owned(),
             tags: group.is_warrens.then(|| WARRENS.to_owned()).into_iter().collect(),
-            is_shared: false,
+            is_shared: group.is_shared,
             missing: u32::try_from(members - there).unwrap_or(u32::MAX),
             volumes: volumes.collect(),
         })
@@ -247,7 +248,7 @@ impl OnDevices {
             VolumeAction::CreateGroup if self.marked(devices).next().is_some() => {
                 return no("is used by a VG but its metadata is missing");
             }
-            VolumeAction::CreateGroup => self.create_group(on, devices),
+            VolumeAction::CreateGroup => self.create_group(on, devices, line),
             VolumeAction::RemoveGroup if !self.groups.contains_key(on) => return no("not found"),
             VolumeAction::RemoveGroup => {
                 self.remove_group(on, &Member::Free);
@@ -318,11 +319,12 @@ impl OnDevices {
         Ok(())
     }
 
-    fn create_group(&mut self, name: &str, devices: &[BlockDevice]) {
+    fn create_group(&mut self, name: &str, devices: &[BlockDevice], line: &str) {
         for device in devices {
             self.physical.insert(device.namespace.clone(), Member::Of(name.to_owned()));
         }
-        let group = Group { is_warrens: true, ..Group::default() };
+        let is_shared = line.split_whitespace().any(|word| word == "--shared");
+        let group = Group { is_warrens: true, is_shared, ..Group::default() };
         self.groups.insert(name.to_owned(), group);
     }
 

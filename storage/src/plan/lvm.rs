@@ -97,8 +97,23 @@ impl<'a> Lvm<'a> {
                 let repairing = self.repair(report, group);
                 Ok(if repairing.is_empty() { self.make_logical(group) } else { repairing })
             }
+            Some(group) if self.lacks_its_locks(group) => Ok(self.make_group_anew(report)),
             Some(group) => Ok(self.make_logical(group)),
         }
+    }
+
+    /// A shared group is written as a local one first (lvm2, tools/vgcreate.c): cut off in between, no lock would keep two
+    /// nodes from it. Nothing is in it yet.
+    fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
+        let is_to_be_shared = self.on_group(VolumeAction::CreateGroup, &self.lines.vg_create);
+        let is_to_be_shared = is_to_be_shared.is_some_and(|step| asks_for_locks(&step));
+        is_to_be_shared && !group.is_shared && group.is_warrens() && group.volumes.is_empty()
+    }
+
+    fn make_group_anew(&self, report: &LvmReport) -> Vec<Step> {
+        let line = self.volume.group.clone();
+        let removing = self.step(VolumeAction::RemoveGroup, line.clone(), line);
+        [removing].into_iter().chain(self.make_group(report)).collect()
     }
 
     /// Whether the group does without a device, or a device of it cannot be reached.
@@ -413,6 +428,12 @@ impl<'a> Lvm<'a> {
         let names = names.map(|(variable, name)| (variable.to_owned(), name.clone()));
         volume::variables(volume::of_devices(&self.state.devices).into_iter().chain(names))
     }
+}
+
+fn asks_for_locks(step: &Step) -> bool {
+    matches!(step, Step::Volume { line, .. } if line.split_whitespace().any(|word| {
+        word == "--shared" || word.starts_with("--locktype")
+    }))
 }
 
 /// The name of a logical volume's device in `/dev/mapper`: hyphens in either part are doubled (lvm2, libdm

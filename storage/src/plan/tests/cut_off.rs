@@ -52,6 +52,28 @@ fn a_device_that_is_marked_without_being_a_member_is_begun_anew() {
     );
 }
 
+#[test]
+fn a_group_that_is_not_yet_shared_is_made_anew_while_nothing_is_in_it() {
+    let shared = |line| {
+        let mut fs = raid(0);
+        let VolumeLayer::Lvm(lines) = &mut fs.volume.layer else { unreachable!() };
+        lines.vg_create = command(line);
+        fs
+    };
+    let all = [(1, false), (3, false)];
+    let made = |fs: &FileSystem, volumes: Vec<_>, is_shared| {
+        let mut observed = seen(fs, &all, volumes);
+        let group = &mut state(&mut observed).report.as_mut().unwrap().groups[0];
+        (group.missing, group.is_shared) = (0, is_shared);
+        repaired(fs, &observed)[0].clone()
+    };
+    let fs = shared("--shared $VG $DEVICE_LIST");
+    assert_eq!(made(&fs, Vec::new(), false), "vgremove vg");
+    assert_eq!(made(&fs, Vec::new(), true), "lvcreate vg/lv-0");
+    assert_eq!(made(&fs, vec![logical(1, "")], false), "lvcreate vg/lv-0");
+    assert_eq!(made(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
+}
+
 /// A RAID with its parts shown, as an `lvcreate` leaves it that is cut off.
 fn half_made(tags: Vec<String>) -> Observed {
     let part = |name: &str| LogicalVolume { name: name.into(), ..LogicalVolume::default() };
