@@ -352,10 +352,10 @@ impl OnDevices {
     ) {
         let name = split(on);
         match action {
-            VolumeAction::Activate if self.logical(&name).is_some() => {
-                if !node.active.contains(&name) {
-                    node.unfinished.insert(name);
-                }
+            VolumeAction::Activate
+                if self.logical(&name).is_some() && !node.active.contains(&name) =>
+            {
+                node.unfinished.insert(name);
             }
             VolumeAction::CreateGroup if !self.groups.contains_key(on) => {
                 for device in devices {

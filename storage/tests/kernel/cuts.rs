@@ -75,6 +75,7 @@ impl Cuts {
     }
 
     /// Converges, over as many cuts as it takes; whatever fails must have been cut.
+    #[expect(clippy::disallowed_methods, reason = "no event tells how far a mirror is")]
     fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
             let before = self.told().len();

@@ -93,9 +93,9 @@ struct Label {
 /// Wipes the label of a device that is marked as a group's, when no metadata is in force on it; changes nothing else.
 ///
 /// # Errors
-/// `ESTALE` when the label or its metadata is not what was seen, `EBUSY` when the device is in use.
+/// [`StepError::Changed`] when the label or its metadata is not what was seen, `EBUSY` when the device is in use.
 pub(in crate::linux) fn unmark(device: &Path, deadline: Duration) -> Result<(), StepError> {
-    exclusive::with("wipe the label of", device, deadline, |mut file| {
+    let wiped = exclusive::with("wipe the label of", device, deadline, |mut file| {
         let mut begin = [0; SCANNED * SECTOR];
         file.read_exact(&mut begin)?;
         let label = parse(&begin).filter(|label| label.is_used).ok_or(Errno::ESTALE)?;
@@ -105,7 +105,17 @@ pub(in crate::linux) fn unmark(device: &Path, deadline: Duration) -> Result<(), 
         file.seek(SeekFrom::Start((label.sector * SECTOR) as u64))?;
         file.write_all(&[0; SECTOR])?;
         file.sync_all()
-    })
+    });
+    match wiped {
+        Err(StepError::System { source, .. }) if source.raw_os_error() == Some(libc::ESTALE) => {
+            Err(StepError::Changed(format!(
+                "LVM has {} as used by a group that it cannot find, but metadata is in force on it, or its label is another by \
+                 now: repair it with pvck --repair, or delete the object",
+                device.display()
+            )))
+        }
+        other => other,
+    }
 }
 
 fn parse(begin: &[u8]) -> Option<Label> {
