@@ -190,7 +190,7 @@ fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
 
 #[test]
 fn cuts_shared() {
-    if !run("lvmlockctl", &["--info"]).status.success() {
+    if !run("sh", &["-c", "lvmlockctl --info"]).status.success() {
         return skip("lvmlockd", "lvmlockd does not answer");
     }
     with_cuts(|lab, cuts| {
