@@ -254,15 +254,20 @@ impl<'a> Lvm<'a> {
         self.seen.unfinished.iter().any(|it| it.is_suspended)
     }
 
+    /// The step after which it stands still no more: until then whoever uses it waits, an unmount too.
+    pub(super) fn resume(&self) -> Option<Step> {
+        let activate = || self.on_logical(VolumeAction::Activate, &self.lines.activate);
+        self.is_suspended().then(activate).flatten()
+    }
+
+    /// Whether that is its device, though it stands still.
+    pub(super) fn stands_still_at(&self, number: DeviceNumber) -> bool {
+        self.seen.unfinished.iter().any(|it| it.is_suspended && it.number == number)
+    }
+
     /// The steps after which nothing of it is left on this node that was not to be there.
     pub(super) fn tidy(&self) -> Vec<Step> {
-        if self.is_suspended() {
-            return self
-                .on_logical(VolumeAction::Activate, &self.lines.activate)
-                .into_iter()
-                .collect();
-        }
-        self.clear_up()
+        self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
     }
 
     /// Whether a file system of this id may be looked for on it: its rabbit has made it, or another agent has.

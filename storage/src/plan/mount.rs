@@ -197,6 +197,10 @@ fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
     if volume.layer.lines().is_none() {
         return lies_on();
     }
+    let lvm = Lvm::of(volume, observed.volume.as_ref());
+    if lvm.is_some_and(|lvm| lvm.stands_still_at(there.device)) {
+        return true;
+    }
     let device = volume::device(volume, observed).ok().flatten();
     // Without the profile nobody knows what lies between, if anything does.
     device.is_some_and(|device| device.number == there.device) || volume.is_guessed() && lies_on()

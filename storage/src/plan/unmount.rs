@@ -13,6 +13,9 @@ const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
 pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let mount = &as_found(mount, observed);
+    if let Some(step) = resuming(mount, observed) {
+        return Ok(vec![step]);
+    }
     let target = mounting::target_state(observed.target.as_ref());
     let more = mounting::variables(mount, observed);
     let [pre_unmount, post_unmount, pre_deactivate, post_deactivate] =
@@ -57,6 +60,11 @@ fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
         }
         _ => Cow::Borrowed(mount),
     }
+}
+
+fn resuming(mount: &Mount, observed: &Observed) -> Option<Step> {
+    let MountSource::Volume { volume, .. } = &mount.source else { return None };
+    Lvm::of(volume, observed.volume.as_ref())?.resume()
 }
 
 /// A logical volume's device goes with its mount.

@@ -142,3 +142,25 @@ fn what_an_activation_left_goes_with_the_mount() {
     assert_eq!(kinds(&unmount, &left(&["vg-lv--0"], true)), ["activate"]);
     assert_eq!(kinds(&unmount, &left(&[], false)), [""; 0]);
 }
+
+#[test]
+fn what_is_mounted_from_a_device_that_stands_still_is_not_called_unmounted() {
+    let mut fs = raid(0);
+    fs.kind = FileSystemKind::Raw;
+    let mut asked = Mount { kind: FileSystemKind::Raw, ..mount_of(&fs) };
+    let mut observed = left(&["vg-lv--0"], true);
+    let number = state(&mut observed).unfinished[0].number;
+    let raw = MountedThing {
+        kind: FileSystemKind::Raw.as_str().into(),
+        device: number,
+        ..there(fs_id(0))
+    };
+    let path = PathState::File { empty: false };
+    observed.target = Some(TargetState { path, mounted: Some(raw), ..TargetState::default() });
+    assert_eq!(kinds(&Desired::Unmounted(asked.clone()), &observed), ["activate"]);
+    // Without a line that makes it go on, the unmount waits for it, and says so.
+    let MountSource::Volume { volume, .. } = &mut asked.source else { unreachable!() };
+    let VolumeLayer::Lvm(lines) = &mut volume.layer else { unreachable!() };
+    lines.activate = None;
+    assert_eq!(kinds(&Desired::Unmounted(asked), &observed)[0], "unmount");
+}
