@@ -17,6 +17,9 @@ use crate::{
 /// dmsetup(8); names in device-mapper have no tabs (libdm mangles them).
 const COLUMNS: &str = "name,major,minor,tables_loaded,suspended";
 
+/// What it says instead of a list without lines.
+const NOTHING: &str = "No devices found";
+
 /// A line of `dmsetup info --columns`.
 struct Row {
     name: String,
@@ -44,7 +47,7 @@ fn rows(deadline: Duration) -> Result<Vec<Row>, ObserveError> {
     let output = list(deadline)?;
     let text = String::from_utf8_lossy(&output);
     text.lines()
-        .filter(|line| line.contains('\t'))
+        .filter(|line| line.trim() != NOTHING)
         .map(row)
         .collect::<Result<_, _>>()
         .map_err(|why| ObserveError::Malformed { what: "output of dmsetup info".to_owned(), why })
@@ -115,6 +118,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_an_error() {
         assert!(row("vg-lv\t253\t0\tLive").is_err());
+        assert!(row("vg-lv:253:0:Live:Active").is_err(), "not as an empty list");
         assert!(row("vg-lv\tx\t0\tLive\tActive").is_err());
     }
 }

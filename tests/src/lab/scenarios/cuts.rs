@@ -8,7 +8,7 @@ use crate::lab::{
     machine::Network,
 };
 
-use super::Scenario;
+use super::{Scenario, volumes::nothing_is_left};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "cuts",
@@ -45,7 +45,5 @@ fn told(guest: &mut Guest, script: &str, stories: usize) -> anyhow::Result<()> {
     let told = guest.run(script, Duration::from_secs(3600))?;
     ensure!(told.contains(&format!("test result: ok. {stories} passed")), "not told: {told}");
     told.lines().filter(|line| line.ends_with(" cuts")).for_each(|line| println!("{line}"));
-    let left = guest.run("dmsetup ls; losetup --list --noheadings", STEP)?;
-    ensure!(left.trim() == "No devices found", "left in the guest: {left}");
-    Ok(())
+    nothing_is_left(guest)
 }

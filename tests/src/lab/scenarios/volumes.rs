@@ -21,6 +21,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, machine)?;
     let told = guest.run(STORIES, Duration::from_secs(300))?;
     ensure!(told.contains("volumes_life ... ok"), "the stories of volumes were not told: {told}");
+    nothing_is_left(&mut guest)
+}
+
+/// No mapping and no loop device.
+pub(super) fn nothing_is_left(guest: &mut Guest) -> anyhow::Result<()> {
     let left = guest.run("dmsetup ls; losetup --list --noheadings", Duration::from_secs(30))?;
     ensure!(left.trim() == "No devices found", "left in the guest: {left}");
     Ok(())
