@@ -10,8 +10,8 @@ use crate::{
     },
     host::ObserveError,
     observed::{
-        BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PoolState, Signature,
-        TargetState, TreeState, Unfinished, VolumeDevice, VolumeState, Zpool,
+        Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PoolState,
+        Signature, TargetState, TreeState, VolumeDevice, VolumeState, Zpool,
     },
 };
 
@@ -24,9 +24,9 @@ pub(crate) trait Eyes {
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// What this node has active of a logical volume; the report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
-    /// What commands that were cut off left of a logical volume that is not active, all of it: the look at what is mapped does
-    /// not see mappings without a table.
-    fn unfinished(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
+    /// What a logical volume is that is not active, and all that commands left of it that were cut off: the look at what is
+    /// mapped does not see mappings without a table.
+    fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
     /// What LVM has on these devices, and on these alone.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// All of device-mapper's devices.
@@ -135,10 +135,8 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, Obs
         MountSource::Volume { volume: wanted, .. } => {
             // What is mounted is known by its devices; LVM is asked only about what must be activated or taken down.
             let told = |seen: &LvmState| match to_be {
-                ToBe::Mounted => seen.active.is_none() || !is_mounted,
-                ToBe::Unmounted => {
-                    seen.active.is_some() || seen.in_lock_space || !seen.unfinished.is_empty()
-                }
+                ToBe::Mounted => seen.active().is_none() || !is_mounted,
+                ToBe::Unmounted => seen.activation != Activation::Down || seen.in_lock_space,
             };
             observed.volume = Some(volume(eyes, wanted, signed, told)?);
         }
@@ -163,7 +161,7 @@ fn volume(
         },
         VolumeLayer::Lvm(_) => {
             let seen = logical(eyes, volume, &state.devices, told)?;
-            let device = seen.active.as_ref().map(|active| active.device(volume));
+            let device = seen.active().map(|active| active.device(volume));
             state.lvm = Some(seen);
             device
         }
@@ -194,8 +192,8 @@ fn logical(
 }
 
 fn complete(eyes: &impl Eyes, volume: &Volume, seen: &mut LvmState) -> Result<(), ObserveError> {
-    if seen.active.is_none() {
-        seen.unfinished = eyes.unfinished(volume)?;
+    if seen.active().is_none() {
+        seen.activation = eyes.unfinished(volume)?;
     }
     Ok(())
 }

@@ -12,8 +12,9 @@ pub use group::{Mapping, OwnGroup, owner_of_group};
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
 pub use volume::{
-    BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Percent,
-    PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup, VolumeState, WARRENS,
+    Activation, BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped,
+    Membership, Percent, PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup,
+    VolumeState, WARRENS,
 };
 
 pub use zpool::{DatasetState, FoundPool, PoolHealth, PoolState, Vdev, VdevPlace, Zpool};

@@ -11,8 +11,8 @@ use crate::{
     host::ObserveError,
     look::Eyes,
     observed::{
-        BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PathState, Signature,
-        TargetState, TreeEntry, TreeState, Unfinished, VolumeDevice, Zpool,
+        Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PathState,
+        Signature, TargetState, TreeEntry, TreeState, VolumeDevice, Zpool,
     },
 };
 
@@ -44,7 +44,7 @@ impl Eyes for FakeHost {
         Ok(self.lvm().state(volume, devices, &local.volumes))
     }
 
-    fn unfinished(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+    fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError> {
         let local = self.local();
         Ok(self.lvm().unfinished(volume, &local.volumes))
     }

@@ -11,8 +11,9 @@ use crate::{
     desired::{FileSystemId, NamespaceId, Volume},
     host::{CommandError, StepError},
     observed::{
-        BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Mapping,
-        PhysicalVolume, Signature, Unfinished, VolumeDevice, VolumeGroup, WARRENS,
+        Activation, BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState,
+        Mapped, Mapping, Membership, PhysicalVolume, Signature, Unfinished, VolumeDevice,
+        VolumeGroup, WARRENS,
     },
     plan::mapper_name,
     step::VolumeAction,
@@ -24,29 +25,9 @@ pub(super) type Name = (String, String);
 /// What is written on the devices.
 #[derive(Debug, Default)]
 pub(super) struct OnDevices {
-    physical: BTreeMap<NamespaceId, Member>,
+    physical: BTreeMap<NamespaceId, Membership>,
     groups: BTreeMap<String, Group>,
     minors: Vec<Name>,
-}
-
-/// What a physical volume's label and the groups' metadata say of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Member {
-    /// Of no group.
-    Free,
-    /// Of some group by its label, and of none by metadata.
-    Marked,
-    /// Of this one.
-    Of(String),
-}
-
-impl Member {
-    fn group(&self) -> Option<&str> {
-        match self {
-            Self::Of(group) => Some(group),
-            Self::Free | Self::Marked => None,
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -91,13 +72,11 @@ impl OnDevices {
             if let Some(member) = self.physical.get(&device.namespace) {
                 seen.physical.push(PhysicalVolume {
                     device: device.path.clone(),
-                    group: member.group().map(str::to_owned),
-                    is_stale: false,
-                    is_marked: *member == Member::Marked,
+                    membership: member.clone(),
                 });
             }
         }
-        let names: BTreeSet<_> = seen.physical.iter().filter_map(|it| it.group.clone()).collect();
+        let names: BTreeSet<_> = seen.physical.iter().filter_map(PhysicalVolume::group).collect();
         seen.groups = names.iter().filter_map(|name| self.describe(name, &seen)).collect();
         seen
     }
@@ -105,7 +84,7 @@ impl OnDevices {
     fn describe(&self, name: &str, seen: &LvmReport) -> Option<VolumeGroup> {
         let group = self.groups.get(name)?;
         let members = self.physical.values().filter(|it| it.group() == Some(name)).count();
-        let is_in = |it: &&PhysicalVolume| it.group.as_deref() == Some(name);
+        let is_in = |it: &&PhysicalVolume| it.group() == Some(name);
         let there = seen.physical.iter().filter(is_in).count();
         let volumes = group.volumes.iter().map(|(name, volume)| LogicalVolume {
             name: name.clone(),
@@ -128,14 +107,18 @@ impl OnDevices {
         node: &OnNode,
     ) -> LvmState {
         let wanted = (volume.group.clone(), volume.logical.clone());
-        let active = node.active.contains(&wanted).then(|| Mapped {
+        let active = || Mapped {
             path: PathBuf::from("/dev/mapper").join(mapper_name(volume)),
             number: self.number(&wanted),
             strangers: self.strangers(&volume.group, devices),
-        });
+        };
+        let is_active = node.active.contains(&wanted);
         LvmState {
-            active,
-            unfinished: self.unfinished(volume, node),
+            activation: if is_active {
+                Activation::Active(active())
+            } else {
+                self.unfinished(volume, node)
+            },
             siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
             report: None,
@@ -143,14 +126,13 @@ impl OnDevices {
         }
     }
 
-    pub(super) fn unfinished(&self, volume: &Volume, node: &OnNode) -> Vec<Unfinished> {
+    pub(super) fn unfinished(&self, volume: &Volume, node: &OnNode) -> Activation {
         let wanted = (volume.group.clone(), volume.logical.clone());
-        let left = node.unfinished.get(&wanted).map(|it| Unfinished {
-            name: mapper_name(volume),
-            number: self.number(it),
-            is_suspended: false,
-        });
-        left.into_iter().collect()
+        let left = node
+            .unfinished
+            .get(&wanted)
+            .map(|it| Unfinished { name: mapper_name(volume), number: self.number(it) });
+        Activation::of_left(left.into_iter().collect())
     }
 
     /// What a node has active, on those of its namespaces that are reached.
@@ -218,7 +200,7 @@ impl OnDevices {
     /// Erased namespaces take what was on them along.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.physical.retain(|id, _| exists(id));
-        let left: BTreeSet<_> = self.physical.values().filter_map(Member::group).collect();
+        let left: BTreeSet<_> = self.physical.values().filter_map(Membership::group).collect();
         self.groups.retain(|name, _| left.contains(name.as_str()));
     }
 
@@ -251,7 +233,7 @@ impl OnDevices {
             VolumeAction::CreateGroup => self.create_group(on, devices, line),
             VolumeAction::RemoveGroup if !self.groups.contains_key(on) => return no("not found"),
             VolumeAction::RemoveGroup => {
-                self.remove_group(on, &Member::Free);
+                self.remove_group(on, &Membership::Free);
                 node.lock_spaces.remove(on);
             }
             VolumeAction::StartLocks => {
@@ -302,17 +284,17 @@ impl OnDevices {
         };
         let known = self.physical.get(&device.namespace);
         match (action, known) {
-            (_, Some(Member::Of(group))) => {
+            (_, Some(Membership::Of(group) | Membership::Stale(group))) => {
                 return Err(refused(action, on, &format!("in use by VG {group}")));
             }
-            (_, Some(Member::Marked)) => {
+            (_, Some(Membership::Marked)) => {
                 return Err(refused(action, on, "is used by a VG but its metadata is missing"));
             }
             (VolumeAction::CreatePhysical, _) => {
-                self.physical.insert(device.namespace.clone(), Member::Free);
+                self.physical.insert(device.namespace.clone(), Membership::Free);
             }
             (_, None) => return Err(refused(action, on, "No PV found on device")),
-            (_, Some(Member::Free)) => {
+            (_, Some(Membership::Free)) => {
                 self.physical.remove(&device.namespace);
             }
         }
@@ -321,14 +303,14 @@ impl OnDevices {
 
     fn create_group(&mut self, name: &str, devices: &[BlockDevice], line: &str) {
         for device in devices {
-            self.physical.insert(device.namespace.clone(), Member::Of(name.to_owned()));
+            self.physical.insert(device.namespace.clone(), Membership::Of(name.to_owned()));
         }
         let is_shared = line.split_whitespace().any(|word| word == "--shared");
         let group = Group { is_warrens: true, is_shared, ..Group::default() };
         self.groups.insert(name.to_owned(), group);
     }
 
-    fn remove_group(&mut self, name: &str, leaves: &Member) {
+    fn remove_group(&mut self, name: &str, leaves: &Membership) {
         self.groups.remove(name);
         let members = self.physical.values_mut().filter(|it| it.group() == Some(name));
         members.for_each(|it| *it = leaves.clone());
@@ -338,7 +320,7 @@ impl OnDevices {
         &'a self,
         devices: &'a [BlockDevice],
     ) -> impl Iterator<Item = &'a BlockDevice> + 'a {
-        devices.iter().filter(|it| self.physical.get(&it.namespace) == Some(&Member::Marked))
+        devices.iter().filter(|it| self.physical.get(&it.namespace) == Some(&Membership::Marked))
     }
 
     /// What commands leave that are killed in their middle: marks, which are written before a group's metadata and taken off
@@ -359,10 +341,10 @@ impl OnDevices {
             }
             VolumeAction::CreateGroup if !self.groups.contains_key(on) => {
                 for device in devices {
-                    self.physical.insert(device.namespace.clone(), Member::Marked);
+                    self.physical.insert(device.namespace.clone(), Membership::Marked);
                 }
             }
-            VolumeAction::RemoveGroup => self.remove_group(on, &Member::Marked),
+            VolumeAction::RemoveGroup => self.remove_group(on, &Membership::Marked),
             _ => {}
         }
     }
@@ -371,7 +353,7 @@ impl OnDevices {
         let DeviceName::Namespace(id) = &device.name else {
             return Err(super::refused("wipe the label of", &device.name, libc::ESTALE));
         };
-        if self.physical.get(id) != Some(&Member::Marked) {
+        if self.physical.get(id) != Some(&Membership::Marked) {
             return Err(super::refused("wipe the label of", id, libc::ESTALE));
         }
         self.physical.remove(id);

@@ -13,8 +13,8 @@ use crate::{
     host::ObserveError,
     look::Eyes,
     observed::{
-        BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, Signature, TargetState,
-        TreeState, Unfinished, VolumeDevice, Zpool,
+        Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, Signature,
+        TargetState, TreeState, VolumeDevice, Zpool,
     },
 };
 
@@ -50,7 +50,7 @@ impl Eyes for Node {
         mapped::state(volume, devices).map_err(|source| read(&"/sys/block", source))
     }
 
-    fn unfinished(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+    fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError> {
         unfinished::of(volume, self.deadlines.call)
     }
 

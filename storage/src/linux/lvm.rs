@@ -18,7 +18,7 @@ pub(super) use label::unmark;
 use super::{busy::pause_for, cmd::Cmd};
 use crate::{
     host::{CommandError, ObserveError},
-    observed::{BlockDevice, LogicalVolume, LvmReport, PhysicalVolume, VolumeGroup},
+    observed::{BlockDevice, LogicalVolume, LvmReport, Membership, PhysicalVolume, VolumeGroup},
     step::VolumeAction,
 };
 
@@ -94,10 +94,8 @@ fn understand(output: &[u8]) -> Result<LvmReport, String> {
         // A member that is missing is called `[unknown]`.
         let members = found.pv.into_iter().filter(|member| member.pv_name.starts_with('/'));
         seen.physical.extend(members.map(|member| PhysicalVolume {
+            membership: membership(&member, group.as_ref()),
             device: PathBuf::from(member.pv_name),
-            group: group.as_ref().map(|group| group.vg_name.clone()),
-            is_stale: !member.pv_missing.is_empty(),
-            is_marked: group.is_none() && !member.pv_in_use.is_empty(),
         }));
         if let Some(group) = group {
             let volumes = found.lv.into_iter().map(logical).collect::<Result<_, _>>()?;
@@ -105,6 +103,15 @@ fn understand(output: &[u8]) -> Result<LvmReport, String> {
         }
     }
     Ok(seen)
+}
+
+fn membership(member: &FoundPhysical, group: Option<&FoundGroup>) -> Membership {
+    match group.map(|group| group.vg_name.clone()) {
+        Some(group) if member.pv_missing.is_empty() => Membership::Of(group),
+        Some(group) => Membership::Stale(group),
+        None if member.pv_in_use.is_empty() => Membership::Free,
+        None => Membership::Marked,
+    }
 }
 
 fn described(group: FoundGroup, volumes: Vec<LogicalVolume>) -> Result<VolumeGroup, String> {
@@ -193,7 +200,7 @@ mod tests {
         assert_eq!(understand(br#"{"report":[]}"#).unwrap(), LvmReport::default());
         let seen = understand(ORPHANS.as_bytes()).unwrap();
         assert_eq!((seen.physical.len(), seen.groups.len()), (2, 0));
-        assert!(seen.physical.iter().all(|it| it.group.is_none()));
+        assert!(seen.physical.iter().all(|it| it.group().is_none()));
     }
 
     #[test]
@@ -201,9 +208,10 @@ mod tests {
         let seen = understand(GROUP.as_bytes()).unwrap();
         let group = seen.group("a4f0_0_1").unwrap();
         assert!(group.is_shared && group.is_warrens());
-        let stale: Vec<_> = seen.physical.iter().map(|it| it.is_stale).collect();
-        assert_eq!((group.missing, stale), (1, vec![false, true]));
-        assert_eq!(seen.on(Path::new("/dev/nvme0n1")).unwrap().group.as_deref(), Some("a4f0_0_1"));
+        let members: Vec<_> = seen.physical.iter().map(|it| it.membership.clone()).collect();
+        let name = || "a4f0_0_1".to_owned();
+        assert_eq!(group.missing, 1);
+        assert_eq!(members, [Membership::Of(name()), Membership::Stale(name())]);
         let volume = group.volume("lv").unwrap();
         assert!(volume.is_raid && volume.is_syncing() && volume.is_open && volume.is_partial());
         assert_eq!(volume.synced.unwrap().to_string(), "25.02");

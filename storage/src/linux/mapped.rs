@@ -9,7 +9,7 @@ use std::{
 use super::mount_table;
 use crate::{
     desired::Volume,
-    observed::{BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished},
+    observed::{Activation, BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished},
     plan::mapper_name,
 };
 
@@ -27,17 +27,19 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
     let group = format!("{}-", volume.group.replace('-', "--"));
     let mut state =
         LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
+    let mut left = Vec::new();
     for mapping in all(Path::new(BLOCK))? {
         if mapping.name == wanted && is_usable(&mapping.block)? {
-            state.active = unless_gone(describe(&mapping, devices))?;
+            let active = unless_gone(describe(&mapping, devices))?;
+            state.activation = active.map_or(Activation::Down, Activation::Active);
         } else if is_of(&mapping.name, &wanted) {
-            state.unfinished.extend(unless_gone(unfinished(&mapping))?);
+            left.extend(unless_gone(unfinished(&mapping))?);
         } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-')) {
             state.siblings_active = true;
         }
     }
-    if state.active.is_some() {
-        state.unfinished.clear();
+    if state.active().is_none() {
+        state.activation = Activation::of_left(left);
     }
     Ok(state)
 }
@@ -60,7 +62,7 @@ fn is_usable(block: &Path) -> io::Result<bool> {
 
 fn unfinished(mapping: &Found) -> io::Result<Unfinished> {
     let number = number(&mapping.block)?;
-    Ok(Unfinished { name: mapping.name.clone(), number, is_suspended: false })
+    Ok(Unfinished { name: mapping.name.clone(), number })
 }
 
 fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {

@@ -10,7 +10,7 @@ use super::{cmd::Cmd, mapped, mount_table};
 use crate::{
     desired::Volume,
     host::{CommandError, ObserveError},
-    observed::{DeviceNumber, Unfinished},
+    observed::{Activation, DeviceNumber, Unfinished},
     plan::mapper_name,
 };
 
@@ -28,8 +28,8 @@ struct Row {
     is_suspended: bool,
 }
 
-/// What there is of `volume`, in the order in which it can go; nothing when its device can be used.
-pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
+/// What there is of `volume`, whose device cannot be used.
+pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Activation, ObserveError> {
     let wanted = mapper_name(volume);
     let rows = rows(deadline)?;
     Ok(left_of(&wanted, rows))
@@ -74,17 +74,17 @@ fn row(line: &str) -> Result<Row, String> {
     })
 }
 
-fn left_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
+fn left_of(volume: &str, rows: Vec<Row>) -> Activation {
     let (own, parts): (Vec<_>, Vec<_>) = rows
         .into_iter()
         .filter(|row| mapped::is_of(&row.name, volume))
         .partition(|row| row.name == volume);
-    let left =
-        |row: Row, is_suspended| Unfinished { name: row.name, number: row.number, is_suspended };
+    let left = |row: Row| Unfinished { name: row.name, number: row.number };
     match own.into_iter().next() {
-        Some(own) if own.is_live && own.is_suspended => vec![left(own, true)],
-        Some(own) if own.is_live => Vec::new(),
-        own => own.into_iter().chain(parts).map(|row| left(row, false)).collect(),
+        Some(own) if own.is_live && own.is_suspended => Activation::Suspended(own.number),
+        // Active since the look at what is mapped; the next one sees it.
+        Some(own) if own.is_live => Activation::Down,
+        own => Activation::of_left(own.into_iter().chain(parts).map(left).collect()),
     }
 }
 
@@ -92,27 +92,32 @@ fn left_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
 mod tests {
     use super::*;
 
-    fn left(lines: &[&str]) -> Vec<(String, bool)> {
-        let rows = lines.iter().map(|line| row(line).unwrap()).collect();
-        left_of("vg-lv", rows).into_iter().map(|it| (it.name, it.is_suspended)).collect()
+    fn left(lines: &[&str]) -> Activation {
+        left_of("vg-lv", lines.iter().map(|line| row(line).unwrap()).collect())
+    }
+
+    fn number(minor: u32) -> DeviceNumber {
+        DeviceNumber { major: 253, minor }
     }
 
     /// As dmsetup 1.02.185 told it after `lvchange` was killed before each of its calls.
     #[test]
     fn what_is_left_goes_from_top_to_bottom() {
-        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive"]), []);
-        let part = |name: &str| (name.to_owned(), false);
+        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive"]), Activation::Down);
+        let part = |name: &str, minor| Unfinished { name: name.to_owned(), number: number(minor) };
         let rows = ["vg-lv_rmeta_0\t253\t0\tNone\tActive", "vg-lv2\t253\t9\tLive\tActive"];
-        assert_eq!(left(&rows), [part("vg-lv_rmeta_0")]);
+        assert_eq!(left(&rows), Activation::Unfinished(vec![part("vg-lv_rmeta_0", 0)]));
         let rows = ["vg-lv_rimage_0\t253\t1\tLive\tActive", "vg-lv\t253\t4\tInactive\tActive"];
-        assert_eq!(left(&rows), [part("vg-lv"), part("vg-lv_rimage_0")]);
+        let down = vec![part("vg-lv", 4), part("vg-lv_rimage_0", 1)];
+        assert_eq!(left(&rows), Activation::Unfinished(down));
     }
 
     #[test]
     fn what_is_whole_is_left_alone_and_what_stands_still_is_lvms() {
         let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended";
-        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive", part]), []);
-        assert_eq!(left(&["vg-lv\t253\t4\tLive\tSuspended", part]), [("vg-lv".to_owned(), true)]);
+        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive", part]), Activation::Down);
+        let still = left(&["vg-lv\t253\t4\tLive\tSuspended", part]);
+        assert_eq!(still, Activation::Suspended(number(4)));
     }
 
     #[test]

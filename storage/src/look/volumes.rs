@@ -46,7 +46,7 @@ fn describe(
     devices: &[BlockDevice],
     observed: &Observed,
 ) -> OwnGroup {
-    let members = report.physical.iter().filter(|it| it.group.as_ref() == Some(&group.name));
+    let members = report.physical.iter().filter(|it| it.group() == Some(&group.name));
     let on: Vec<_> = members.map(|it| it.device.clone()).collect();
     let under = |namespace: &&Namespace| {
         devices.iter().any(|it| it.namespace == namespace.id && on.contains(&it.path))

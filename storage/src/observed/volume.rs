@@ -102,11 +102,8 @@ impl VolumeState {
 /// A logical volume as this node sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmState {
-    /// Its device, when it is active here.
-    pub active: Option<Mapped>,
-    /// What a command left here that was cut off while it was to give or take the device, in the order in which it can go;
-    /// empty when it is active.
-    pub unfinished: Vec<Unfinished>,
+    /// Whether it has a device here.
+    pub activation: Activation,
     /// Whether other volumes of its group are active here.
     pub siblings_active: bool,
     /// Whether this node is in its group's lock space.
@@ -115,6 +112,39 @@ pub struct LvmState {
     pub report: Option<LvmReport>,
     /// Its group and its own name, where they were a guess and LVM tells others.
     pub names: Option<(String, String)>,
+}
+
+impl LvmState {
+    /// Its device, when it is active here.
+    #[must_use]
+    pub fn active(&self) -> Option<&Mapped> {
+        match &self.activation {
+            Activation::Active(mapped) => Some(mapped),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a logical volume has a device on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Activation {
+    /// It has none.
+    #[default]
+    Down,
+    /// It has one.
+    Active(Mapped),
+    /// It has one that stands still: a command that was to change its table was cut off.
+    Suspended(DeviceNumber),
+    /// A command was cut off while it was to give or take the device: what it left, in the order in which that can go.
+    Unfinished(Vec<Unfinished>),
+}
+
+impl Activation {
+    /// Of a volume that is not active: what is left of its device, if anything.
+    #[must_use]
+    pub fn of_left(left: Vec<Unfinished>) -> Self {
+        if left.is_empty() { Self::Down } else { Self::Unfinished(left) }
+    }
 }
 
 /// An active logical volume: a device of device-mapper.
@@ -136,8 +166,6 @@ pub struct Unfinished {
     pub name: String,
     /// Its number.
     pub number: DeviceNumber,
-    /// Whether it is the volume's own, which stands still: what was to change its table was cut off.
-    pub is_suspended: bool,
 }
 
 impl Mapped {
@@ -190,12 +218,46 @@ impl LvmReport {
 pub struct PhysicalVolume {
     /// Which.
     pub device: PathBuf,
+    /// Whose.
+    pub membership: Membership,
+}
+
+/// To which group a physical volume belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Membership {
+    /// To none.
+    Free,
+    /// It is marked as some group's and no group has it: a command was cut off between the two. LVM uses it no more.
+    Marked,
+    /// To this one.
+    Of(String),
+    /// To this one, which did without it once and has written that down: it is not used until somebody takes it up again.
+    Stale(String),
+}
+
+impl Membership {
+    /// The group.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            Self::Of(group) | Self::Stale(group) => Some(group),
+            Self::Free | Self::Marked => None,
+        }
+    }
+}
+
+impl PhysicalVolume {
     /// In which group it is, when in any.
-    pub group: Option<String>,
-    /// Whether the group did without it once and has written that down: it is not used until somebody takes it up again.
-    pub is_stale: bool,
-    /// Whether it is marked as some group's and no group has it: a command was cut off between the two. LVM uses it no more.
-    pub is_marked: bool,
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        self.membership.group()
+    }
+
+    /// Whether it is marked as a group's that nobody has.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.membership == Membership::Marked
+    }
 }
 
 /// A volume group.

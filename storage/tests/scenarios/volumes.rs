@@ -46,7 +46,7 @@ fn state(host: &Arc<dyn Host>, fs: &FileSystem) -> VolumeState {
 }
 
 fn is_active(host: &Arc<dyn Host>, fs: &FileSystem) -> bool {
-    state(host, fs).lvm.unwrap().active.is_some()
+    state(host, fs).lvm.unwrap().active().is_some()
 }
 
 fn verbs(steps: &[String]) -> Vec<&str> {

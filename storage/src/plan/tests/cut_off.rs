@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    observed::{LogicalVolume, LvmState, PhysicalVolume, Unfinished},
+    observed::{Activation, LogicalVolume, LvmState, Membership, PhysicalVolume, Unfinished},
     step::VolumeAction,
 };
 
@@ -21,16 +21,11 @@ fn kinds(desired: &Desired, observed: &Observed) -> Vec<&'static str> {
 fn a_device_that_is_marked_for_a_group_that_never_was_is_begun_anew() {
     let fs = raid(0);
     let mut observed = seen(&fs, &[], Vec::new());
-    let physical = |nsid, is_marked| PhysicalVolume {
-        device: device(nsid).path,
-        group: None,
-        is_stale: false,
-        is_marked,
-    };
+    let physical = |nsid, membership| PhysicalVolume { device: device(nsid).path, membership };
     let report = state(&mut observed).report.as_mut().unwrap();
     report.groups.clear();
-    report.physical = vec![physical(1, true), physical(3, false)];
-    state(&mut observed).active = None;
+    report.physical = vec![physical(1, Membership::Marked), physical(3, Membership::Free)];
+    state(&mut observed).activation = Activation::Down;
     let ready = Desired::FileSystemReady(fs.clone());
     assert_eq!(kinds(&ready, &observed), ["unmark", "pvcreate", "lvcreate"]);
     // As long as a device is away, the group may be on it.
@@ -45,7 +40,7 @@ fn a_device_that_is_marked_without_being_a_member_is_begun_anew() {
     let fs = raid(0);
     let mut observed = seen(&fs, &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let new = &mut state(&mut observed).report.as_mut().unwrap().physical[1];
-    (new.group, new.is_marked) = (None, true);
+    new.membership = Membership::Marked;
     assert_eq!(
         kinds(&Desired::FileSystemReady(fs), &observed),
         ["unmark", "pvcreate", "vgextend", "repair", "vgreduce"]
@@ -82,7 +77,7 @@ fn half_made(tags: Vec<String>) -> Observed {
     let volumes = vec![whole, part("lv-0_rmeta_0"), part("lv-0_rmeta_1")];
     let mut observed = seen(&raid(0), &all, volumes);
     state(&mut observed).report.as_mut().unwrap().groups[0].missing = 0;
-    state(&mut observed).active = None;
+    state(&mut observed).activation = Activation::Down;
     observed
 }
 
@@ -112,35 +107,44 @@ fn mount_of(fs: &FileSystem) -> Mount {
     Mount { source, hooks: MountHooks::default(), owner: None, ..mount() }
 }
 
-/// A volume with a file system, and what is left of its device.
-fn left(names: &[&str], is_suspended: bool) -> Observed {
+/// A volume with a file system, which has no device that could be used.
+fn not_active(activation: Activation) -> Observed {
     let tag = LogicalVolume::tag_of(fs_id(0));
     let mut observed = half_made(vec![tag]);
     observed.hooks_open = false;
     let seen = state(&mut observed);
     seen.report.as_mut().unwrap().groups[0].volumes.truncate(1);
-    let number = DeviceNumber { major: 253, minor: 1 };
-    let unfinished = |name: &&str| Unfinished { name: (*name).into(), number, is_suspended };
-    seen.unfinished = names.iter().map(unfinished).collect();
+    seen.activation = activation;
     observed
+}
+
+const NUMBER: DeviceNumber = DeviceNumber { major: 253, minor: 1 };
+
+fn left(names: &[&str]) -> Observed {
+    let unfinished = |name: &&str| Unfinished { name: (*name).into(), number: NUMBER };
+    not_active(Activation::Unfinished(names.iter().map(unfinished).collect()))
+}
+
+fn still() -> Observed {
+    not_active(Activation::Suspended(NUMBER))
 }
 
 #[test]
 fn what_an_activation_left_goes_before_the_next() {
     let mount = Desired::Mounted(mount_of(&raid(0)));
     let parts = ["vg-lv--0", "vg-lv--0_rmeta_0"];
-    let steps = kinds(&mount, &left(&parts, false));
+    let steps = kinds(&mount, &left(&parts));
     assert_eq!(steps[..3], ["remove-mapping", "remove-mapping", VolumeAction::Activate.kind()]);
-    let steps = kinds(&mount, &left(&parts[..1], true));
+    let steps = kinds(&mount, &still());
     assert_eq!(steps[0], VolumeAction::Activate.kind(), "LVM resumes what stands still");
 }
 
 #[test]
 fn what_an_activation_left_goes_with_the_mount() {
     let unmount = Desired::Unmounted(mount_of(&raid(0)));
-    assert_eq!(kinds(&unmount, &left(&["vg-lv--0"], false)), ["remove-mapping"]);
-    assert_eq!(kinds(&unmount, &left(&["vg-lv--0"], true)), ["activate"]);
-    assert_eq!(kinds(&unmount, &left(&[], false)), [""; 0]);
+    assert_eq!(kinds(&unmount, &left(&["vg-lv--0"])), ["remove-mapping"]);
+    assert_eq!(kinds(&unmount, &still()), ["activate"]);
+    assert_eq!(kinds(&unmount, &not_active(Activation::Down)), [""; 0]);
 }
 
 #[test]
@@ -148,11 +152,10 @@ fn what_is_mounted_from_a_device_that_stands_still_is_not_called_unmounted() {
     let mut fs = raid(0);
     fs.kind = FileSystemKind::Raw;
     let mut asked = Mount { kind: FileSystemKind::Raw, ..mount_of(&fs) };
-    let mut observed = left(&["vg-lv--0"], true);
-    let number = state(&mut observed).unfinished[0].number;
+    let mut observed = still();
     let raw = MountedThing {
         kind: FileSystemKind::Raw.as_str().into(),
-        device: number,
+        device: NUMBER,
         ..there(fs_id(0))
     };
     let path = PathState::File { empty: false };

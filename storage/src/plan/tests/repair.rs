@@ -3,7 +3,8 @@
 use crate::{
     desired::LvmLines,
     observed::{
-        LogicalVolume, LvmReport, LvmState, Mapped, Percent, PhysicalVolume, VolumeGroup, WARRENS,
+        Activation, LogicalVolume, LvmReport, LvmState, Mapped, Membership, Percent,
+        PhysicalVolume, VolumeGroup, WARRENS,
     },
 };
 
@@ -64,9 +65,7 @@ pub(super) fn seen(
 ) -> Observed {
     let physical = members.iter().map(|&(nsid, is_stale)| PhysicalVolume {
         device: device(nsid).path,
-        group: Some("vg".into()),
-        is_stale,
-        is_marked: false,
+        membership: if is_stale { Membership::Stale } else { Membership::Of }("vg".into()),
     });
     let group = VolumeGroup {
         name: "vg".into(),
@@ -77,7 +76,7 @@ pub(super) fn seen(
     };
     let (path, number) = ("/dev/dm-0".into(), DeviceNumber { major: 253, minor: 0 });
     let lvm = LvmState {
-        active: Some(Mapped { path, number, strangers: Vec::new() }),
+        activation: Activation::Active(Mapped { path, number, strangers: Vec::new() }),
         report: Some(LvmReport { physical: physical.collect(), groups: vec![group] }),
         ..LvmState::default()
     };
@@ -139,7 +138,8 @@ fn what_lost_a_device_is_torn_down_without_being_shown() {
     let mut observed = seen(&fs, &[(1, false)], vec![logical(0, "partial")]);
     let state = observed.volume.as_mut().unwrap();
     (state.devices, state.missing) = (vec![device(1)], vec![id(3)]);
-    (state.signature, state.lvm.as_mut().unwrap().active) = (None, None);
+    state.signature = None;
+    state.lvm.as_mut().unwrap().activation = Activation::Down;
     let steps = lines(plan(&Desired::FileSystemGone(fs), &observed));
     assert!(!steps.iter().any(|step| step.contains("look at")), "{steps:?}");
     assert!(steps.last().unwrap().starts_with("forget"), "{steps:?}");

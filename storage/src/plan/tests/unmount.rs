@@ -1,7 +1,7 @@
 //! What is ours among the mounts that are there.
 
 use super::*;
-use crate::observed::{LvmReport, LvmState, Mapped};
+use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 
 /// Mounts at one path, topmost first: what is taken away, or what covers it.
 #[test]
@@ -145,8 +145,8 @@ fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
             number: DeviceNumber { major: 253, minor: 0 },
             strangers: strangers.iter().map(|&it| it.to_owned()).collect(),
         };
-        let (active, report) = (Some(active), Some(LvmReport::default()));
-        let lvm = Some(LvmState { active, report, ..LvmState::default() });
+        let (activation, report) = (Activation::Active(active), Some(LvmReport::default()));
+        let lvm = Some(LvmState { activation, report, ..LvmState::default() });
         let volume = Some(VolumeState { lvm, ..VolumeState::default() });
         lines(plan(&Desired::Unmounted(mount), &Observed { volume, ..Observed::default() }))
     };

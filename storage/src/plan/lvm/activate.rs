@@ -1,0 +1,101 @@
+//! A volume given its device on this node, and the device taken away.
+
+use super::{Lvm, Rejection, mapper_name};
+use crate::{
+    Step,
+    observed::{Activation, DeviceNumber, Mapped, Unfinished},
+    step::VolumeAction,
+};
+
+impl Lvm<'_> {
+    /// The steps that give it a device here; what proves that it is the right one was checked before.
+    pub(in crate::plan) fn activate(&self) -> Result<Vec<Step>, Rejection> {
+        let volume = || self.volume.to_string();
+        self.all_devices()?;
+        if let Some(report) = self.report() {
+            self.no_stranger_has(report)?;
+        }
+        if self.logical().is_none() {
+            return Err(Rejection::NoVolume { volume: volume() });
+        }
+        let Some(step) = self.on_logical(VolumeAction::Activate, &self.lines.activate) else {
+            return Err(Rejection::NoActivation { volume: volume() });
+        };
+        Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
+    }
+
+    /// Takes away what a command left that was cut off while it gave a device or took it away. LVM itself goes on with a
+    /// device that stands still, when it is to activate it.
+    pub(super) fn clear_up(&self) -> Vec<Step> {
+        let Activation::Unfinished(left) = &self.seen.activation else { return Vec::new() };
+        let removing =
+            |it: &Unfinished| Step::RemoveMapping { name: it.name.clone(), number: it.number };
+        left.iter().map(removing).collect()
+    }
+
+    /// Whether it stands still, so that it must be activated before it can be put down.
+    pub(super) fn is_suspended(&self) -> bool {
+        matches!(self.seen.activation, Activation::Suspended(_))
+    }
+
+    /// The step after which it stands still no more: until then whoever uses it waits, an unmount too.
+    pub(in crate::plan) fn resume(&self) -> Option<Step> {
+        let activate = || self.on_logical(VolumeAction::Activate, &self.lines.activate);
+        self.is_suspended().then(activate).flatten()
+    }
+
+    /// Whether that is its device, though it stands still.
+    pub(in crate::plan) fn stands_still_at(&self, number: DeviceNumber) -> bool {
+        self.seen.activation == Activation::Suspended(number)
+    }
+
+    /// The steps after which nothing of it is left on this node that was not to be there.
+    pub(in crate::plan) fn tidy(&self) -> Vec<Step> {
+        self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
+    }
+
+    /// The step into the group's lock space, when there is one and this node is outside.
+    pub(super) fn join(&self) -> Option<Step> {
+        let outside = !self.seen.in_lock_space;
+        outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
+    }
+
+    /// Takes its device away; what is mounted keeps it.
+    pub(in crate::plan) fn put_down(&self) -> Option<Step> {
+        let is_open = self.logical().is_some_and(|logical| logical.is_open);
+        let idle = self.seen.active().is_some() && !is_open;
+        idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
+    }
+
+    /// Takes its device away, and leaves the lock space with the last one.
+    pub(in crate::plan) fn leave(&self) -> Vec<Step> {
+        let mut steps = self.tidy();
+        if self.is_suspended() {
+            return steps;
+        }
+        let is_there = self.group().is_some();
+        if let Some(active) = self.seen.active() {
+            steps.extend(self.deactivate(active));
+        }
+        if is_there
+            && self.lines.leaves_lock_space
+            && self.seen.in_lock_space
+            && !self.seen.siblings_active
+        {
+            steps.extend(self.on_group(VolumeAction::StopLocks, &self.lines.lock_stop));
+        }
+        steps
+    }
+
+    /// LVM knows it by what is on its namespaces; when those are gone, device-mapper alone still has it. A mapping that lies
+    /// on anything is not of that kind: its namespaces could not be named, or are not visible under the names we know.
+    pub(super) fn deactivate(&self, active: &Mapped) -> Option<Step> {
+        if self.group().is_some() {
+            return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);
+        }
+        let is_gone = active.strangers.is_empty() && self.state.devices.is_empty();
+        let name = mapper_name(self.volume);
+        (is_gone && self.report().is_some())
+            .then_some(Step::RemoveMapping { name, number: active.number })
+    }
+}

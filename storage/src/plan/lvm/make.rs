@@ -1,0 +1,103 @@
+//! A volume made: its devices given to LVM, its group, itself.
+
+use super::{Lvm, Rejection};
+use crate::{
+    Step,
+    desired::FileSystemId,
+    observed::{BlockDevice, LogicalVolume, LvmReport, PhysicalVolume, VolumeGroup},
+    step::VolumeAction,
+};
+
+impl Lvm<'_> {
+    /// The steps until the volume exists, whole; empty when it does.
+    pub(in crate::plan) fn build(&self) -> Result<Vec<Step>, Rejection> {
+        let Some(report) = self.report() else { return Ok(Vec::new()) };
+        self.no_stranger_has(report)?;
+        match self.group() {
+            None => {
+                self.all_devices()?;
+                Ok(self.make_group(report))
+            }
+            Some(group) if group.missing > 0 && self.state.missing.is_empty() => {
+                let repairing = self.repair(report, group);
+                Ok(if repairing.is_empty() { self.make_logical(group) } else { repairing })
+            }
+            Some(group) if self.lacks_its_locks(group) => Ok(self.make_group_anew(report)),
+            Some(group) => Ok(self.make_logical(group)),
+        }
+    }
+
+    /// A shared group is written as a local one first (lvm2, tools/vgcreate.c): cut off in between, no lock would keep two
+    /// nodes from it. Nothing is in it yet.
+    fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
+        let line = self.lines.vg_create.as_ref().map(|line| line.expand(&self.variables()));
+        let is_to_be_shared = line.is_some_and(|line| asks_for_locks(&line));
+        is_to_be_shared && !group.is_shared && group.is_warrens() && group.volumes.is_empty()
+    }
+
+    fn make_group_anew(&self, report: &LvmReport) -> Vec<Step> {
+        let line = self.volume.group.clone();
+        let removing = self.step(VolumeAction::RemoveGroup, line.clone(), line);
+        [removing].into_iter().chain(self.make_group(report)).collect()
+    }
+
+    fn make_group(&self, report: &LvmReport) -> Vec<Step> {
+        let mut steps: Vec<_> =
+            self.state.devices.iter().flat_map(|it| self.make_physical(report, it)).collect();
+        steps.extend(self.on_group(VolumeAction::CreateGroup, &self.lines.vg_create));
+        steps.extend(self.on_group(VolumeAction::StartLocks, &self.lines.lock_start));
+        steps.extend(self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create));
+        steps
+    }
+
+    /// One that is marked as a group's which nobody has is begun anew: LVM would have to be forced to use it, and forced it
+    /// takes whatever there is.
+    pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
+        let physical = report.on(&device.path);
+        let is_marked = physical.is_some_and(PhysicalVolume::is_marked);
+        let unmark = is_marked.then(|| Step::UnmarkPhysical { device: device.into() });
+        let make = (is_marked || physical.is_none())
+            .then(|| self.on_device(VolumeAction::CreatePhysical, &self.lines.pv_create, device));
+        unmark.into_iter().chain(make.flatten()).collect()
+    }
+
+    fn make_logical(&self, group: &VolumeGroup) -> Vec<Step> {
+        let unmaking = self.unmake(group);
+        if group.volume(&self.volume.logical).is_some() && unmaking.is_empty() {
+            return Vec::new();
+        }
+        let making = self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create);
+        let joining = making.is_some().then(|| self.join()).flatten();
+        self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
+    }
+
+    /// A RAID whose `lvcreate` was cut off is never activated, and LVM says nothing of it. It is made anew: no file system was
+    /// ever on it.
+    fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
+        let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
+        let whole = group.volume(&self.volume.logical);
+        let is_noted = whole.is_some_and(LogicalVolume::is_noted);
+        if parts.is_empty() || is_noted || !group.is_warrens() {
+            return Vec::new();
+        }
+        // Its parts go with it.
+        let going = whole.map_or(parts, |it| vec![it]);
+        going.into_iter().map(|it| self.remove_named(group, it)).collect()
+    }
+
+    fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {
+        let name = format!("{}/{}", group.name, volume.name);
+        self.step(VolumeAction::RemoveLogical, name.clone(), name)
+    }
+
+    /// Notes that the file system is whole.
+    pub(in crate::plan) fn note_made(&self, id: FileSystemId) -> Option<Step> {
+        let missing = self.logical().is_some_and(|logical| !logical.has_made(id));
+        let line = format!("--addtag {} {}", LogicalVolume::tag_of(id), self.volume);
+        missing.then(|| self.step(VolumeAction::Tag, self.volume.to_string(), line))
+    }
+}
+
+fn asks_for_locks(line: &str) -> bool {
+    line.split_whitespace().any(|word| word == "--shared" || word.starts_with("--locktype"))
+}

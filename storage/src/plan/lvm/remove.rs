@@ -1,0 +1,50 @@
+//! A volume removed, and its group with the last one.
+
+use super::{Lvm, Rejection};
+use crate::{
+    Step,
+    observed::{BlockDevice, VolumeGroup},
+    step::VolumeAction,
+};
+
+impl Lvm<'_> {
+    /// Everything of it goes; a group goes with its last volume. What a lost device leaves in a group's metadata is left
+    /// to the erasure of its namespaces, because LVM would have to be forced; so is what a `vgremove` that was cut off leaves.
+    pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
+        let Some(report) = self.report() else { return Ok(Vec::new()) };
+        self.no_stranger_has(report)?;
+        let mut steps = self.tidy();
+        if self.is_suspended() {
+            return Ok(steps);
+        }
+        let group = self.group();
+        let is_whole = group.is_some_and(|group| group.missing == 0);
+        steps.extend(is_whole.then(|| self.join()).flatten());
+        if let Some(active) = self.seen.active() {
+            steps.extend(self.deactivate(active));
+        }
+        if let Some(group) = group.filter(|_| is_whole) {
+            steps.extend(self.remove_volume(group));
+            let own = &self.volume.logical;
+            if group.volumes.iter().any(|it| it.name != *own && !it.is_part_of(own)) {
+                return Ok(steps);
+            }
+            steps.extend(self.on_group(VolumeAction::RemoveGroup, &self.lines.vg_remove));
+        }
+        if group.is_none() || is_whole {
+            let is_to_go =
+                |it: &&BlockDevice| report.on(&it.path).is_some_and(|it| !it.is_marked());
+            let physical = self.state.devices.iter().filter(is_to_go);
+            let line = &self.lines.pv_remove;
+            steps.extend(
+                physical.filter_map(|it| self.on_device(VolumeAction::RemovePhysical, line, it)),
+            );
+        }
+        Ok(steps)
+    }
+
+    fn remove_volume(&self, group: &VolumeGroup) -> Option<Step> {
+        group.volume(&self.volume.logical)?;
+        self.on_logical(VolumeAction::RemoveLogical, &self.lines.lv_remove)
+    }
+}
