@@ -50,7 +50,7 @@ use crate::{
     look::look,
     observed::{BlockDevice, DeviceName, DeviceNumber, PortLink, Signature, VolumeDevice},
     plan,
-    step::{VolumeAction, ZfsAction},
+    step::{Mountable, VolumeAction, ZfsAction},
 };
 
 /// How a real node is set up.
@@ -305,7 +305,11 @@ impl Node {
             }
             Step::CreateMountPoint { target, file } => mount::create_point(target, *file),
             Step::Mount { source, target, kind, line } => {
-                mount::mount(source, target, *kind, line, &self.roots, self.deadlines)
+                if let Mountable::Device(device) = source {
+                    self.still_at(device)?;
+                }
+                let source = source.to_string();
+                mount::mount(&source, target, *kind, line, &self.roots, self.deadlines)
             }
             Step::Unmount { target, device, line } => {
                 mount::unmount(target, *device, line, self.deadlines)

@@ -1,10 +1,12 @@
 //! One change to a node. `Display` is its log line, and what a dry run prints.
 
+mod mountable;
 mod volume;
 mod zfs;
 
 use std::fmt;
 
+pub use mountable::Mountable;
 pub use volume::VolumeAction;
 pub use zfs::ZfsAction;
 
@@ -142,8 +144,8 @@ pub enum Step {
     },
     /// Mount.
     Mount {
-        /// A device, a directory to show once more, or `<mgs>:/<fsname>`.
-        source: String,
+        /// What.
+        source: Mountable,
         /// Where.
         target: MountPoint,
         /// File system type.

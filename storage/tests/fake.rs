@@ -142,6 +142,11 @@ fn mounts_raw() {
 }
 
 #[test]
+fn mounts_renamed() {
+    scenarios::mounts::renamed(&Memory::new());
+}
+
+#[test]
 fn mounts_bind() {
     scenarios::mounts::bind(&Memory::new());
 }

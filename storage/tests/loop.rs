@@ -72,6 +72,11 @@ fn mounts_bind() {
 }
 
 #[test]
+fn mounts_renamed() {
+    with_lab(|lab| scenarios::mounts::renamed(lab));
+}
+
+#[test]
 fn mounts_only_mounts() {
     with_lab(|lab| scenarios::mounts::only_mounts(lab));
 }

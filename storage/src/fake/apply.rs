@@ -10,7 +10,7 @@ use crate::{
     desired::{FileSystemKind, HookId, HookScope},
     host::StepError,
     observed::{DeviceName, NamespaceOwner, Signature},
-    step::ZfsAction,
+    step::{Mountable, ZfsAction},
 };
 
 impl FakeHost {
@@ -40,7 +40,12 @@ impl FakeHost {
             Step::WipeSignature { device, id } => self.wipe(device, *id),
             Step::MakeFileSystem { device, id, line, .. } => self.make(device, *id, line),
             Step::CreateMountPoint { target, file } => self.create_point(target, *file),
-            Step::Mount { source, target, kind, .. } => self.mount(source, target, *kind),
+            Step::Mount { source, target, kind, .. } => {
+                if let Mountable::Device(device) = source {
+                    self.still_at(device)?;
+                }
+                self.mount(&source.to_string(), target, *kind)
+            }
             Step::Unmount { target, device, .. } => self.unmount(target, *device),
             Step::RemoveMountPoint { target } => {
                 self.remove_point(target);

@@ -12,6 +12,7 @@ use crate::{
     Step,
     desired::{FileSystem, FileSystemKind, Hook},
     observed::{MountedThing, Observed, PathState, Signature, Superblock, VolumeDevice},
+    step::Mountable,
 };
 
 pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
@@ -178,7 +179,7 @@ fn with_temporary_mount(
         None => {
             steps.extend(mount::usable(&fs.temporary, fs.kind, false, &temporary.path)?);
             steps.push(Step::Mount {
-                source: device.path.display().to_string(),
+                source: Mountable::Device(device.clone()),
                 target: fs.temporary.clone(),
                 kind: fs.kind,
                 line: command.expand(&more),

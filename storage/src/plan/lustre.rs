@@ -10,6 +10,7 @@ use crate::{
     Step,
     desired::{FileSystemKind, Hook, LustreClient, LustreTarget},
     observed::{DatasetState, MountedThing, Observed, PathState},
+    step::Mountable,
 };
 
 pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
@@ -112,7 +113,7 @@ fn mounting(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rej
     }
     let mut steps = mount::usable(&target.target, FileSystemKind::Lustre, false, &state.path)?;
     steps.push(Step::Mount {
-        source: target.dataset.to_string(),
+        source: Mountable::Name(target.dataset.to_string()),
         target: target.target.clone(),
         kind: FileSystemKind::Lustre,
         line: command.expand(&BTreeMap::new()),
@@ -189,7 +190,7 @@ fn show(
     }
     let mut steps = mount::usable(&client.temporary, FileSystemKind::Lustre, false, &state.path)?;
     steps.push(Step::Mount {
-        source: client.source.clone(),
+        source: Mountable::Name(client.source.clone()),
         target: client.temporary.clone(),
         kind: FileSystemKind::Lustre,
         line: command.expand(&pool.variables()),

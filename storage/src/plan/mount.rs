@@ -7,14 +7,15 @@ use crate::{
     Step,
     desired::{FileSystemId, FileSystemKind, Mount, MountHooks, MountPoint, MountSource, Volume},
     observed::{MountedThing, Observed, PathState, Superblock, TargetState},
+    step::Mountable,
 };
 
 pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    let Source { steps: reaching, name } = source(mount, observed)?;
+    let Source { steps: reaching, what } = source(mount, observed)?;
     let more = variables(mount, observed);
     let is_reached = reaching.is_empty();
-    let mounting = match &name {
-        Some(name) => mounting(mount, observed, name, &more)?,
+    let mounting = match what {
+        Some(what) => mounting(mount, observed, what, &more)?,
         None => Vec::new(),
     };
 
@@ -45,15 +46,15 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
     Ok(steps)
 }
 
-/// What is mounted: its name for mount(2), once the steps towards it are done.
+/// What is mounted, once the steps towards it are done.
 struct Source {
     steps: Vec<Step>,
-    name: Option<String>,
+    what: Option<Mountable>,
 }
 
-impl From<String> for Source {
-    fn from(name: String) -> Self {
-        Self { steps: Vec::new(), name: Some(name) }
+impl From<Mountable> for Source {
+    fn from(what: Mountable) -> Self {
+        Self { steps: Vec::new(), what: Some(what) }
     }
 }
 
@@ -64,14 +65,14 @@ fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
         MountSource::Bind(from) => {
             let shown = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
             match shown {
-                Some(_) => Ok(from.to_string().into()),
+                Some(_) => Ok(Mountable::Name(from.to_string()).into()),
                 None => Err(Rejection::SourceNotMounted {
                     from: from.clone(),
                     target: mount.target.clone(),
                 }),
             }
         }
-        MountSource::Lustre(source) => Ok(source.clone().into()),
+        MountSource::Lustre(source) => Ok(Mountable::Name(source.clone()).into()),
     }
 }
 
@@ -87,8 +88,8 @@ fn on_volume(
     }
     let device = match (volume::device(volume, observed)?, lvm) {
         (Some(device), _) => device,
-        (None, Some(lvm)) => return Ok(Source { steps: lvm.activate()?, name: None }),
-        (None, None) => return Ok(Source { steps: Vec::new(), name: None }),
+        (None, Some(lvm)) => return Ok(Source { steps: lvm.activate()?, what: None }),
+        (None, None) => return Ok(Source { steps: Vec::new(), what: None }),
     };
     if mount.kind != FileSystemKind::Raw
         && let Some(state) = &observed.volume
@@ -96,13 +97,13 @@ fn on_volume(
     {
         return Err(Rejection::NotMade { device: device.path.clone(), wanted: id });
     }
-    Ok(device.path.display().to_string().into())
+    Ok(Mountable::Device(device).into())
 }
 
 fn mounting(
     mount: &Mount,
     observed: &Observed,
-    source: &str,
+    source: Mountable,
     more: &BTreeMap<String, String>,
 ) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &mount.mount else { return Ok(Vec::new()) };
@@ -117,7 +118,7 @@ fn mounting(
     let file = mount.kind == FileSystemKind::Raw;
     let mut steps = usable(&mount.target, mount.kind, file, &target.path)?;
     steps.push(Step::Mount {
-        source: source.to_owned(),
+        source,
         target: mount.target.clone(),
         kind: mount.kind,
         line: command.expand(more),

@@ -1,6 +1,8 @@
 use storage::{
+    Step,
     host::StepError,
     observed::{PathState, Superblock},
+    step::Mountable,
 };
 
 use super::*;
@@ -56,6 +58,22 @@ pub fn raw(world: &dyn World) {
     assert_eq!(steps[0], format!("give {target} to 0:0"), "the device serves another user next");
     let empty = Desired::IndexTree(storage::desired::IndexTree { root: target, links: vec![] });
     assert_eq!(compute.observe(&empty).unwrap().tree.unwrap().path, PathState::Absent);
+}
+
+/// Between the look and the mount a device's name became another's: that one is somebody else's data.
+pub fn renamed(world: &dyn World) {
+    let ((_, fs), (_, other)) = (made(world, 0), made(world, 1));
+    let compute = world.compute("compute-1");
+    let mounting = |fs: &FileSystem| {
+        let mount = Desired::Mounted(mount_of(fs, world.point("wf-0")));
+        let steps = Converger::new(Arc::clone(&compute)).plan(&mount).unwrap();
+        steps.into_iter().find(|step| matches!(step, Step::Mount { .. })).unwrap()
+    };
+    let (mut asked, named) = (mounting(&fs), mounting(&other));
+    let Step::Mount { source: Mountable::Device(another), .. } = named else { unreachable!() };
+    let Step::Mount { source: Mountable::Device(device), .. } = &mut asked else { unreachable!() };
+    device.path = another.path;
+    assert!(matches!(compute.apply(&asked), Err(StepError::Changed(_))));
 }
 
 /// The same mount once more beside it; unmounted also when the first has gone.

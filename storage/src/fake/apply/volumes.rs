@@ -118,12 +118,8 @@ impl FakeHost {
         Ok(())
     }
 
-    pub(super) fn make(
-        &self,
-        device: &VolumeDevice,
-        id: FileSystemId,
-        line: &str,
-    ) -> Result<(), StepError> {
+    /// A device may have got another name, or gone, since it was looked at.
+    pub(super) fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let found = match &device.name {
             DeviceName::Namespace(id) => self.drives().device(id, &self.node).map(|it| it.path),
             DeviceName::Logical { group, name } => {
@@ -131,10 +127,20 @@ impl FakeHost {
                 self.local().volumes.active.contains(&name).then(|| device.path.clone())
             }
         };
-        if found.as_ref() != Some(&device.path) {
-            let (name, path) = (&device.name, device.path.display());
-            return Err(StepError::Changed(format!("{name} is not {path} any more")));
+        if found.as_ref() == Some(&device.path) {
+            return Ok(());
         }
+        let (name, path) = (&device.name, device.path.display());
+        Err(StepError::Changed(format!("{name} is not {path} any more")))
+    }
+
+    pub(super) fn make(
+        &self,
+        device: &VolumeDevice,
+        id: FileSystemId,
+        line: &str,
+    ) -> Result<(), StepError> {
+        self.still_at(device)?;
         if self.is_mounted(&device.name) || self.begins_with(&device.name) != Signature::Blank {
             let stderr = "appears to contain an existing filesystem".to_owned();
             return Err(CommandError::Failed {
