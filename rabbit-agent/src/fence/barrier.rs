@@ -35,8 +35,8 @@ struct State {
     marked: BTreeSet<NodeName>,
     /// A request is there.
     asked: BTreeSet<NodeName>,
-    /// A fence works on it.
-    busy: BTreeSet<NodeName>,
+    /// How many fences work on it: the next one begins before the end of the last is told.
+    busy: BTreeMap<NodeName, usize>,
     /// What running passes grant, each under a number of its own.
     grants: BTreeMap<u64, BTreeSet<NodeName>>,
     granted: u64,
@@ -44,7 +44,7 @@ struct State {
 
 impl State {
     fn is_closed(&self, node: &NodeName) -> bool {
-        [&self.marked, &self.asked, &self.busy].into_iter().any(|it| it.contains(node))
+        self.marked.contains(node) || self.asked.contains(node) || self.busy.contains_key(node)
     }
 }
 
@@ -107,6 +107,11 @@ impl Fences {
         lock(&self.0).blind = Some(why);
     }
 
+    /// It is known again.
+    pub(super) fn sees(&self) {
+        lock(&self.0).blind = None;
+    }
+
     /// What was read: who is fenced, and for whom that is asked. Whether others are fenced than before; what only waits to be
     /// fenced is nobody's work but the fence's.
     pub(super) fn saw(&self, marked: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
@@ -118,12 +123,16 @@ impl Fences {
 
     /// A fence of `node` begins.
     pub(super) fn begin(&self, node: &NodeName) {
-        lock(&self.0).busy.insert(node.clone());
+        *lock(&self.0).busy.entry(node.clone()).or_default() += 1;
     }
 
-    /// Nothing works on `node` any more.
+    /// A fence of `node` has ended, with all that it left running.
     pub(super) fn end(&self, node: &NodeName) {
-        lock(&self.0).busy.remove(node);
+        let mut state = lock(&self.0);
+        if let Some(fences) = state.busy.get_mut(node) {
+            *fences -= 1;
+        }
+        state.busy.retain(|_, fences| *fences > 0);
     }
 
     /// Waits until no pass is left that may give `node` anything.
@@ -186,6 +195,18 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_fence_opens_nothing_to_a_node_that_the_next_one_works_on() {
+        let fences = Fences::default();
+        let node: NodeName = "compute-01".parse().unwrap();
+        fences.begin(&node);
+        fences.begin(&node);
+        fences.end(&node);
+        assert_eq!(granted(&fences), ["rabbit-1", "compute-03"]);
+        fences.end(&node);
+        assert_eq!(granted(&fences).len(), 3);
+    }
+
+    #[test]
     fn a_fence_waits_for_passes_that_grant_to_its_node_and_for_no_other() {
         let fences = Fences::default();
         let node: NodeName = "compute-03".parse().unwrap();
@@ -210,5 +231,7 @@ mod tests {
         let mut rabbit = wanted();
         rabbit[0].access.retain(|it| it.endpoint == Endpoint::Rabbit);
         assert!(fences.grant(&mut rabbit).is_ok());
+        fences.sees();
+        assert_eq!(granted(&fences).len(), 3);
     }
 }

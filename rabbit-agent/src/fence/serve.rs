@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, mem,
     sync::Arc,
     time::Duration,
 };
@@ -36,9 +36,14 @@ const CUT_WITHIN: Duration = Duration::from_secs(40);
 /// dlm_controld is on this node, and answers at once if it runs.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
 
+/// After which time the directories are read again when that failed: want of memory or of descriptors passes.
+const READ_AGAIN: Duration = Duration::from_secs(5);
+
 /// Fences as it is asked to.
 pub(crate) struct Fencer {
     desk: Option<Desk>,
+    /// Whether the last look at the directories failed, so that nobody is given anything until one succeeds.
+    unread: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
     signs: Signs,
@@ -94,6 +99,7 @@ impl Fencer {
         let (tell, told) = mpsc::unbounded_channel();
         let mut fencer = Self {
             desk: None,
+            unread: false,
             tools: Arc::new(tools),
             config: Arc::new(config),
             signs,
@@ -129,6 +135,7 @@ impl Fencer {
     pub(crate) async fn run(mut self) {
         self.look().await;
         loop {
+            let unread = self.unread;
             let turn = match &self.desk {
                 Some(desk) => tokio::select! {
                     changed = desk.watch.changed() => match changed {
@@ -136,6 +143,7 @@ impl Fencer {
                         Err(error) => Turn::Blind(format!("watch the fence requests: {error}; restart the agent when their directories are back")),
                     },
                     Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
+                    () = tokio::time::sleep(READ_AGAIN), if unread => Turn::Changed,
                 },
                 None => match self.running.join_next().await {
                     Some(ended) => Turn::Ended(joined(ended)),
@@ -176,12 +184,27 @@ impl Fencer {
         let spool = desk.spool.clone();
         let scan = match blocking(move || spool.scan()).await {
             Ok(scan) => scan,
-            Err(error) => return self.blind(chain(&error)),
+            Err(error) => return self.could_not_read(chain(&error)),
         };
-        if self.saw(&scan) {
+        let others = self.saw(&scan);
+        let again = mem::take(&mut self.unread);
+        if again {
+            log::info!("fence requests can be read again");
+            self.tools.fences.sees();
+        }
+        if others || again {
             self.changed();
         }
         self.start(scan).await;
+    }
+
+    /// The directories are still watched, so that nothing is missed when they can be read again.
+    fn could_not_read(&mut self, why: String) {
+        if !mem::replace(&mut self.unread, true) {
+            log::error!("no compute is given a GFS2 until fence requests can be read: {why}");
+            self.tools.fences.blind(why);
+            self.changed();
+        }
     }
 
     /// Takes in what was read; whether others are fenced than before.

@@ -351,6 +351,30 @@ async fn when_the_directories_go_what_was_given_stays_and_nothing_more_is_given(
 }
 
 #[tokio::test]
+async fn requests_that_could_not_be_read_once_are_read_again() {
+    let mut bench = Bench::bare().await;
+    bench.site().await;
+    plant_cluster(&bench);
+    let (real, link) = ["real", "requests"].map(|it| bench.directory.path().join(it)).into();
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
+    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+
+    fs::remove_file(&link).unwrap();
+    fs::write(real.join("anything"), "").unwrap();
+    bench.until(NAME, "refused", block_failed).await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
+    bench.until("another", "refused", block_failed).await;
+
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+}
+
+#[tokio::test]
 async fn a_torn_request_is_left_alone_until_it_is_whole() {
     let bench = sharing().await;
     let path = request(&bench, 0, NODE);
