@@ -5,6 +5,7 @@
 use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
+use hyper_util::client::legacy::connect::HttpConnector;
 use proto::v1::{
     DesiredMount, FromNode, Gone, Hello, ToNode, from_node, node_link_client::NodeLinkClient,
     to_node::Message,
@@ -15,7 +16,7 @@ use tokio::{
 };
 use tonic::{
     Code, Status, Streaming,
-    transport::{Channel, Endpoint},
+    transport::{self, Channel, Endpoint},
 };
 
 use crate::{
@@ -55,6 +56,9 @@ const STEADY: Duration = Duration::from_secs(30);
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 const TCP_PROBE: Duration = Duration::from_secs(10);
 const TCP_PROBES: u32 = 6;
+/// A message that was not acknowledged for so long ends the connection: while one is on its way the kernel does not probe, and
+/// would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 enum End {
     /// By the coordinator, for good.
@@ -72,7 +76,7 @@ pub async fn run(
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let endpoint = watched(endpoint);
+    let endpoint = endpoint.connect_timeout(PATIENCE);
     let (mut attempt, mut told) = (0, BTreeSet::new());
     loop {
         let connection = outbox.begin();
@@ -106,13 +110,24 @@ pub async fn run(
     }
 }
 
-/// The endpoint whose dead connections the kernel notices.
-fn watched(endpoint: Endpoint) -> Endpoint {
-    endpoint
-        .connect_timeout(PATIENCE)
-        .tcp_keepalive(Some(TCP_KEEPALIVE))
-        .tcp_keepalive_interval(Some(TCP_PROBE))
-        .tcp_keepalive_retries(Some(TCP_PROBES))
+/// Connects so that the kernel notices a dead peer.
+async fn connect(endpoint: &Endpoint) -> Result<Channel, transport::Error> {
+    match endpoint.uri().scheme_str() {
+        Some("https") => endpoint.connect_with_connector(tcp()).await,
+        // A socket of this node ends with its process.
+        _ => endpoint.connect().await,
+    }
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    tcp.set_keepalive_interval(Some(TCP_PROBE));
+    tcp.set_keepalive_retries(Some(TCP_PROBES));
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    tcp
 }
 
 async fn converse(
@@ -164,7 +179,7 @@ async fn open(
     outbox: &Arc<Outbox>,
     connection: u64,
 ) -> Result<Streaming<ToNode>, End> {
-    let channel: Channel = match endpoint.connect().await {
+    let channel: Channel = match connect(endpoint).await {
         Ok(channel) => channel,
         Err(error) => {
             let why = format!("connect: {}: {}", root(&error), remedy(&error));
@@ -257,7 +272,10 @@ fn cause(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::socket::{getsockopt, sockopt};
     use thiserror::Error;
+    use tokio::net::TcpListener;
+    use tonic::codegen::Service;
 
     use super::*;
 
@@ -272,14 +290,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_coordinator_without_power_is_noticed_within_two_minutes() {
-        let endpoint = watched(Endpoint::from_static("http://[::1]:1"));
-        let probes =
-            endpoint.get_tcp_keepalive_interval().zip(endpoint.get_tcp_keepalive_retries());
-        let (interval, retries) = probes.unwrap();
-        let noticed = endpoint.get_tcp_keepalive().unwrap() + interval * retries;
-        assert!(noticed <= Duration::from_secs(120), "{noticed:?}");
+    #[tokio::test]
+    async fn a_coordinator_without_power_is_noticed_within_two_minutes() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let to = format!("https://{}", listener.local_addr().unwrap());
+        let stream = tcp().call(to.parse().unwrap()).await.unwrap();
+        let option = |it: Result<u32, _>| it.unwrap();
+        let (idle, interval, probes) = (
+            option(getsockopt(stream.inner(), sockopt::TcpKeepIdle)),
+            option(getsockopt(stream.inner(), sockopt::TcpKeepInterval)),
+            option(getsockopt(stream.inner(), sockopt::TcpKeepCount)),
+        );
+        assert!(getsockopt(stream.inner(), sockopt::KeepAlive).unwrap());
+        assert!(idle + interval * probes <= 120, "when nothing is on its way");
+        let milliseconds = option(getsockopt(stream.inner(), sockopt::TcpUserTimeout));
+        assert!((1..=30_000).contains(&milliseconds), "when something is");
     }
 
     #[test]

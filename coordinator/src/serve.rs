@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt;
+use nix::sys::socket::{setsockopt, sockopt};
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
 use thiserror::Error;
@@ -24,6 +25,9 @@ use crate::peer::may_connect;
 const KEEPALIVE: Duration = Duration::from_secs(60);
 /// And how fast, once it does not answer.
 const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
+/// Milliseconds after which a message that a node did not acknowledge ends its connection: while one is on its way the kernel
+/// does not probe, and would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+const UNACKNOWLEDGED: u32 = 30_000;
 /// An API object has at most 3 MiB, and a message holds two.
 const LARGEST_MESSAGE: usize = 8 << 20;
 
@@ -83,6 +87,8 @@ impl TlsListener {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServeError::Listen { address, source })?;
+        give_up_unacknowledged(&listener)
+            .map_err(|source| ServeError::Listen { address, source })?;
         Ok(Self { listener, config })
     }
 
@@ -90,6 +96,11 @@ impl TlsListener {
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
+}
+
+/// What is accepted has it from its listener.
+fn give_up_unacknowledged(listener: &TcpListener) -> io::Result<()> {
+    Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
 impl Services {
@@ -149,4 +160,21 @@ impl Services {
 
 fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
     fs::read(path).map_err(|source| ServeError::ReadPem { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_without_power_is_noticed_while_a_message_is_on_its_way() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        give_up_unacknowledged(&listener).unwrap();
+        let _node = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert_eq!(getsockopt(&accepted, sockopt::TcpUserTimeout).unwrap(), UNACKNOWLEDGED);
+    }
 }
