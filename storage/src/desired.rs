@@ -89,4 +89,14 @@ impl Desired {
             Self::Inventory => "inventory".to_owned(),
         }
     }
+
+    /// The name of what is looked at: when a look at one unit of a group hangs, those at the others may not.
+    #[must_use]
+    pub fn unit(&self) -> String {
+        match self {
+            Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.to_string(),
+            Self::Mounted(mount) | Self::Unmounted(mount) => mount.target.to_string(),
+            _ => self.group(),
+        }
+    }
 }

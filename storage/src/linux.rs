@@ -209,7 +209,11 @@ impl Node {
         line: &str,
     ) -> Result<(), StepError> {
         signature::make(device, kind, id, line, self.deadlines.command)?;
-        match signature::read(device, self.deadlines.command) {
+        let (at, deadline) = (device.to_owned(), self.deadlines.command);
+        let name = format!("signature of {}", device.display());
+        let read = looks::within(deadline, &name, move || signature::read(&at, deadline));
+        let read = read.map_err(|source| failed("read signature", &device.display(), source))?;
+        match read {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
             _ => Err(StepError::System {
                 call: "mkfs",
@@ -342,7 +346,7 @@ impl Node {
 
 impl Host for LinuxHost {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        let (node, wanted, name) = (Arc::clone(&self.node), desired.clone(), desired.group());
+        let (node, wanted, name) = (Arc::clone(&self.node), desired.clone(), desired.unit());
         self.looks
             .take(&name, move || look(&*node, &wanted))
             .map_err(|source| ObserveError::Read { path: name, source })?

@@ -10,8 +10,9 @@ use crate::{
     },
     host::ObserveError,
     observed::{
-        Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PoolState,
-        Signature, TargetState, TreeState, VolumeDevice, VolumeState, Zpool,
+        Activation, BlockDevice, FoundPool, LogicalVolume, LvmReport, LvmState, Mapping,
+        MountedThing, PoolState, Signature, TargetState, TreeState, Unfinished, VolumeDevice,
+        VolumeState, Zpool,
     },
 };
 
@@ -27,6 +28,8 @@ pub(crate) trait Eyes {
     /// What a logical volume is that is not active, and all that commands left of it that were cut off: the look at what is
     /// mapped does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
+    /// What a repair that was cut off left of a RAID that is active.
+    fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
     /// What LVM has on these devices, and on these alone.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// All of device-mapper's devices.
@@ -183,17 +186,22 @@ fn logical(
     }
     let mut seen = eyes.mapped(volume, devices)?;
     if told(&seen) {
-        complete(eyes, volume, &mut seen)?;
         // LVM without a list would look at every disk of the node.
         let nothing = || Ok(LvmReport::default());
         seen.report = Some(if devices.is_empty() { nothing() } else { eyes.lvm(devices) }?);
+        complete(eyes, volume, &mut seen)?;
     }
     Ok(seen)
 }
 
+/// What sysfs does not show, where something may have been left.
 fn complete(eyes: &impl Eyes, volume: &Volume, seen: &mut LvmState) -> Result<(), ObserveError> {
+    let group = seen.report.as_ref().and_then(|report| report.group(&volume.group));
+    let logical = group.and_then(|group| group.volume(&volume.logical));
     if seen.active().is_none() {
         seen.activation = eyes.unfinished(volume)?;
+    } else if logical.is_some_and(LogicalVolume::is_partial) {
+        seen.beside = eyes.beside(volume)?;
     }
     Ok(())
 }
@@ -207,9 +215,10 @@ fn guessed(
     let report = eyes.lvm(devices)?;
     let names = report.names_of(volume);
     let named = volume.named(names.as_ref());
-    let mut seen = eyes.mapped(&named, devices)?;
+    let seen = eyes.mapped(&named, devices)?;
+    let mut seen = LvmState { report: Some(report), names, ..seen };
     complete(eyes, &named, &mut seen)?;
-    Ok(LvmState { report: Some(report), names, ..seen })
+    Ok(seen)
 }
 
 fn hooks<'a>(

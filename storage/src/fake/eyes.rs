@@ -12,7 +12,7 @@ use crate::{
     look::Eyes,
     observed::{
         Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PathState,
-        Signature, TargetState, TreeEntry, TreeState, VolumeDevice, Zpool,
+        Signature, TargetState, TreeEntry, TreeState, Unfinished, VolumeDevice, Zpool,
     },
 };
 
@@ -47,6 +47,11 @@ impl Eyes for FakeHost {
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError> {
         let local = self.local();
         Ok(self.lvm().unfinished(volume, &local.volumes))
+    }
+
+    fn beside(&self, _: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+        // RAID is not modelled.
+        Ok(Vec::new())
     }
 
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {

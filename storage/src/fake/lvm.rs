@@ -121,6 +121,7 @@ impl OnDevices {
             },
             siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
+            beside: Vec::new(),
             report: None,
             names: None,
         }

@@ -4,18 +4,33 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use procfs::process::{FDTarget, MMapPath, Process, all_processes};
 
-use super::mount_table;
+use super::{looks, mount_table};
 use crate::observed::DeviceNumber;
 
 /// As many as help at 3 a.m.; the rest is counted.
 const NAMED: usize = 8;
 
+/// A process that waits for a file system may not let itself be looked at, for whichever file system that is: its list of
+/// mappings is locked.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Processes and mounts that hold `path`, in one line; empty when none is found.
 pub(super) fn of(path: &Path) -> String {
+    let looked = path.to_owned();
+    found(&format!("holders of {}", path.display()), move || find(&looked))
+}
+
+fn found(name: &str, find: impl FnOnce() -> String + Send + 'static) -> String {
+    let found = looks::within(PATIENCE, name, find);
+    found.unwrap_or_else(|error| format!("somebody who cannot be looked for: {error}"))
+}
+
+fn find(path: &Path) -> String {
     let mut holders: Vec<String> = mount_table::points_beneath(path)
         .unwrap_or_default()
         .iter()
@@ -34,6 +49,10 @@ pub(super) fn of(path: &Path) -> String {
 
 /// Where `device` is mounted, in whichever mount namespace; each namespace is told once, by its first process.
 pub(super) fn of_device(device: DeviceNumber) -> String {
+    found(&format!("holders of {device}"), move || find_of_device(device))
+}
+
+fn find_of_device(device: DeviceNumber) -> String {
     let Ok(processes) = all_processes() else { return String::new() };
     let mut looked = BTreeSet::new();
     let mut holders = Vec::new();

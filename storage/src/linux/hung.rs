@@ -15,7 +15,7 @@ const FRAMES: usize = 6;
 /// The lock manager takes locks of its own to show its tables, so that a look at them may hang as well.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-static LOOKS: LazyLock<Looks> = LazyLock::new(|| Looks::new(PATIENCE));
+static LOOKS: LazyLock<Looks> = LazyLock::new(|| Looks::at_locks(PATIENCE));
 
 /// What the processes of a process group (setpgid(2)) wait for.
 pub(super) fn group(group: Pid) -> String {
@@ -66,6 +66,12 @@ pub(super) fn process(pid: Pid) -> String {
     told.join("; ")
 }
 
+/// Where in the kernel a thread of ours stands.
+pub(super) fn thread(id: Pid) -> String {
+    let read = |file| fs::read_to_string(format!("/proc/self/task/{id}/{file}"));
+    format!("thread {id}{}", place(read("stack"), read("wchan")))
+}
+
 fn is_member(process: &Process, group: Pid) -> bool {
     process.stat().is_ok_and(|stat| stat.pgrp == group.as_raw() && stat.state != 'Z')
 }
@@ -105,13 +111,14 @@ fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
 }
 
 /// The innermost functions of a kernel stack, in words.
-pub(super) fn frames(text: &str) -> String {
+fn frames(text: &str) -> String {
     let frames: Vec<_> =
         text.lines().take(FRAMES).filter_map(|line| line.split_whitespace().nth(1)).collect();
     if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }
 }
 
-fn locks() -> Vec<String> {
+/// Locks that this node asked for and was not granted.
+pub(super) fn locks() -> Vec<String> {
     let looked = LOOKS.take("locks", dlm::ungranted);
     looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be looked at: {error}")])
 }

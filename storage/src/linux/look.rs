@@ -14,7 +14,7 @@ use crate::{
     look::Eyes,
     observed::{
         Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, Signature,
-        TargetState, TreeState, VolumeDevice, Zpool,
+        TargetState, TreeState, Unfinished, VolumeDevice, Zpool,
     },
 };
 
@@ -52,6 +52,10 @@ impl Eyes for Node {
 
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError> {
         unfinished::of(volume, self.deadlines.call)
+    }
+
+    fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+        unfinished::beside(volume, self.deadlines.call)
     }
 
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {

@@ -3,9 +3,9 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    fs, io, panic,
+    io, panic,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{RecvTimeoutError, sync_channel},
     },
@@ -15,7 +15,7 @@ use std::{
 
 use nix::unistd::{Pid, gettid};
 
-use super::hung::frames;
+use super::hung;
 
 /// Takes looks, and knows which of them never came back.
 #[derive(Debug)]
@@ -23,7 +23,24 @@ pub(super) struct Looks {
     /// What they are, for messages.
     what: &'static str,
     deadline: Duration,
+    /// Whether what hangs may wait for a lock of another node: all but the look at those.
+    tells_locks: bool,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
+}
+
+/// Looks in the middle of steps.
+static IN_STEPS: LazyLock<Looks> = LazyLock::new(|| Looks::new(Duration::MAX));
+
+/// Takes a look in the middle of a step, which may take `deadline`.
+///
+/// # Errors
+/// Those of [`Looks::take`].
+pub(super) fn within<T: Send + 'static>(
+    deadline: Duration,
+    name: &str,
+    look: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    IN_STEPS.take_within(deadline, name, look)
 }
 
 thread_local! {
@@ -39,13 +56,25 @@ pub(super) fn is_given_up() -> bool {
 #[derive(Debug)]
 struct Stuck {
     thread: JoinHandle<()>,
+    given_up: GivenUp,
+}
+
+/// Which thread, and after what time.
+#[derive(Debug, Clone, Copy)]
+struct GivenUp {
     id: Option<Pid>,
+    deadline: Duration,
 }
 
 impl Looks {
     /// Looks that may take `deadline` each.
     pub(super) fn new(deadline: Duration) -> Self {
-        Self { what: "look", deadline, stuck: Mutex::default() }
+        Self { what: "look", deadline, tells_locks: true, stuck: Mutex::default() }
+    }
+
+    /// The same at the lock manager's tables.
+    pub(super) fn at_locks(deadline: Duration) -> Self {
+        Self { tells_locks: false, ..Self::new(deadline) }
     }
 
     /// The same for what changes something.
@@ -63,6 +92,15 @@ impl Looks {
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
+        self.take_within(self.deadline, name, look)
+    }
+
+    fn take_within<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        name: &str,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
         self.refuse_while_stuck(name)?;
         let (tell, answer) = sync_channel(1);
         let id = Arc::new(OnceLock::new());
@@ -76,14 +114,14 @@ impl Looks {
             // Nobody listens after the deadline.
             let _ = tell.send(look());
         })?;
-        match answer.recv_timeout(self.deadline) {
+        match answer.recv_timeout(deadline) {
             Ok(seen) => Ok(seen),
             Err(RecvTimeoutError::Timeout) => {
                 given_up.store(true, Ordering::SeqCst);
-                let stuck = Stuck { thread, id: id.get().copied() };
-                let error = self.error(&stuck);
+                let given_up = GivenUp { id: id.get().copied(), deadline };
+                let stuck = Stuck { thread, given_up };
                 self.lock().entry(name.to_owned()).or_default().push(stuck);
-                Err(error)
+                Err(self.error(given_up))
             }
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Err(panicked) => panic::resume_unwind(panicked),
@@ -99,21 +137,24 @@ impl Looks {
             under.retain(|it| !it.thread.is_finished());
             !under.is_empty()
         });
-        stuck.get(name).and_then(|under| under.first()).map(|it| self.error(it))
+        let first = stuck.get(name).and_then(|under| under.first()).map(|it| it.given_up);
+        // Locks may take long to look at, and others look meanwhile.
+        drop(stuck);
+        first.map(|it| self.error(it))
     }
 
     fn refuse_while_stuck(&self, name: &str) -> io::Result<()> {
         self.unended(name).map_or(Ok(()), Err)
     }
 
-    fn error(&self, stuck: &Stuck) -> io::Error {
-        let place = stuck.id.map_or_else(String::new, |id| {
-            let stack = fs::read_to_string(format!("/proc/self/task/{id}/stack"));
-            format!(" (thread {id}{})", frames(&stack.unwrap_or_default()))
-        });
-        let (what, seconds) = (self.what, self.deadline.as_secs_f32());
-        let text = format!("the {what} did not end within {seconds} s{place}");
-        io::Error::new(io::ErrorKind::TimedOut, text)
+    fn error(&self, GivenUp { id, deadline }: GivenUp) -> io::Error {
+        let thread = id.map_or_else(String::new, |id| format!(" ({})", hung::thread(id)));
+        let (what, seconds) = (self.what, deadline.as_secs_f32());
+        let mut told = vec![format!("the {what} did not end within {seconds} s{thread}")];
+        if self.tells_locks {
+            told.extend(hung::locks());
+        }
+        io::Error::new(io::ErrorKind::TimedOut, told.join("; "))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Stuck>>> {
@@ -161,6 +202,25 @@ mod tests {
             stuck.thread.join().unwrap();
         }
         assert_eq!(looks.take("vg-0", || 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_look_in_a_step_has_the_time_of_its_step() {
+        let (release, held) = channel::<()>();
+        let hang = move || held.recv().is_ok();
+        let error = within(Duration::from_millis(50), "a step", hang).unwrap_err();
+        assert!(error.to_string().contains("within 0.05 s (thread "), "{error}");
+        drop(release);
+    }
+
+    #[test]
+    fn the_look_at_locks_that_hangs_does_not_look_at_locks() {
+        let looks = Looks::at_locks(Duration::from_millis(50));
+        let (release, held) = channel::<()>();
+        let hang = move || held.recv().is_ok();
+        let error = looks.take("locks", hang).unwrap_err().to_string();
+        assert!(error.contains("(thread ") && !error.contains("DLM"), "{error}");
+        drop(release);
     }
 
     #[test]

@@ -102,7 +102,8 @@ pub(super) fn mount(
 ) -> Result<(), StepError> {
     let failed = |source| system("mount(2)", target, source);
     let place = placed(walk(target).map_err(failed)?, target)?;
-    let leaf = place.leaf().map_err(failed)?.ok_or_else(|| failed(Errno::ENOENT.into()))?;
+    let leaf = place.leaf_within(target, deadlines.call).map_err(failed)?;
+    let leaf = leaf.ok_or_else(|| failed(Errno::ENOENT.into()))?;
     if leaf.mount.is_some() {
         return Err(StepError::Changed(format!("{target} is a mount by now")));
     }
@@ -131,7 +132,7 @@ pub(super) fn mount(
         }
     }
     drop(leaf);
-    verify(source, target, kind, &place)
+    verify(source, target, kind, &place, deadlines.call)
 }
 
 /// EINVAL and EUCLEAN say nothing; XFS tells the reason (a UUID mounted twice, a damaged log) to the kernel log alone.
@@ -161,9 +162,10 @@ fn verify(
     target: &MountPoint,
     kind: FileSystemKind,
     place: &Place,
+    deadline: Duration,
 ) -> Result<(), StepError> {
     let failed = |source| system("mount(2)", target, source);
-    let leaf = place.leaf().map_err(failed)?;
+    let leaf = place.leaf_within(target, deadline).map_err(failed)?;
     let mount = leaf.as_ref().and_then(|leaf| leaf.mount);
     let entry = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
     let (Some(leaf), Some(entry)) = (leaf, entry) else {
@@ -198,7 +200,7 @@ pub(super) fn unmount(
     let failed = |source| system("umount(2)", target, source);
     let Walk::Place(place) = walk(target).map_err(failed)? else { return Ok(()) };
     // Hooks ran since the look, and somebody else may have mounted something on top.
-    match shown(&place).map_err(failed)? {
+    match shown(&place, target, deadlines.call).map_err(failed)? {
         None => return Ok(()),
         Some(there) if there == device => {}
         Some(_) => {
@@ -225,8 +227,12 @@ pub(super) fn unmount(
 }
 
 /// The device of the mount that is to be seen at a place.
-fn shown(place: &Place) -> io::Result<Option<DeviceNumber>> {
-    let Some(leaf) = place.leaf()? else { return Ok(None) };
+fn shown(
+    place: &Place,
+    target: &MountPoint,
+    deadline: Duration,
+) -> io::Result<Option<DeviceNumber>> {
+    let Some(leaf) = place.leaf_within(target, deadline)? else { return Ok(None) };
     let entry = leaf.mount.map(mount_table::entry).transpose()?.flatten();
     Ok(entry.map(|entry| leaf.bound.unwrap_or(entry.device)))
 }
@@ -252,7 +258,8 @@ pub(super) fn set_owner(
 ) -> Result<(), StepError> {
     let failed = |source| system("chown(2)", target, source);
     let place = placed(walk(target).map_err(failed)?, target)?;
-    let leaf = place.leaf().map_err(failed)?.filter(|leaf| leaf.mount.is_some());
+    let leaf = place.leaf_within(target, deadline).map_err(failed)?;
+    let leaf = leaf.filter(|leaf| leaf.mount.is_some());
     let Some(leaf) = leaf else {
         return Err(StepError::Changed(format!("{target} is not mounted any more")));
     };

@@ -10,6 +10,7 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::{
@@ -20,7 +21,7 @@ use nix::{
 };
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
-use super::mount_table;
+use super::{looks, mount_table};
 use crate::{
     desired::{MountPoint, Owner},
     observed::{DeviceNumber, PathState},
@@ -158,7 +159,7 @@ impl Leaf {
         })
     }
 
-    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and a network file system is not asked, so it cannot hang.
+    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and a network file system is not asked. GFS2 asks all the same.
     fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
             | StatxFlags::UID
@@ -212,6 +213,18 @@ impl Place {
             Err(errno) => return Err(errno.into()),
         };
         Leaf::new(fd, &self.parent).map(Some)
+    }
+
+    /// The same within `deadline`, in the middle of a step: the root of a GFS2 tells nothing without a lock, which others may
+    /// hold.
+    pub(super) fn leaf_within(
+        &self,
+        target: &MountPoint,
+        deadline: Duration,
+    ) -> io::Result<Option<Leaf>> {
+        let (parent, name) = (self.parent.try_clone()?, self.name.clone());
+        let place = Self { parent, name, parent_is_root: self.parent_is_root };
+        looks::within(deadline, &target.to_string(), move || place.leaf())?
     }
 
     /// The same in the words of the plan.

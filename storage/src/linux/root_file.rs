@@ -19,7 +19,7 @@ use nix::{
 
 use super::{
     child,
-    place::{Leaf, Walk, walk},
+    place::{Leaf, Place, Walk, walk},
 };
 use crate::{
     desired::{MountPoint, Owner, RootFile},
@@ -31,7 +31,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// The file in the root of what is mounted at `target`; `None` when there is no plain file, or nothing is mounted.
 pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFile>> {
-    match mounted(target)? {
+    match mounted(target, Place::leaf)? {
         Some(leaf) => read_in(&open_root(&leaf.fd)?, name),
         None => Ok(None),
     }
@@ -45,7 +45,8 @@ pub(super) fn write(
 ) -> Result<(), StepError> {
     let at = format!("{target}/{}", file.name);
     let failed = |source| StepError::System { call: "open(2)", target: target.to_string(), source };
-    let Some(leaf) = mounted(target).map_err(failed)? else {
+    let look = |place: &Place| place.leaf_within(target, deadline);
+    let Some(leaf) = mounted(target, look).map_err(failed)? else {
         return Err(StepError::Changed(format!("{target} is not mounted any more")));
     };
     child::run("write", &at, deadline, &[leaf.fd.as_raw_fd()], || {
@@ -53,9 +54,12 @@ pub(super) fn write(
     })
 }
 
-fn mounted(target: &MountPoint) -> io::Result<Option<Leaf>> {
+fn mounted(
+    target: &MountPoint,
+    look: impl FnOnce(&Place) -> io::Result<Option<Leaf>>,
+) -> io::Result<Option<Leaf>> {
     match walk(target)? {
-        Walk::Place(place) => Ok(place.leaf()?.filter(|leaf| leaf.mount.is_some())),
+        Walk::Place(place) => Ok(look(&place)?.filter(|leaf| leaf.mount.is_some())),
         Walk::Stopped(_) => Ok(None),
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// dmsetup(8); names in device-mapper have no tabs (libdm mangles them).
-const COLUMNS: &str = "name,major,minor,tables_loaded,suspended";
+const COLUMNS: &str = "name,major,minor,tables_loaded,suspended,open";
 
 /// What it says instead of a list without lines.
 const NOTHING: &str = "No devices found";
@@ -26,6 +26,7 @@ struct Row {
     number: DeviceNumber,
     is_live: bool,
     is_suspended: bool,
+    is_open: bool,
 }
 
 /// What there is of `volume`, whose device cannot be used.
@@ -33,6 +34,11 @@ pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Activation, Obse
     let wanted = mapper_name(volume);
     let rows = rows(deadline)?;
     Ok(left_of(&wanted, rows))
+}
+
+/// The parts of an active RAID that are not beneath it.
+pub(super) fn beside(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
+    Ok(beside_of(&mapper_name(volume), rows(deadline)?))
 }
 
 /// The number of the mapping of that name.
@@ -61,8 +67,8 @@ fn list(deadline: Duration) -> Result<Vec<u8>, CommandError> {
 
 fn row(line: &str) -> Result<Row, String> {
     let fields: Vec<_> = line.split('\t').map(str::trim).collect();
-    let [name, major, minor, tables, suspended] = fields[..] else {
-        return Err(format!("{line:?} has not five columns"));
+    let [name, major, minor, tables, suspended, open] = fields[..] else {
+        return Err(format!("{line:?} has not six columns"));
     };
     let number = mount_table::parse_number(&format!("{major}:{minor}"))
         .ok_or_else(|| format!("{line:?} names no device"))?;
@@ -71,6 +77,7 @@ fn row(line: &str) -> Result<Row, String> {
         number,
         is_live: matches!(tables, "Live" | "Both"),
         is_suspended: suspended == "Suspended",
+        is_open: open != "0",
     })
 }
 
@@ -79,7 +86,6 @@ fn left_of(volume: &str, rows: Vec<Row>) -> Activation {
         .into_iter()
         .filter(|row| mapped::is_of(&row.name, volume))
         .partition(|row| row.name == volume);
-    let left = |row: Row| Unfinished { name: row.name, number: row.number };
     match own.into_iter().next() {
         Some(own) if own.is_live && own.is_suspended => Activation::Suspended(own.number),
         // Active since the look at what is mapped; the next one sees it.
@@ -88,12 +94,26 @@ fn left_of(volume: &str, rows: Vec<Row>) -> Activation {
     }
 }
 
+/// What its mapping lies on is open.
+fn beside_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
+    let is_part = |row: &Row| row.name != volume && mapped::is_of(&row.name, volume);
+    rows.into_iter().filter(|row| is_part(row) && !row.is_open).map(left).collect()
+}
+
+fn left(row: Row) -> Unfinished {
+    Unfinished { name: row.name, number: row.number }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn understood(lines: &[&str]) -> Vec<Row> {
+        lines.iter().map(|line| row(line).unwrap()).collect()
+    }
+
     fn left(lines: &[&str]) -> Activation {
-        left_of("vg-lv", lines.iter().map(|line| row(line).unwrap()).collect())
+        left_of("vg-lv", understood(lines))
     }
 
     fn number(minor: u32) -> DeviceNumber {
@@ -103,27 +123,42 @@ mod tests {
     /// As dmsetup 1.02.185 told it after `lvchange` was killed before each of its calls.
     #[test]
     fn what_is_left_goes_from_top_to_bottom() {
-        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive"]), Activation::Down);
+        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Down);
         let part = |name: &str, minor| Unfinished { name: name.to_owned(), number: number(minor) };
-        let rows = ["vg-lv_rmeta_0\t253\t0\tNone\tActive", "vg-lv2\t253\t9\tLive\tActive"];
+        let rows = ["vg-lv_rmeta_0\t253\t0\tNone\tActive\t0", "vg-lv2\t253\t9\tLive\tActive\t0"];
         assert_eq!(left(&rows), Activation::Unfinished(vec![part("vg-lv_rmeta_0", 0)]));
-        let rows = ["vg-lv_rimage_0\t253\t1\tLive\tActive", "vg-lv\t253\t4\tInactive\tActive"];
+        let rows =
+            ["vg-lv_rimage_0\t253\t1\tLive\tActive\t0", "vg-lv\t253\t4\tInactive\tActive\t0"];
         let down = vec![part("vg-lv", 4), part("vg-lv_rimage_0", 1)];
         assert_eq!(left(&rows), Activation::Unfinished(down));
     }
 
     #[test]
     fn what_is_whole_is_left_alone_and_what_stands_still_is_lvms() {
-        let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended";
-        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive", part]), Activation::Down);
-        let still = left(&["vg-lv\t253\t4\tLive\tSuspended", part]);
+        let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended\t0";
+        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive\t0", part]), Activation::Down);
+        let still = left(&["vg-lv\t253\t4\tLive\tSuspended\t0", part]);
         assert_eq!(still, Activation::Suspended(number(4)));
+    }
+
+    /// As it told them after `lvconvert --repair` was killed.
+    #[test]
+    fn new_parts_on_which_nothing_lies_are_beside() {
+        let rows = [
+            "vg-lv\t253\t6\tLive\tActive\t1",
+            "vg-lv_rimage_1\t253\t5\tLive\tActive\t1",
+            "vg-lv_rimage_1-missing_0_0\t253\t4\tLive\tActive\t1",
+            "vg-lv_rmeta_2\t253\t7\tNone\tActive\t0",
+            "vg-lv2_rmeta_2\t253\t8\tNone\tActive\t0",
+        ];
+        let new = Unfinished { name: "vg-lv_rmeta_2".to_owned(), number: number(7) };
+        assert_eq!(beside_of("vg-lv", understood(&rows)), [new]);
     }
 
     #[test]
     fn what_is_not_understood_is_an_error() {
         assert!(row("vg-lv\t253\t0\tLive").is_err());
         assert!(row("vg-lv:253:0:Live:Active").is_err(), "not as an empty list");
-        assert!(row("vg-lv\tx\t0\tLive\tActive").is_err());
+        assert!(row("vg-lv\tx\t0\tLive\tActive\t0").is_err());
     }
 }

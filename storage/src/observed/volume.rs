@@ -104,6 +104,8 @@ impl VolumeState {
 pub struct LvmState {
     /// Whether it has a device here.
     pub activation: Activation,
+    /// Of a RAID that has one and lost a part: new parts on which it does not lie, because its repair was cut off.
+    pub beside: Vec<Unfinished>,
     /// Whether other volumes of its group are active here.
     pub siblings_active: bool,
     /// Whether this node is in its group's lock space.

@@ -112,6 +112,14 @@ fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
 }
 
 #[test]
+fn units_of_one_group_are_looked_at_by_themselves() {
+    let one = Desired::Mounted(mount());
+    let other = Desired::Unmounted(Mount { target: point("/mnt/nnf/another"), ..mount() });
+    assert_eq!(one.group(), other.group());
+    assert_ne!(one.unit(), other.unit());
+}
+
+#[test]
 fn capacity_that_is_not_there_is_refused_with_numbers() {
     let no = |capacity, observed: &Observed| {
         plan(&Desired::Allocated(allocation(capacity)), observed).unwrap_err()

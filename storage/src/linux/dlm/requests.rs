@@ -43,7 +43,7 @@ impl Lock {
 
     /// The request, and who is in its way as far as this node knows: only the master of a resource knows all its holders.
     pub(super) fn in_words(&self, space: &str, all: &[Lock]) -> String {
-        let (resource, wanted, seconds) = (&self.resource, mode(self.wanted), self.waits.as_secs());
+        let (resource, wanted, age) = (&self.resource, mode(self.wanted), age(self.waits));
         let instead = match self.status {
             Status::Converting => format!(" instead of {}", mode(self.granted)),
             Status::Waiting | Status::Granted | Status::None => String::new(),
@@ -55,7 +55,7 @@ impl Lock {
             node => format!("node {node} decides"),
         };
         format!(
-            "lock {resource:?} of lock space {space} is wanted {wanted}{instead} by {asked} since {seconds} s, {holders}"
+            "lock {resource:?} of lock space {space} is wanted {wanted}{instead} by {asked} for {age}, {holders}"
         )
     }
 
@@ -143,6 +143,18 @@ pub(super) fn waiters(table: &str) -> Result<Vec<Waiter>, String> {
     lines.map(|line| waiter(line).ok_or_else(|| format!("{line:?} is no waiter"))).collect()
 }
 
+/// What hangs is told again and again: a text that is another each time would be a status written each time.
+fn age(waits: Duration) -> &'static str {
+    match waits.as_secs() {
+        0..10 => "less than 10 s",
+        10..60 => "more than 10 s",
+        60..600 => "more than a minute",
+        600..3600 => "more than 10 minutes",
+        3600..86_400 => "more than an hour",
+        _ => "more than a day",
+    }
+}
+
 /// Modes by number (include/uapi/linux/dlmconstants.h).
 fn mode(number: i32) -> &'static str {
     match number {
@@ -176,7 +188,7 @@ mod tests {
         let [wanted] = wanted[..] else { panic!("{wanted:?}") };
         let told = wanted.in_words("lvm_a", &all);
         assert!(told.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));
-        assert!(told.ends_with("since 31 s, held EX by node 2"), "{told}");
+        assert!(told.ends_with("for more than 10 s, held EX by node 2"), "{told}");
     }
 
     /// GFS2's inode glock 2/5, whose master is node 2; converted from shared to exclusive.

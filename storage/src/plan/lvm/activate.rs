@@ -24,10 +24,13 @@ impl Lvm<'_> {
         Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
     }
 
-    /// Takes away what a command left that was cut off while it gave a device or took it away. LVM itself goes on with a
-    /// device that stands still, when it is to activate it.
+    /// Takes away what a command left that was cut off while it gave a device, took it away, or gave it another part. LVM
+    /// itself goes on with a device that stands still, when it is to activate it.
     pub(super) fn clear_up(&self) -> Vec<Step> {
-        let Activation::Unfinished(left) = &self.seen.activation else { return Vec::new() };
+        let left = match &self.seen.activation {
+            Activation::Unfinished(left) => left,
+            _ => &self.seen.beside,
+        };
         let removing =
             |it: &Unfinished| Step::RemoveMapping { name: it.name.clone(), number: it.number };
         left.iter().map(removing).collect()

@@ -23,9 +23,12 @@ impl Lvm<'_> {
         let has_all = !steps.is_empty() || self.state.devices.iter().all(is_member);
         let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
         if has_all && is_partial {
-            if self.seen.active().is_none() {
-                steps.extend(self.clear_up());
-                steps.extend(self.on_logical(VolumeAction::Activate, &lines.activate));
+            steps.extend(self.clear_up());
+            let activate = self.on_logical(VolumeAction::Activate, &lines.activate);
+            if let Some(activate) = activate.filter(|_| self.seen.active().is_none()) {
+                // What an earlier repair left shows once it has a device.
+                steps.push(activate);
+                return self.inside(steps);
             }
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
         }
@@ -33,10 +36,13 @@ impl Lvm<'_> {
         if has_all && !others.into_iter().any(LogicalVolume::is_partial) {
             steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }
-        if steps.is_empty() {
-            return steps;
-        }
-        self.join().into_iter().chain(steps).collect()
+        self.inside(steps)
+    }
+
+    /// The same in the group's lock space.
+    fn inside(&self, steps: Vec<Step>) -> Vec<Step> {
+        let joining = (!steps.is_empty()).then(|| self.join()).flatten();
+        joining.into_iter().chain(steps).collect()
     }
 
     /// The steps that make members of those devices that are none yet.

@@ -140,6 +140,19 @@ fn what_an_activation_left_goes_before_the_next() {
 }
 
 #[test]
+fn what_a_repair_left_goes_before_the_next() {
+    let ready = Desired::FileSystemReady(raid(0));
+    let mut observed = seen(&raid(0), &[(1, false), (3, false)], vec![logical(0, "partial")]);
+    let name = "vg-lv--0_rmeta_2".to_owned();
+    state(&mut observed).beside = vec![Unfinished { name, number: NUMBER }];
+    assert_eq!(kinds(&ready, &observed)[..2], ["remove-mapping", "repair"]);
+    // Without a device it is not seen, and the repair would fail of it.
+    let resting = state(&mut observed);
+    (resting.activation, resting.beside) = (Activation::Down, Vec::new());
+    assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
+}
+
+#[test]
 fn what_an_activation_left_goes_with_the_mount() {
     let unmount = Desired::Unmounted(mount_of(&raid(0)));
     assert_eq!(kinds(&unmount, &left(&["vg-lv--0"])), ["remove-mapping"]);
