@@ -42,7 +42,8 @@ impl State {
                 return Self::of(fs.volume.clone(), was_ready, result);
             }
             (Unit::Target(_), Some(Ok(converged))) => Some(of_pool(&converged.observed)),
-            (Unit::Target(_), Some(Err(error))) if was_ready && is_syncing(error) => {
+            // Unlike a RAID's, its mount comes first: nothing but that is left, whatever was told before.
+            (Unit::Target(_), Some(Err(error))) if is_syncing(error) => {
                 Some(NnfStorageHealth::Degraded)
             }
             (Unit::FileSystem(_) | Unit::Target(_), _) => None,
