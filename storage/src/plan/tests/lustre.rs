@@ -307,6 +307,9 @@ fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
         [replaced("77", 3), replaced("78", 4)]
     );
     assert!(steps(vec![ours(1), lost("77")], &[1]).is_empty(), "it waits for a drive");
+    let replaced_already = || vdev("76", "UNAVAIL", VdevPlace::Replaced);
+    let vdevs = vec![ours(1), replaced_already(), ours(2), lost("77")];
+    assert_eq!(steps(vdevs, &[1, 2, 3]), [replaced("77", 3)], "each lost device gets its own");
 }
 
 #[test]
