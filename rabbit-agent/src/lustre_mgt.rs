@@ -8,7 +8,8 @@
 //!
 //! # Guarantees
 //! * The status is the record, and a write that another one came before is refused: no name is given out twice.
-//! * A name can be given out anew only when it was erased from the target, and that was written down.
+//! * A name can be given out anew only when it was erased from the target, and that was written down; or when its target was
+//!   to go with it: its claim was the target's own NnfStorage's, or the object was deleted.
 //! * Names are erased when their claim left the spec, and for no other reason.
 //!
 //! # Caveats

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use apiclient::Address;
 use bytesize::ByteSize;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use clientmount_agent::{
     coordinator::CertificateArgs,
     node::{DeadlineArgs, NodeArgs},
@@ -25,7 +25,7 @@ use crate::{
 /// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
 /// newer agent speaks for this rabbit.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, mut_arg("mount_roots", on_a_rabbit))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,
@@ -167,6 +167,16 @@ impl Args {
     pub fn logs(&self) -> LogArgs {
         LogArgs { log_level: self.zap.level().unwrap_or(self.logs.log_level) }
     }
+}
+
+/// Where the centre mounts a new Lustre file system on a rabbit, to give it to its user, when nobody told it another place.
+const FOR_OWNERS: &str = "/mnt/tmp";
+
+/// A rabbit has mounts that no compute has.
+fn on_a_rabbit(mount_roots: Arg) -> Arg {
+    mount_roots.default_values(["/mnt/nnf", FOR_OWNERS]).help(
+        "Directory beneath which ClientMounts may mount; repeat for several. Lustre targets are mounted beneath the first",
+    )
 }
 
 pub(super) fn is_set(variable: &str) -> bool {

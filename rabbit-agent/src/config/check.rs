@@ -141,8 +141,10 @@ mod tests {
     #[test]
     fn defaults_are_good_and_every_root_may_be_mounted_beneath() {
         let config = check(&["--index-root", "/mnt/index"]).unwrap();
-        assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf");
-        assert_eq!(config.storage.roots.to_string(), "/mnt/temp or /mnt/index or /mnt/nnf");
+        // The first is where Lustre targets are mounted.
+        assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf or /mnt/tmp");
+        let every = "/mnt/temp or /mnt/index or /mnt/nnf or /mnt/tmp";
+        assert_eq!(config.storage.roots.to_string(), every);
         assert_eq!(
             config.rabbit.temporary.mount_point("x", 3).unwrap().to_string(),
             "/mnt/temp/x-3"
@@ -152,6 +154,13 @@ mod tests {
             panic!("NVMe drives")
         };
         assert_eq!((node.as_str(), models.len()), ("rabbit-1", 0));
+    }
+
+    #[test]
+    fn roots_that_are_given_are_all_there_are() {
+        for args in [&["--mount-root", "/a", "--mount-root", "/b"][..], &["--mount-root=/a:/b"]] {
+            assert_eq!(check(args).unwrap().rabbit.site.roots.to_string(), "/a or /b");
+        }
     }
 
     #[test]
@@ -202,6 +211,10 @@ mod tests {
             (
                 &["--temp-root", "/mnt/nnf/temp"],
                 "--temp-root /mnt/nnf/temp and --mount-root /mnt/nnf overlap",
+            ),
+            (
+                &["--temp-root", "/mnt/tmp"],
+                "--temp-root /mnt/tmp and --mount-root /mnt/tmp overlap",
             ),
             (
                 &["--index-root", "/mnt/nnf"],

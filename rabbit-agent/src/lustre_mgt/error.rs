@@ -53,7 +53,9 @@ pub enum MgtError {
     )]
     NotErasable(String),
     /// The name is still on the target.
-    #[error("unable to remove fsname {fs_name:?} from MGT")]
+    #[error(
+        "unable to remove fsname {fs_name:?} from MGT, and it is not given out again before: mount the target, or take the entry out of status.claimList"
+    )]
     Erase {
         /// Which.
         fs_name: String,

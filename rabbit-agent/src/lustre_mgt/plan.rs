@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fmt};
 
 use api::{
-    NnfLustreMgt, NnfLustreMgtStatus, ResourceError,
+    NnfLustreMgt, NnfLustreMgtStatus, RabbitLabels, ResourceError,
+    names::label,
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim, NnfLustreMgtStatusCommand},
 };
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -69,7 +70,7 @@ pub enum Action {
     Tell(Box<NnfLustreMgtStatus>),
     /// Put this name into the ConfigMap, as the next one.
     Publish(FsName),
-    /// Erase the name, and then take the claim out of the status.
+    /// Erase the name, and then take the claim out of the status; one that [`goes_with_target`] whether or not it was erased.
     Erase(NnfLustreMgtStatusClaim),
     /// Run the commands, and then tell how that went.
     Run(NnfLustreMgtSpecCommand),
@@ -124,6 +125,24 @@ pub fn with_commands_run(
         None => status.command_list.push(told),
     }
     status
+}
+
+/// Whether nobody is owed the erasure of this name, because its target goes anyway: the object is being deleted, or the
+/// claim was that of the NnfStorage which the target itself is part of. A target that never came up, or is gone already, must
+/// not keep a job's tear-down waiting for ever.
+#[must_use]
+pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> bool {
+    let of_owner = |reference: &ObjectReference| {
+        [
+            (label::OWNER_KIND, &reference.kind),
+            (label::OWNER_NAMESPACE, &reference.namespace),
+            (label::OWNER_NAME, &reference.name),
+        ]
+        .into_iter()
+        .all(|(key, part)| part.is_some() && object.label(key) == part.as_deref())
+    };
+    let deleted = object.metadata.deletion_timestamp.is_some();
+    deleted || claim.reference.as_ref().is_some_and(of_owner)
 }
 
 /// The status with this error, or none.
@@ -207,7 +226,7 @@ fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
     let names: Vec<_> = status(object).claim_list.into_iter().filter(withdrawn).collect();
     names.into_iter().map(|claim| {
         let work = Work::Erase(claim.fs_name.clone());
-        if can_be_erased(&claim.fs_name) {
+        if can_be_erased(&claim.fs_name) || goes_with_target(object, &claim) {
             (work, Ok(Action::Erase(claim)))
         } else {
             (work, Err(MgtError::NotErasable(claim.fs_name)))

@@ -6,13 +6,17 @@ use api::{
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim},
 };
 use clientmount_agent::error::Failure;
+use daemon::chain;
 use kube::{Api, ResourceExt, api::ListParams};
 use storage::{linux::mgs, template::SiteCommand};
 
 use super::{
     MgtError, config_map,
-    name::FsName,
-    plan::{Action, Published, Work, plan, with_commands_run, with_error, without_claim},
+    name::{FsName, can_be_erased},
+    plan::{
+        Action, Published, Work, goes_with_target, plan, with_commands_run, with_error,
+        without_claim,
+    },
 };
 use crate::{
     failure::combined,
@@ -23,8 +27,9 @@ use crate::{
 /// How often what was done on the target is written down anew when somebody else changed the object meanwhile.
 const TRIES: usize = 5;
 
-/// Brings one management target to what its object asks for; on deletion lets the object go once no name is left that was
-/// withdrawn. Names that are still claimed then stay on the target, which belongs to whoever deletes the object.
+/// Brings one management target to what its object asks for; on deletion lets the object go once every name that was withdrawn
+/// was to be erased, which may have failed. Names that are still claimed then stay on the target, which belongs to whoever
+/// deletes the object.
 ///
 /// # Errors
 /// When a write did not happen.
@@ -118,12 +123,16 @@ impl Run<'_> {
         &mut self,
         claim: NnfLustreMgtStatusClaim,
     ) -> Result<Result<(), MgtError>, WriteError> {
-        let (mgs, fs_name) = (self.context.mgs.clone(), claim.fs_name.clone());
-        log::info!("{}: erases fsname {fs_name} from MGT", describe(&self.object));
-        let erased =
-            self.context.blocking(move || mgs::erase(&mgs.erase, &fs_name, mgs.deadline)).await;
-        if let Err(source) = erased {
-            return Ok(Err(MgtError::Erase { fs_name: claim.fs_name, source }));
+        log::info!("{}: erases fsname {} from MGT", describe(&self.object), claim.fs_name);
+        if let Err(error) = erase(self.context, claim.fs_name.clone()).await {
+            if !goes_with_target(&self.object, &claim) {
+                return Ok(Err(error));
+            }
+            let (object, why) = (describe(&self.object), chain(&error));
+            log::warn!(
+                "{object}: fsname {:?} was not erased, and is dropped with its MGT: {why}",
+                claim.fs_name
+            );
         }
         self.record(|object| without_claim(object, &claim)).await
     }
@@ -217,4 +226,14 @@ impl Run<'_> {
         let status = with_error(&self.object, error);
         self.tell(status).await.map(drop)
     }
+}
+
+/// Nothing but a name is ever put after the command.
+async fn erase(context: &Context, fs_name: String) -> Result<(), MgtError> {
+    if !can_be_erased(&fs_name) {
+        return Err(MgtError::NotErasable(fs_name));
+    }
+    let (mgs, name) = (context.mgs.clone(), fs_name.clone());
+    let erased = context.blocking(move || mgs::erase(&mgs.erase, &name, mgs.deadline)).await;
+    erased.map_err(|source| MgtError::Erase { fs_name, source })
 }

@@ -181,8 +181,8 @@ async fn tear_down(
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
-        // It was never carried out, so nothing of it exists.
-        Err(_) if !report::was_ever_made(&view.object) => return Ok(Torn::Down),
+        // Nothing of it was ever begun, so nothing of it exists.
+        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(Torn::Down),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
     let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());

@@ -42,7 +42,8 @@ impl State {
                 return Self::of(fs.volume.clone(), was_ready, result);
             }
             (Unit::Target(_), Some(Ok(converged))) => Some(of_pool(&converged.observed)),
-            (Unit::Target(_), Some(Err(error))) if was_ready && is_syncing(error) => {
+            // Unlike a RAID's, its mount comes first: nothing but that is left, whatever was told before.
+            (Unit::Target(_), Some(Err(error))) if is_syncing(error) => {
                 Some(NnfStorageHealth::Degraded)
             }
             (Unit::FileSystem(_) | Unit::Target(_), _) => None,
@@ -116,10 +117,11 @@ pub fn refused(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStorageS
     NnfNodeStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Whether any file system was once reported made: then tearing down without knowing how would lose what hooks must do.
+/// Whether its file systems were ever worked on: then tearing down without knowing how would lose what hooks must do, and
+/// what is mounted. One that is not ready says nothing: that is also told of a file system at which anything fails later.
 #[must_use]
-pub fn was_ever_made(object: &NnfNodeStorage) -> bool {
-    object.status.as_ref().is_some_and(|status| status.allocations.iter().any(|it| it.ready))
+pub fn was_ever_worked_on(object: &NnfNodeStorage) -> bool {
+    object.status.as_ref().is_some_and(|status| !status.allocations.is_empty())
 }
 
 #[cfg(test)]
@@ -236,9 +238,21 @@ mod tests {
     #[test]
     fn a_refusal_leaves_what_is_known() {
         let mut object = samples::node_storage(1, "xfs");
-        assert!(!was_ever_made(&object));
         object.status = Some(status(&[made()], None));
         let after = refused(&object, ResourceError::new("x"));
-        assert!(after.ready && after.error.is_some() && was_ever_made(&object));
+        assert!(after.ready && after.error.is_some());
+    }
+
+    #[test]
+    fn what_was_worked_on_counts_as_such_whatever_fails_later() {
+        let mut object = samples::node_storage(1, "xfs");
+        assert!(!was_ever_worked_on(&object));
+        object.status = Some(refused(&object, ResourceError::new("x")));
+        assert!(!was_ever_worked_on(&object), "a field of it was refused");
+        let failed = State { volume: None, health: None };
+        object.status = Some(status(&[failed], Some(ResourceError::new("x"))));
+        assert!(was_ever_worked_on(&object));
+        object.status = Some(refused(&object, ResourceError::new("y")));
+        assert!(was_ever_worked_on(&object));
     }
 }

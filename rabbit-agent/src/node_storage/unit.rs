@@ -5,6 +5,7 @@ use storage::{
     desired::{FileSystem, LustreTarget, NamespaceId},
 };
 
+use super::report::is_syncing;
 use crate::pass::Context;
 
 /// One allocation's file system, or Lustre target.
@@ -84,9 +85,32 @@ async fn in_turns(
         for (place, result) in places.into_iter().zip(results) {
             outcomes[place] = Some(result);
         }
-        if outcomes.iter().flatten().any(Result::is_err) {
+        if outcomes.iter().flatten().any(keeps_the_others_waiting) {
             break;
         }
     }
     outcomes
+}
+
+/// What is being made whole serves meanwhile: that is found in its way only after everything else was done.
+fn keeps_the_others_waiting(result: &Result<Converged, ConvergeError>) -> bool {
+    result.as_ref().is_err_and(|error| !is_syncing(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::{Rejection, observed::Percent};
+
+    use super::*;
+
+    #[test]
+    fn a_pool_that_is_resilvered_keeps_nobody_waiting_and_one_that_failed_does() {
+        let of = |why| Err(ConvergeError::Rejected(why));
+        let pool = || "pool-a-ost-1".to_owned();
+        let resilvered = Rejection::Resilvering { pool: pool(), percent: Percent::default() };
+        let broken = Rejection::PoolBroken { pool: pool(), state: "UNAVAIL".to_owned() };
+        assert!(!keeps_the_others_waiting(&of(resilvered)));
+        assert!(keeps_the_others_waiting(&of(broken)));
+        assert!(!keeps_the_others_waiting(&Ok(Converged::default())));
+    }
 }

@@ -49,6 +49,28 @@ fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
     }
 }
 
+/// Nothing else looks at its pool once it serves; what failed is tried again by the clock alone.
+#[test]
+fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
+    let status = |error: Option<&str>| NnfNodeStorageStatus {
+        error: error.map(api::ResourceError::new),
+        ..Default::default()
+    };
+    for (kind, told, woken) in [
+        ("lustre", Some(status(None)), true),
+        ("lustre", Some(status(Some("x"))), false),
+        ("lustre", None, false),
+        ("xfs", Some(status(None)), false),
+    ] {
+        let mut world = world();
+        let mut storage = samples::node_storage(1, kind);
+        storage.status = told;
+        world.take(Event::Apply(versioned(storage, 1)));
+        let wake = Wake::Related(Key::NodeStorage(samples::NAME.into()));
+        assert_eq!(world.node_moved().contains(&wake), woken, "{kind}");
+    }
+}
+
 #[test]
 fn a_client_mount_whose_finalizer_was_stripped_is_cleaned_up_after() {
     let mut world = world();

@@ -25,7 +25,9 @@ impl World {
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
-    /// The rabbit's own state is told anew, and whoever failed may not any more: the drive that was missing may be back.
+    /// The rabbit's own state is told anew, and whoever failed may not any more: the drive that was missing may be back. A
+    /// Lustre target serves for as long as it is there, and no event says what happens to its pool; those that failed are
+    /// tried again by the clock, for their tries may be what moves.
     pub(crate) fn node_moved(&mut self) -> Vec<Wake> {
         self.has_moved = true;
         let failing = |it: &&Arc<NnfNodeBlockStorage>| {
@@ -33,7 +35,13 @@ impl World {
         };
         let failing = self.block_storages.iter().filter(failing);
         let again = failing.map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
-        [Wake::Related(Key::Node)].into_iter().chain(again).collect()
+        let serves = |it: &&Arc<NnfNodeStorage>| {
+            it.spec.file_system_type == FileSystemType::Lustre
+                && it.status.as_ref().is_some_and(|status| status.error.is_none())
+        };
+        let serving = self.node_storages.iter().filter(serves);
+        let serving = serving.map(|it| Wake::Related(Key::NodeStorage(it.name_any())));
+        [Wake::Related(Key::Node)].into_iter().chain(again).chain(serving).collect()
     }
 
     /// What was made on drives may have lost one, or be completed or repaired with one that came.

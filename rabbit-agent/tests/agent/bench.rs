@@ -13,6 +13,7 @@ use api::{
     ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     SystemConfiguration,
 };
+use clap::Parser;
 use clientmount_agent::{
     site::{Side, Site},
     volumes::Volumes,
@@ -32,8 +33,13 @@ use kube::{
 };
 use kubeapi::Identity;
 use rabbit_agent::{
-    block_storage::desired::AllocationPolicy, config::Rabbit, fence::FenceConfig,
-    lustre_mgt::args::Mgs, node_storage::desired::TemporaryRoot, signs::Signs, work,
+    block_storage::desired::AllocationPolicy,
+    config::{Args, Config, Rabbit},
+    fence::FenceConfig,
+    lustre_mgt::args::Mgs,
+    node_storage::desired::TemporaryRoot,
+    signs::Signs,
+    work,
     write::Object as Kind,
 };
 use serde_json::{Value, json};
@@ -191,12 +197,17 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
+/// What an agent is that was told nothing but its name.
+fn usual() -> Config {
+    Args::parse_from(["rabbit-agent", "--node", RABBIT]).check().unwrap()
+}
+
 pub(crate) fn rabbit(directory: &Path) -> Rabbit {
     Rabbit {
         site: Site {
             node: RABBIT.parse().unwrap(),
             side: Side::Rabbit,
-            roots: roots(&["/mnt/nnf"]),
+            roots: usual().rabbit.site.roots,
             index_root: None,
             volumes: Volumes::Plain,
         },
@@ -217,7 +228,7 @@ pub(crate) fn rabbit(directory: &Path) -> Rabbit {
 }
 
 pub(crate) fn path(text: &str) -> MountPoint {
-    MountPoint::parse(text, &roots(&["/mnt/nnf", "/mnt/temp"])).unwrap()
+    MountPoint::parse(text, &usual().storage.roots).unwrap()
 }
 
 pub(crate) fn in_tree(name: &str) -> String {
@@ -247,8 +258,7 @@ impl Bench {
             None => embedded(directory.path(), crds),
         };
         let node = RABBIT.parse().unwrap();
-        let host =
-            Arc::new(FakeHost::with_drives(node, roots(&["/mnt/nnf", "/mnt/temp"]), 2, 1 << 30));
+        let host = Arc::new(FakeHost::with_drives(node, usual().storage.roots, 2, 1 << 30));
         let bench = Self {
             client,
             looks: Arc::default(),

@@ -109,13 +109,45 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     assert_eq!(names(&told), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
     let error = status(&told).error.unwrap();
     assert_eq!(error.severity, Severity::Major);
-    for part in ["fsname \"aaaaaaaa\" from MGT", "exit status: 3", "no MGS here"] {
+    for part in
+        ["fsname \"aaaaaaaa\" from MGT", "mount the target", "exit status: 3", "no MGS here"]
+    {
         assert!(error.debug_message.contains(part), "{error:?}");
     }
-    bench.delete::<NnfLustreMgt>("mgt").await;
     target.becomes("echo error: OBD_IOC_LCFG_ERASE failed: No such file or directory >&2; exit 2");
-    bench.until_gone::<NnfLustreMgt>("mgt").await;
+    bench.until("mgt", "erased", has(&["aaaaaaab"])).await;
     assert!(target.erased().iter().all(|name| name == "aaaaaaaa"));
+}
+
+/// Its target never came up, or went first: the job's tear-down waits for the name to be gone.
+#[tokio::test]
+async fn the_name_of_the_targets_own_storage_goes_with_it_though_it_cannot_be_erased() {
+    let bench = Bench::new().await;
+    let target = Target::new(&bench, "echo no MGS here >&2; exit 3");
+    let mut object = mgt("aaaaaaaa", &["own", "other"]);
+    for (part, value) in [("kind", "NnfStorage"), ("name", "own"), ("namespace", "default")] {
+        let label = format!("dataworkflowservices.github.io/owner.{part}");
+        object["metadata"]["labels"][label] = json!(value);
+    }
+    bench.make::<NnfLustreMgt>(RABBIT, object).await;
+    bench.until("mgt", "named", has(&["aaaaaaaa", "aaaaaaab"])).await;
+    bench.change::<NnfLustreMgt>("mgt", claims(&["other"])).await;
+    bench.until("mgt", "without its own", has(&["aaaaaaab"])).await;
+    assert_eq!(target.erased(), ["aaaaaaaa"], "it was tried");
+}
+
+#[tokio::test]
+async fn an_object_goes_though_a_name_on_its_target_cannot_be_erased() {
+    let bench = Bench::new().await;
+    let target = Target::new(&bench, "echo no MGS here >&2; exit 3");
+    bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
+    bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
+    bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
+    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    bench.until("mgt", "told", failed).await;
+    bench.delete::<NnfLustreMgt>("mgt").await;
+    bench.until_gone::<NnfLustreMgt>("mgt").await;
+    assert!(target.erased().len() >= 2, "it was tried once more");
 }
 
 #[tokio::test]

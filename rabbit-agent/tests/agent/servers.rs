@@ -7,9 +7,12 @@ use storage::{
     desired::{Owner, RootFile},
 };
 
-use crate::bench::{Bench, RABBIT, client_mount, in_tree, mount_failed, mount_ready};
+use crate::bench::{Bench, RABBIT, client_mount, mount_failed, mount_ready};
 
 const MOUNT: &str = "job-7-0-ownergroup";
+
+/// As the centre spells it: its own places come with slashes.
+const PLACE: &str = "//mnt/tmp//default-job-7-0-ost-0";
 
 /// An API that also has the kind that others bring.
 async fn bench() -> Bench {
@@ -28,7 +31,7 @@ fn ownergroup(set_permissions: bool) -> Value {
         object["metadata"]["labels"][label] = json!(value);
     }
     object["spec"]["mounts"] = json!([{
-        "mountPath": in_tree("ownergroup"), "setPermissions": set_permissions,
+        "mountPath": PLACE, "setPermissions": set_permissions,
         "userID": 1050, "groupID": 1051, "options": "", "type": "lustre", "targetType": "directory",
         "device": {"type": "lustre",
             "lustre": {"fileSystemName": "aaaaaaab", "mgsAddresses": "172.31.241.10@kfi"},

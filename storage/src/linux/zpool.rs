@@ -150,9 +150,15 @@ fn partitions(number: DeviceNumber) -> io::Result<BTreeSet<PathBuf>> {
 struct Leaf {
     name: String,
     state: String,
+    /// Whether it goes from the pool once another device, which is used, has all that was on it.
+    is_replaced: bool,
 }
 
 impl Leaf {
+    fn is_used(&self) -> bool {
+        matches!(self.state.as_str(), "ONLINE" | "DEGRADED" | "AVAIL" | "INUSE")
+    }
+
     fn placed(self, devices: &[BlockDevice]) -> Result<Vdev, ObserveError> {
         let number = match whole(&self.name) {
             Ok(number) => number,
@@ -160,10 +166,11 @@ impl Leaf {
         };
         let ours = |it: &&BlockDevice| Some(it.number) == number;
         let namespace = devices.iter().find(ours).map(|device| device.namespace.clone());
-        let is_used = matches!(self.state.as_str(), "ONLINE" | "DEGRADED" | "AVAIL" | "INUSE");
+        let is_used = self.is_used();
         let place = match (namespace, number) {
             (Some(namespace), _) => VdevPlace::Ours(namespace),
             (None, Some(_)) if is_used => VdevPlace::Strange,
+            (None, _) if self.is_replaced => VdevPlace::Replaced,
             // The name of a device that is lost may be another's by now; and a pool that is idle does not know yet what it
             // has lost, and calls it `ONLINE`.
             (None, _) => VdevPlace::Gone,
@@ -214,7 +221,6 @@ fn read_status(text: &str, pool: &str) -> Result<Status, String> {
     if first.split_whitespace().next() != Some(pool) {
         return Err(format!("its config begins with {:?}", first.trim()));
     }
-    let depth = |row: &str| row.len() - row.trim_start().len();
     let mut leaves = Vec::new();
     for (place, row) in below.iter().enumerate() {
         let has_below = below.get(place + 1).is_some_and(|next| depth(next) > depth(row));
@@ -223,12 +229,39 @@ fn read_status(text: &str, pool: &str) -> Result<Status, String> {
             (Some(name), None) if HEADINGS.contains(&name) => {}
             (Some(_), Some(_)) if has_below => {}
             (Some(name), Some(state)) => {
-                leaves.push(Leaf { name: name.to_owned(), state: state.to_owned() });
+                let (name, state) = (name.to_owned(), state.to_owned());
+                let of = parent(&below[..place], depth(row)).filter(|at| is_replacing(below[*at]));
+                leaves.push((of, Leaf { name, state, is_replaced: false }));
             }
             _ => return Err(format!("its config has the line {:?}", row.trim())),
         }
     }
+    let leaves = with_replaced(&leaves);
     Ok(Status { health: PoolHealth::of(state.trim()), leaves, resilvered: read_resilvered(text) })
+}
+
+fn depth(row: &str) -> usize {
+    row.len() - row.trim_start().len()
+}
+
+/// Which row one of this depth is beneath.
+fn parent(above: &[&str], of: usize) -> Option<usize> {
+    above.iter().rposition(|row| depth(row) < of)
+}
+
+/// A lost device and its successor are beneath one such row until the successor has everything. A hot spare (`spare-`) is no
+/// successor: it goes back when the lost device gets one.
+fn is_replacing(row: &str) -> bool {
+    row.trim_start().starts_with("replacing-")
+}
+
+/// Marks what goes, of leaves with the replacing row that each is beneath.
+fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
+    let goes = |of: Option<usize>, leaf: &Leaf| {
+        let mut others = leaves.iter().filter(|(other, _)| *other == of);
+        of.is_some() && !leaf.is_used() && others.any(|(_, it)| it.is_used())
+    };
+    leaves.iter().map(|(of, leaf)| Leaf { is_replaced: goes(*of, leaf), ..leaf.clone() }).collect()
 }
 
 /// How far a pool is with writing what a device lacks. It is still at it when the scan has ended and a device is only about to

@@ -1,5 +1,7 @@
 //! Pools of ZFS, and what is in them.
 
+use std::fmt;
+
 use super::{BlockDevice, Percent};
 use crate::desired::NamespaceId;
 
@@ -36,6 +38,16 @@ pub enum PoolHealth {
     Broken(String),
 }
 
+impl fmt::Display for PoolHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Online => "ONLINE",
+            Self::Degraded => "DEGRADED",
+            Self::Broken(state) => state,
+        })
+    }
+}
+
 impl PoolHealth {
     /// From the word that zpool(8) uses.
     #[must_use]
@@ -68,7 +80,8 @@ impl Zpool {
     /// the device too until it is next written to.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        let is_lost = |vdev: &Vdev| !vdev.is_used() || vdev.place == VdevPlace::Gone;
+        let is_away = |vdev: &Vdev| matches!(vdev.place, VdevPlace::Gone | VdevPlace::Replaced);
+        let is_lost = |vdev: &Vdev| !vdev.is_used() || is_away(vdev);
         let is_lacking = self.resilvered.is_some() || self.vdevs.iter().any(is_lost);
         self.health != PoolHealth::Online || is_lacking
     }
@@ -113,4 +126,6 @@ pub enum VdevPlace {
     Strange,
     /// Nothing that is there.
     Gone,
+    /// Nothing that is there, and what takes its place is being written to.
+    Replaced,
 }

@@ -141,6 +141,9 @@ impl<'a> Pool<'a> {
         if strange.is_empty() && has_ours && spare.len() <= lost {
             return Ok(());
         }
+        if strange.is_empty() && spare.is_empty() && is_bare(pool) {
+            return Err(self.broken(&format!("{}, without any of its devices", pool.health)));
+        }
         let unused = spare.iter().map(|device| device.path.clone()).collect();
         Err(Rejection::ForeignPool { pool: pool.name.clone(), strange, unused })
     }
@@ -148,10 +151,12 @@ impl<'a> Pool<'a> {
     fn works(&self, health: &PoolHealth) -> Result<(), Rejection> {
         match health {
             PoolHealth::Online | PoolHealth::Degraded => Ok(()),
-            PoolHealth::Broken(state) => {
-                Err(Rejection::PoolBroken { pool: self.name().to_owned(), state: state.clone() })
-            }
+            PoolHealth::Broken(state) => Err(self.broken(state)),
         }
+    }
+
+    fn broken(&self, state: &str) -> Rejection {
+        Rejection::PoolBroken { pool: self.name().to_owned(), state: state.to_owned() }
     }
 
     /// Devices of the allocation that the pool does not have.
@@ -172,7 +177,14 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Whether a device is none that is there.
+/// Whether it has lost all of its devices. Whose it was cannot be told then, so nothing is done to it; but nothing says either
+/// that it was somebody else's.
+fn is_bare(pool: &Zpool) -> bool {
+    let is_away = |vdev: &Vdev| matches!(vdev.place, VdevPlace::Gone | VdevPlace::Replaced);
+    !pool.vdevs.is_empty() && pool.vdevs.iter().all(is_away)
+}
+
+/// Whether a device is none that is there, and still without a successor.
 fn is_lost(vdev: &Vdev) -> bool {
     vdev.place == VdevPlace::Gone
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -199,6 +199,38 @@ fn a_deleted_object_is_owed_its_erasures_and_nothing_more() {
     object.metadata.deletion_timestamp = Some(Time("2026-06-01T07:12:09Z".parse().unwrap()));
     assert_eq!(settle(&mut object, None).0, ["erase aaaaaaaa"]);
     assert_eq!(names_of(&object), ["aaaaaaab"]);
+}
+
+/// The job whose target it is wants to be gone, and others may not come to share a name with what is left.
+#[test]
+fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
+    let status = json!({"fsNameNext": "aaaaaaac", "claimList":
+        given(&[("own", "aaaaaaaa"), ("other", "a; rm x")])});
+    let mut object = mgt(&json!({}), status);
+    let goes = |object: &NnfLustreMgt| -> Vec<bool> {
+        let claims = &object.status.as_ref().unwrap().claim_list;
+        claims.iter().map(|claim| goes_with_target(object, claim)).collect()
+    };
+    assert_eq!(goes(&object), [false, false], "without labels nobody knows");
+    let labels = [
+        (label::OWNER_KIND, "NnfStorage"),
+        (label::OWNER_NAME, "own"),
+        (label::OWNER_NAMESPACE, "default"),
+    ];
+    let labels = BTreeMap::from(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    object.metadata.labels = Some(labels.clone());
+    assert_eq!(goes(&object), [true, false]);
+    let other = plan(&object, None, &[Work::Erase("aaaaaaaa".into())]).unwrap();
+    assert!(other.1.is_err(), "never to be put after a command");
+    object.metadata.deletion_timestamp = Some(Time("2026-06-01T07:12:09Z".parse().unwrap()));
+    assert_eq!(goes(&object), [true, true]);
+    assert_eq!(settle(&mut object, None).0, ["erase aaaaaaaa", "erase a; rm x"]);
+    for missing in labels.keys() {
+        let mut object = mgt(&json!({}), json!({"claimList": given(&[("own", "aaaaaaaa")])}));
+        object.metadata.labels = Some(labels.clone());
+        object.metadata.labels.as_mut().unwrap().remove(missing);
+        assert_eq!(goes(&object), [false], "{missing}");
+    }
 }
 
 #[test]

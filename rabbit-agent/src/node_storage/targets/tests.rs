@@ -1,11 +1,18 @@
 use std::collections::BTreeMap;
 
+use api::nnf_node_storage::NnfStorageHealth;
 use daemon::chain;
 use serde_json::{Value, json};
-use storage::template::SiteCommand;
+use storage::{ConvergeError, Rejection, observed::Percent, template::SiteCommand};
 
 use super::*;
-use crate::samples;
+use crate::{
+    node_storage::{
+        report::{State, status},
+        unit::Unit,
+    },
+    samples,
+};
 
 const MGS: &str = "172.31.241.10@kfi";
 
@@ -176,4 +183,17 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
     assert!(renamed("$ZVOL_NAME", "tank/ost").contains("use a dataset in $POOL_NAME"));
     assert!(renamed("$TARGET_PATH", "/srv/ost").contains("not beneath an allowed root"));
     assert!(renamed("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
+}
+
+/// A pass that failed in between told that it is not ready; the target serves all the same.
+#[test]
+fn a_target_whose_pool_is_resilvered_serves_whatever_was_told_before() {
+    let unit = Unit::Target(Box::new(only("ost")));
+    let (pool, percent) = ("pool-a-ost-0".to_owned(), Percent::default());
+    let resilvered = Rejection::Resilvering { pool, percent };
+    let outcome = Some(Err(ConvergeError::Rejected(resilvered)));
+    for was_ready in [true, false] {
+        let told = status(&[State::of_unit(&unit, was_ready, &outcome)], None);
+        assert_eq!((told.ready, told.health), (true, Some(NnfStorageHealth::Degraded)));
+    }
 }

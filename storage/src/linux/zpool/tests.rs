@@ -181,6 +181,29 @@ fn what_zfs_prints_of_a_mirror_that_lost_a_namespace_is_read() {
     assert_eq!(named(&leaves)[1..], used);
 }
 
+/// The default profile's pools have several vdevs at their top, each with a replacing row that is called the same.
+#[test]
+fn what_has_a_successor_already_is_told_from_what_is_lost() {
+    let places = |text: &str, pool: &str| -> Vec<_> {
+        let leaves = read_status(text, pool).unwrap().leaves.into_iter();
+        leaves.map(|it| (it.is_replaced, it.state == "UNAVAIL")).collect()
+    };
+    assert_eq!(places(LOST, "mir"), [(true, true), (false, false), (false, false)]);
+    let of = &read_status(LOST, "mir").unwrap().leaves[0];
+    assert_eq!(of.clone().placed(&[]).unwrap().place, VdevPlace::Replaced);
+    let lost_too = LOST.replace("/dev/nvme3n1p1       ONLINE ", "/dev/nvme3n1p1       UNAVAIL");
+    assert_eq!(places(&lost_too, "mir")[..2], [(false, true), (false, true)]);
+    let (rows, _) = LOST.split_once("\t    /dev/nvme2n1p1").unwrap();
+    let second = "\t  mirror-1                 DEGRADED     0     0     0
+\t    replacing-0            DEGRADED     0     0     0
+\t      4728891103404860042  UNAVAIL      0     0     0  was /dev/nvme4n1p1
+\t      /dev/nvme5n1p1       UNAVAIL      0     0     0\n\n";
+    let two = places(&format!("{rows}{second}"), "mir");
+    assert_eq!(two, [(true, true), (false, false), (false, true), (false, true)]);
+    let spare = LOST.replace("replacing-0", "spare-0    ");
+    assert_eq!(places(&spare, "mir")[0], (false, true), "a hot spare goes back to its place");
+}
+
 #[test]
 fn a_status_that_is_cut_off_or_of_another_pool_is_an_error() {
     assert!(read_status("", "tank01").unwrap_err().contains("no state"));
@@ -216,8 +239,8 @@ fn a_target_is_whole_once_its_last_property_is_written() {
 #[test]
 fn a_device_that_is_lost_is_nobodys_and_one_that_is_used_is_somebodys() {
     let placed = |name: &str, state: &str| {
-        let leaf = Leaf { name: name.to_owned(), state: state.to_owned() };
-        leaf.placed(&[]).unwrap().place
+        let (name, state) = (name.to_owned(), state.to_owned());
+        Leaf { name, state, is_replaced: false }.placed(&[]).unwrap().place
     };
     assert_eq!(placed("127286639182292558", "UNAVAIL"), VdevPlace::Gone);
     assert_eq!(placed("/dev/null", "UNAVAIL"), VdevPlace::Gone);

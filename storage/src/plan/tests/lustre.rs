@@ -285,6 +285,26 @@ fn a_pool_is_made_on_all_its_devices_or_not_at_all_and_a_broken_one_is_told() {
     assert!(refused(&target(), &seen(Some(broken))).contains("SUSPENDED"));
 }
 
+/// All drives are away. It may be ours, and is nobody else's on this node: they are waited for, and nothing is destroyed.
+#[test]
+fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
+    for (health, told) in [
+        (PoolHealth::Broken("SUSPENDED".into()), "is SUSPENDED, without any of its devices"),
+        (PoolHealth::Online, "is ONLINE, without any of its devices"),
+    ] {
+        let vdevs =
+            vec![vdev("77", "UNAVAIL", VdevPlace::Gone), vdev("/x", "ONLINE", VdevPlace::Gone)];
+        let mut observed = seen(Some(Zpool { health, ..pool(vdevs, DatasetState::Whole) }));
+        let state = observed.zpool.as_mut().unwrap();
+        (state.devices, state.missing) = (Vec::new(), vec![id(1), id(2)]);
+        for desired in [Desired::TargetReady(target()), Desired::TargetGone(target())] {
+            let rejection = plan(&desired, &observed).unwrap_err();
+            assert_eq!(rejection.class(), RejectionClass::Lost);
+            assert!(rejection.to_string().contains(told), "{rejection}");
+        }
+    }
+}
+
 /// Defect W10 of the agent before: as many replacements as there are pairs, whatever is more on either side.
 #[test]
 fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
@@ -307,6 +327,9 @@ fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
         [replaced("77", 3), replaced("78", 4)]
     );
     assert!(steps(vec![ours(1), lost("77")], &[1]).is_empty(), "it waits for a drive");
+    let replaced_already = || vdev("76", "UNAVAIL", VdevPlace::Replaced);
+    let vdevs = vec![ours(1), replaced_already(), ours(2), lost("77")];
+    assert_eq!(steps(vdevs, &[1, 2, 3]), [replaced("77", 3)], "each lost device gets its own");
 }
 
 #[test]
