@@ -116,19 +116,19 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// What the kernel knows of a drive.
+/// What the kernel knows of a drive; what could not be read of it is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveFacts {
-    /// Its link; `None` when its function went while it was looked at.
+    /// Its link.
     pub link: Option<Link>,
     /// Errors on its link.
     pub errors: Option<LinkErrors>,
-    /// How warm it is.
+    /// How warm it is; `None` of a controller that is not live, too: the kernel would have to ask it.
     pub temperature: Option<Temperature>,
-    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …
+    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when that is not known.
     pub controller: String,
     /// NSIDs of namespaces whose block device on this node takes no writes.
-    pub read_only: Vec<u32>,
+    pub read_only: Option<Vec<u32>>,
 }
 
 /// Errors that a function reported since the node booted (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
