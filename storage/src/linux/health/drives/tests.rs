@@ -114,7 +114,7 @@ fn a_drive_that_hangs_hides_its_temperature_alone() {
     }
     let pipes = [pipe(0), pipe(1)];
     fs::write(sysfs.path().join("class/nvme/nvme1/state"), "resetting\n").unwrap();
-    let (found, unread) = read_at(sysfs.path(), Duration::from_secs(1));
+    let (found, unread) = read_at(sysfs.path(), Duration::from_secs(2));
     let cold = DriveFacts { temperature: None, ..well() };
     let resetting = DriveFacts { controller: "resetting".into(), ..cold.clone() };
     assert_eq!(found, BTreeMap::from([(nqn(0), cold), (nqn(1), resetting), (nqn(2), well())]));
