@@ -116,19 +116,19 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// What the kernel knows of a drive.
+/// What the kernel knows of a drive; what could not be read of it is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveFacts {
-    /// Its link; `None` when its function went while it was looked at.
+    /// Its link.
     pub link: Option<Link>,
     /// Errors on its link.
     pub errors: Option<LinkErrors>,
-    /// How warm it is.
+    /// How warm it is; `None` of a controller that is not live, too: the kernel would have to ask it.
     pub temperature: Option<Temperature>,
-    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …
+    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when that is not known.
     pub controller: String,
     /// NSIDs of namespaces whose block device on this node takes no writes.
-    pub read_only: Vec<u32>,
+    pub read_only: Option<Vec<u32>>,
 }
 
 /// Errors that a function reported since the node booted (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
@@ -209,7 +209,7 @@ pub struct GroupFacts {
     pub is_shared: bool,
     /// Physical volumes that it misses.
     pub missing: u32,
-    /// Namespaces of its allocation that cannot be reached, each with what is known of its drive.
+    /// Namespaces of its allocation that are no members that LVM uses, each with the reason.
     pub lost: Vec<String>,
     /// Logical volumes that are not whole, each with what LVM says of it (`lv_health_status`, lvs(8)).
     pub unwell: Vec<(String, String)>,
@@ -217,15 +217,17 @@ pub struct GroupFacts {
 
 impl GroupFacts {
     /// What is to be told of a group that Warren made; `None` of another's. What is merely not attached to this node is not
-    /// missing: somebody attaches it just now, or will.
+    /// missing: somebody attaches it just now, or will. What is known to be lost is, whatever else is not attached: that may be
+    /// the namespace which is to take its place.
     #[must_use]
     pub fn of(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {
             return None;
         }
-        let unattached = u32::try_from(seen.unattached.len()).unwrap_or(u32::MAX);
-        let missing = group.missing.saturating_sub(unattached);
+        let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        let (unattached, lost) = (count(seen.unattached.len()), count(seen.lost.len()));
+        let missing = group.missing.saturating_sub(unattached).max(group.missing.min(lost));
         let lost = seen.lost.iter().map(|(id, why)| format!("{id}: {why}"));
         let trouble =
             group.volumes.iter().filter_map(|it| Some((it.name.clone(), it.trouble.clone()?)));
@@ -333,6 +335,16 @@ mod tests {
         assert_eq!((facts.missing, facts.unwell.len()), (0, 0));
         let facts = GroupFacts::of(&OwnGroup { unattached: vec![id()], ..seen(2) }).unwrap();
         assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_lost_is_missing_though_another_is_being_attached() {
+        let lost = vec![(id(), "another is in its slot".to_owned())];
+        let group = OwnGroup { lost, unattached: vec![id()], ..seen(1) };
+        let facts = GroupFacts::of(&group).unwrap();
+        assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
+        let repaired = GroupFacts::of(&OwnGroup { group: seen(0).group, ..group }).unwrap();
+        assert_eq!(repaired.missing, 0, "what was lost is no member any more");
     }
 
     #[test]

@@ -8,13 +8,13 @@ use std::{
 use storage::{
     Observed,
     desired::Nqn,
-    health::{Facts, Link, LinkErrors, Smart},
+    health::{DriveFacts, Facts, Link, LinkErrors, Smart},
     observed::{DeviceNumber, Drive},
 };
 
 use super::{
     condition::{Condition, Finding, Kind, Subject},
-    rules::{DrivesSeen, ENTER, LEAVE, Seen, findings},
+    rules::{DrivesSeen, ENTER, LEAVE, Seen, findings, temperature},
 };
 
 /// How often what announces no end is looked at while it lasts.
@@ -198,13 +198,29 @@ fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Told {
 fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Told {
     let DrivesSeen::Whole { observed, .. } = seen.drives else { return Told::Nothing };
     let Some(drive) = observed.drives.iter().find(|it| it.nqn == *nqn) else { return Told::Gone };
+    let facts = seen.facts.and_then(|facts| facts.drives.get(nqn));
+    let smart = observed.smart.get(nqn);
     let is_seen = match kind {
         Kind::Unusable => true,
         Kind::Warned(_) | Kind::Worn => drive.fault.is_none(),
-        Kind::SpareLow | Kind::MediaErrors | Kind::PowerLost => observed.smart.contains_key(nqn),
-        _ => seen.facts.is_some_and(|facts| facts.drives.contains_key(nqn)),
+        Kind::SpareLow | Kind::MediaErrors | Kind::PowerLost => smart.is_some(),
+        Kind::Hot | Kind::TooHot => temperature(facts, smart).is_some(),
+        _ => facts.is_some_and(|facts| is_read(facts, kind)),
     };
     if is_seen { Told::Seen } else { Told::Nothing }
+}
+
+/// Whether of what the kernel knows of a drive that was read which a condition is about.
+fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
+    match kind {
+        Kind::LinkLost | Kind::LinkDegraded => {
+            facts.link.as_ref().is_some_and(|it| !matches!(it, Link::Unread(_)))
+        }
+        Kind::LinkErrors => facts.errors.is_some(),
+        Kind::Controller => !facts.controller.is_empty(),
+        Kind::ReadOnlyNamespace => facts.read_only.is_some(),
+        _ => true,
+    }
 }
 
 /// What the next look is compared with.

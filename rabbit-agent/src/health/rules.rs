@@ -16,6 +16,7 @@ use storage::{
     health::{Facts, Link, Load, Memory, Pressure},
 };
 
+pub(super) use self::drive::temperature;
 use super::{
     condition::{Finding, Kind, Severity, Subject},
     judge::Known,

@@ -55,22 +55,6 @@ impl LinuxProbe {
         self.switched = Some(host);
         self
     }
-
-    /// A part of the look, on a thread of its own; `None` when it failed, which is noted.
-    fn part<T: Send + 'static>(
-        &self,
-        name: &str,
-        unread: &mut Vec<String>,
-        read: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-    ) -> Option<T> {
-        match self.looks.take(name, read).and_then(|read| read) {
-            Ok(read) => Some(read),
-            Err(error) => {
-                unread.push(format!("{name}: {error}"));
-                None
-            }
-        }
-    }
 }
 
 impl LinuxProbe {
@@ -90,9 +74,8 @@ impl Probe for LinuxProbe {
 
     fn facts(&self) -> Facts {
         let mut unread = Vec::new();
-        let (sysfs, proc) = (self.sysfs.clone(), Path::new("/proc"));
-        let drives =
-            self.part("drives in /sys/class/nvme", &mut unread, move || drives::read(&sysfs));
+        let proc = Path::new("/proc");
+        let drives = drives::read(&self.sysfs, &self.looks, &mut unread);
         // Each mount is asked on a thread of its own, with the same patience.
         let file_systems = match file_systems::read(&self.roots, &self.looks, &self.sysfs) {
             Ok(read) => Some(read),
@@ -103,7 +86,7 @@ impl Probe for LinuxProbe {
         };
         let slots = self.ask_switches().map_or_else(BTreeMap::new, switched::slots);
         Facts {
-            drives: drives.unwrap_or_default(),
+            drives,
             slots,
             file_systems,
             groups: None,

@@ -1,11 +1,15 @@
 //! A look at all volume groups on the rabbit's namespaces, and at what remains of others.
 
+use std::path::PathBuf;
+
 use super::Eyes;
 use crate::{
     Observed,
-    desired::AllocationId,
+    desired::{AllocationId, Endpoint},
     host::ObserveError,
-    observed::{BlockDevice, LvmReport, Namespace, NamespaceOwner, OwnGroup, VolumeGroup},
+    observed::{
+        BlockDevice, LvmReport, Membership, Namespace, NamespaceOwner, OwnGroup, VolumeGroup,
+    },
 };
 
 /// LVM is shown the namespaces that are ours on drives that answer, and nothing else of the node.
@@ -19,8 +23,8 @@ pub(super) fn volumes(eyes: &impl Eyes) -> Result<Observed, ObserveError> {
     }
     // LVM without a list would look at every disk of the node.
     let report = if devices.is_empty() { LvmReport::default() } else { eyes.lvm(&devices)? };
-    let groups = report.groups.iter();
-    observed.groups = groups.map(|it| describe(it, &report, &devices, &observed)).collect();
+    let looked = Looked { report: &report, devices: &devices, observed: &observed };
+    observed.groups = report.groups.iter().map(|it| looked.describe(it)).collect();
     observed.mappings = eyes.mappings()?;
     observed.lock_spaces = eyes.lock_spaces()?;
     Ok(observed)
@@ -40,30 +44,78 @@ fn fault<'a>(namespace: &Namespace, observed: &'a Observed) -> Option<&'a str> {
     drive.map_or(Some("its drive is not there"), |it| it.fault.as_deref())
 }
 
-fn describe(
-    group: &VolumeGroup,
-    report: &LvmReport,
-    devices: &[BlockDevice],
-    observed: &Observed,
-) -> OwnGroup {
-    let members = report.physical.iter().filter(|it| it.group() == Some(&group.name));
-    let on: Vec<_> = members.map(|it| it.device.clone()).collect();
-    let under = |namespace: &&Namespace| {
-        devices.iter().any(|it| it.namespace == namespace.id && on.contains(&it.path))
-    };
-    let mut owners: Vec<_> = observed.namespaces.iter().filter(under).map(of_ours).collect();
-    owners.dedup();
-    let allocation = match owners[..] {
-        [only] => only,
-        _ => None,
-    };
-    let (mut unattached, mut lost) = (Vec::new(), Vec::new());
-    let same = |it: &&Namespace| allocation.is_some() && of_ours(it) == allocation;
-    for namespace in observed.namespaces.iter().filter(same).filter(|it| !under(it)) {
-        match fault(namespace, observed) {
-            Some(why) => lost.push((namespace.id.clone(), why.to_owned())),
-            None => unattached.push(namespace.id.clone()),
+/// What a group is described from.
+struct Looked<'a> {
+    report: &'a LvmReport,
+    devices: &'a [BlockDevice],
+    observed: &'a Observed,
+}
+
+/// How a namespace of a group's allocation stands to the group.
+enum Standing {
+    /// It is a member that LVM uses.
+    Used,
+    /// This node was not given it.
+    Unattached,
+    /// It should be a member here and is none; the text says why.
+    Lost(String),
+}
+
+impl Looked<'_> {
+    fn describe(&self, group: &VolumeGroup) -> OwnGroup {
+        let members = self.report.physical.iter().filter(|it| it.group() == Some(&group.name));
+        let devices: Vec<_> = members.map(|it| it.device.clone()).collect();
+        let allocation = self.allocation(&devices);
+        let (mut unattached, mut lost) = (Vec::new(), Vec::new());
+        let same = |it: &&Namespace| allocation.is_some() && of_ours(it) == allocation;
+        for namespace in self.observed.namespaces.iter().filter(same) {
+            match self.standing(namespace, group) {
+                Standing::Used => {}
+                Standing::Unattached => unattached.push(namespace.id.clone()),
+                Standing::Lost(why) => lost.push((namespace.id.clone(), why)),
+            }
+        }
+        OwnGroup { group: group.clone(), allocation, devices, unattached, lost }
+    }
+
+    /// Whose namespaces are under these devices, when they are all of one.
+    fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
+        let under = |it: &&Namespace| self.device(it).is_some_and(|it| on.contains(&it.path));
+        let mut owners: Vec<_> =
+            self.observed.namespaces.iter().filter(under).map(of_ours).collect();
+        owners.dedup();
+        match owners[..] {
+            [only] => only,
+            _ => None,
         }
     }
-    OwnGroup { group: group.clone(), allocation, devices: on, unattached, lost }
+
+    /// Nobody will attach what this rabbit was given already, or what LVM was shown: such a namespace is a member that LVM does
+    /// not find any more, or one in whose place another is to come.
+    fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
+        if let Some(why) = fault(namespace, self.observed) {
+            return Standing::Lost(why.to_owned());
+        }
+        let Some(device) = self.device(namespace) else {
+            let rabbit = Some(Endpoint::Rabbit);
+            let is_given = namespace.access.iter().any(|it| it.endpoint == rabbit);
+            let why = || "it is given to this rabbit, and has no device here".to_owned();
+            return if is_given { Standing::Lost(why()) } else { Standing::Unattached };
+        };
+        let path = device.path.display();
+        match self.report.on(&device.path).map(|it| &it.membership) {
+            Some(Membership::Of(name)) if *name == group.name => Standing::Used,
+            Some(Membership::Stale(name)) if *name == group.name => Standing::Lost(format!(
+                "the group went on without {path}, and LVM does not use it until that is taken back"
+            )),
+            _ => Standing::Lost(format!("LVM finds no member on {path}")),
+        }
+    }
+
+    fn device(&self, namespace: &Namespace) -> Option<&BlockDevice> {
+        self.devices.iter().find(|it| it.namespace == namespace.id)
+    }
 }
+
+#[cfg(test)]
+mod tests;

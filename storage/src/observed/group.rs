@@ -14,9 +14,9 @@ pub struct OwnGroup {
     pub allocation: Option<AllocationId>,
     /// The devices that it lies on.
     pub devices: Vec<PathBuf>,
-    /// Namespaces of its allocation on drives that can be used, which have no device here: nobody attached them, or not yet.
+    /// Namespaces of its allocation on drives that can be used, which this node was not given: nobody attached them, or not yet.
     pub unattached: Vec<NamespaceId>,
-    /// Those on drives that cannot be used, each with the reason.
+    /// Those that should be members here and are none that LVM uses, each with the reason.
     pub lost: Vec<(NamespaceId, String)>,
 }
 

@@ -75,7 +75,7 @@ impl Rabbit {
             errors: Some(LinkErrors::default()),
             temperature: Some(Temperature { now: 40, warning: Some(70), critical: Some(80) }),
             controller: "live".into(),
-            read_only: Vec::new(),
+            read_only: Some(Vec::new()),
         };
         Self {
             computes: BTreeMap::from([(0, "compute-01".parse().unwrap())]),
@@ -235,6 +235,26 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
         of_drive(&rabbit.judged, &nqn()),
         (NnfResourceStatus::Failed, NnfResourceHealth::Critical)
     );
+}
+
+#[test]
+fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
+    let mut rabbit = Rabbit::well();
+    rabbit.look();
+    rabbit.warm(75);
+    rabbit.drive().errors = Some(LinkErrors { fatal: 1, ..LinkErrors::default() });
+    rabbit.drive().link = Some(Link::Down);
+    rabbit.drive().controller = "resetting".into();
+    rabbit.drive().read_only = Some(vec![1]);
+    let told = rabbit.after(60);
+    assert_eq!(told.len(), 5, "{told:?}");
+    *rabbit.drive() = DriveFacts::default();
+    for _ in 0..2 {
+        assert_eq!(rabbit.after(3600), told);
+    }
+    *rabbit.drive() = Rabbit::well().drive().clone();
+    rabbit.look();
+    assert_eq!(rabbit.after(3600), [""; 0]);
 }
 
 #[test]

@@ -46,9 +46,7 @@ pub(super) fn drive(
         worn_out(smart, before, at, &mut tell);
     }
     let facts = facts.and_then(|facts| facts.drives.get(&drive.nqn));
-    // The kernel knows it only of drives whose physical function it has.
-    let temperature = facts.and_then(|it| it.temperature).or(smart.and_then(|it| it.temperature));
-    if let Some(temperature) = temperature {
+    if let Some(temperature) = temperature(facts, smart) {
         warmth(temperature, at, &mut tell);
     }
     if let Some(facts) = facts {
@@ -57,6 +55,14 @@ pub(super) fn drive(
             degraded(&subject, &drive.nqn.to_string(), link, found);
         }
     }
+}
+
+/// The kernel knows it only of drives whose physical function it has.
+pub(in crate::health) fn temperature(
+    facts: Option<&DriveFacts>,
+    smart: Option<&Smart>,
+) -> Option<Temperature> {
+    facts.and_then(|it| it.temperature).or(smart.and_then(|it| it.temperature))
 }
 
 fn worn_out(
@@ -103,10 +109,9 @@ fn attached(
             format!("its controller is {}, not live: see the kernel's log", facts.controller);
         tell(Kind::Controller, Severity::Warning, text);
     }
-    if !facts.read_only.is_empty() {
+    if let Some(namespaces) = facts.read_only.as_ref().filter(|it| !it.is_empty()) {
         let text = format!(
-            "namespaces {:?} take no writes: see blockdev --getro, and nvme smart-log",
-            facts.read_only
+            "namespaces {namespaces:?} take no writes: see blockdev --getro, and nvme smart-log"
         );
         tell(Kind::ReadOnlyNamespace, Severity::Warning, text);
     }

@@ -1,45 +1,120 @@
 //! What the kernel knows of NVMe drives without asking them for more than their temperature.
+//!
+//! Each drive is looked at by itself, and its temperature once more by itself: the kernel asks the drive for it, and waits as
+//! long as a reset lasts.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use super::pci;
 use crate::{
-    desired::Nqn,
+    desired::{NamespaceId, Nqn},
     health::{DriveFacts, Temperature},
-    linux::drives::{ControllerNode, Sysfs, attribute},
+    linux::{
+        drives::{ControllerNode, Sysfs, attribute},
+        looks::Looks,
+    },
 };
 
-/// Facts of every drive whose physical function this node has.
-pub(super) fn read(sysfs: &Path) -> io::Result<BTreeMap<Nqn, DriveFacts>> {
+const DRIVES: &str = "drives in /sys/class/nvme";
+const BLOCKS: &str = "namespaces in /sys/class/block";
+
+/// Facts of every drive whose physical function this node has. What could not be read is noted, and hides nothing else.
+pub(super) fn read(
+    sysfs: &Path,
+    looks: &Looks,
+    unread: &mut Vec<String>,
+) -> BTreeMap<Nqn, DriveFacts> {
     let nvme = Sysfs::new(sysfs);
-    let mut found: BTreeMap<Nqn, DriveFacts> = BTreeMap::new();
-    for controller in nvme.controllers()?.into_iter().filter(|it| it.is_physical) {
-        // The second port of a drive that was seen already.
-        if !found.contains_key(&controller.nqn) {
-            found.insert(controller.nqn.clone(), drive(sysfs, &controller)?);
+    let listed = looks.take(DRIVES, move || nvme.controllers()).flatten();
+    let mut controllers = noted(DRIVES, listed, unread).unwrap_or_default();
+    // The second port of a drive tells nothing new.
+    let mut seen = BTreeSet::new();
+    controllers.retain(|it| it.is_physical && seen.insert(it.nqn.clone()));
+    let mut found = BTreeMap::new();
+    thread::scope(|scope| {
+        let ask =
+            |it: ControllerNode| (it.nqn.clone(), scope.spawn(move || drive(sysfs, &it, looks)));
+        let asked: Vec<_> = controllers.into_iter().map(ask).collect();
+        for (nqn, asked) in asked {
+            let panicked = |_| (DriveFacts::default(), vec!["the look at it panicked".to_owned()]);
+            let (facts, why) = asked.join().unwrap_or_else(panicked);
+            unread.extend(why.into_iter().map(|it| format!("drive {nqn}: {it}")));
+            found.insert(nqn, facts);
         }
-    }
-    for block in nvme.blocks()? {
-        let name = block.device.path.file_name().unwrap_or_default();
-        let read_only = attribute(&sysfs.join("class/block").join(name), "ro")?;
-        if read_only.is_some_and(|it| it == "1")
-            && let Some(drive) = found.get_mut(&block.device.namespace.subsystem)
-        {
-            drive.read_only.push(block.device.namespace.nsid);
-        }
-    }
-    Ok(found)
+    });
+    mark_read_only(sysfs, looks, &mut found, unread);
+    found
 }
 
-fn drive(sysfs: &Path, controller: &ControllerNode) -> io::Result<DriveFacts> {
+/// What was read; why it was not, otherwise, is noted.
+fn noted<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Option<T> {
+    read.map_err(|error| unread.push(format!("{what}: {error}"))).ok()
+}
+
+/// A drive, and what could not be read of it.
+fn drive(sysfs: &Path, controller: &ControllerNode, looks: &Looks) -> (DriveFacts, Vec<String>) {
     let class = sysfs.join("class/nvme").join(&controller.name);
-    Ok(DriveFacts {
-        link: Some(pci::link(&controller.function)?),
-        errors: pci::errors(&controller.function)?,
-        temperature: temperature(&class)?,
-        controller: attribute(&class, "state")?.unwrap_or_default(),
-        read_only: Vec::new(),
-    })
+    let (at, function) = (class.clone(), controller.function.clone());
+    let name = format!("{} in {}", controller.nqn, class.display());
+    let (mut facts, mut unread) = looks
+        .take(&name, move || shown(&at, &function))
+        .unwrap_or_else(|error| (DriveFacts::default(), vec![error.to_string()]));
+    if facts.controller == "live" {
+        let asked = looks.take(&format!("temperature of {name}"), move || temperature(&class));
+        facts.temperature = noted("its temperature", asked.flatten(), &mut unread).flatten();
+    }
+    (facts, unread)
+}
+
+/// What no drive is asked for.
+fn shown(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
+    let mut unread = Vec::new();
+    let controller = noted("its state", attribute(class, "state"), &mut unread).flatten();
+    let facts = DriveFacts {
+        controller: controller.unwrap_or_default(),
+        link: noted("its PCIe link", pci::link(function), &mut unread),
+        errors: noted("errors of its PCIe link", pci::errors(function), &mut unread).flatten(),
+        ..DriveFacts::default()
+    };
+    (facts, unread)
+}
+
+fn mark_read_only(
+    sysfs: &Path,
+    looks: &Looks,
+    found: &mut BTreeMap<Nqn, DriveFacts>,
+    unread: &mut Vec<String>,
+) {
+    let at = sysfs.to_owned();
+    let listed = looks.take(BLOCKS, move || blocks(&at)).flatten();
+    let Some(blocks) = noted(BLOCKS, listed, unread) else { return };
+    for drive in found.values_mut() {
+        drive.read_only = Some(Vec::new());
+    }
+    for (id, is_read_only) in blocks {
+        let Some(drive) = found.get_mut(&id.subsystem) else { continue };
+        match noted(&format!("namespace {id}"), is_read_only, unread) {
+            Some(true) => drive.read_only.iter_mut().for_each(|it| it.push(id.nsid)),
+            Some(false) => {}
+            None => drive.read_only = None,
+        }
+    }
+}
+
+/// All namespaces that this node has as block devices, each with whether it takes no writes.
+fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
+    let is_read_only = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        let told = attribute(&sysfs.join("class/block").join(name), "ro")?;
+        Ok(told.is_some_and(|it| it == "1"))
+    };
+    let blocks = Sysfs::new(sysfs).blocks()?.into_iter().map(|it| it.device);
+    Ok(blocks.map(|it| (it.namespace, is_read_only(&it.path))).collect())
 }
 
 /// The composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19, and beneath
@@ -71,68 +146,4 @@ fn degrees(text: Option<String>) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-    use crate::health::{Link, LinkRate};
-
-    /// As a 6.1 kernel shows a drive of QEMU's in a root port.
-    fn plant(sysfs: &Path) {
-        let put = |file: &str, text: &str| {
-            let path = sysfs.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        let function = "devices/pci0000:00/0000:00:03.0/0000:01:00.0";
-        for (attribute, text) in [
-            ("current_link_speed", "2.5 GT/s PCIe\n"),
-            ("current_link_width", "1\n"),
-            ("max_link_speed", "2.5 GT/s PCIe\n"),
-            ("max_link_width", "1\n"),
-        ] {
-            put(&format!("{function}/{attribute}"), text);
-        }
-        for (attribute, text) in [
-            ("subsysnqn", "nqn.2019-08.org.qemu:drive0\n"),
-            ("transport", "pcie\n"),
-            ("state", "live\n"),
-            ("hwmon1/temp1_input", "49850\n"),
-            ("hwmon1/temp1_max", "69850\n"),
-            ("hwmon1/temp1_crit", "99850\n"),
-        ] {
-            put(&format!("class/nvme/nvme0/{attribute}"), text);
-        }
-        symlink(sysfs.join(function), sysfs.join("class/nvme/nvme0/device")).unwrap();
-        for (attribute, text) in
-            [("nsid", "3\n"), ("dev", "259:1\n"), ("hidden", "0\n"), ("ro", "1\n")]
-        {
-            put(&format!("class/block/nvme0n1/{attribute}"), text);
-        }
-        put("class/block/nvme0n1/device/subsysnqn", "nqn.2019-08.org.qemu:drive0\n");
-    }
-
-    #[test]
-    fn a_drive_is_read_with_its_link_its_warmth_and_its_namespaces() {
-        let sysfs = tempfile::tempdir().unwrap();
-        assert!(read(sysfs.path()).unwrap().is_empty());
-        plant(sysfs.path());
-        let found = read(sysfs.path()).unwrap();
-        let rate = Some(LinkRate { transfers: 2500, lanes: 1 });
-        let facts = DriveFacts {
-            link: Some(Link::Up { current: rate, most: rate }),
-            errors: None,
-            temperature: Some(Temperature { now: 49, warning: Some(69), critical: Some(99) }),
-            controller: "live".into(),
-            read_only: vec![3],
-        };
-        let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
-        assert_eq!(found, BTreeMap::from([(nqn, facts)]));
-    }
-
-    #[test]
-    fn a_threshold_of_zero_kelvin_is_none() {
-        assert_eq!(degrees(Some("-273150".into())), None);
-        assert_eq!(degrees(Some("-20000".into())), Some(-20));
-    }
-}
+mod tests;

@@ -7,17 +7,28 @@ use crate::{
     linux::drives::attribute,
 };
 
+/// How an attribute is read: tests put errors of the kernel's here, which no file gives.
+type Read<'a> = &'a dyn Fn(&Path, &str) -> io::Result<Option<String>>;
+
 /// The link above a function. One that cannot be reached any more reads as all ones, which the kernel calls `Unknown`.
 pub(super) fn link(function: &Path) -> io::Result<Link> {
-    let Some(speed) = attribute(function, "current_link_speed")? else {
+    link_by(&attribute, function)
+}
+
+fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
+    let speed = match read(function, "current_link_speed") {
+        Err(error) if is_out_of_reach(&error) => return Ok(Link::Down),
+        other => other?,
+    };
+    let Some(speed) = speed else {
         let there = function.join("vendor").exists();
         return Ok(if there { Link::Up { current: None, most: None } } else { Link::Down });
     };
     if speed.starts_with("Unknown") {
         return Ok(Link::Down);
     }
-    let current = rate(function, "current")?;
-    let (own, port) = (rate(function, "max")?, upstream(function)?);
+    let current = rate(read, function, "current")?;
+    let (own, port) = (rate(read, function, "max")?, upstream(read, function)?);
     let most = match (own, port) {
         (Some(own), Some(port)) => Some(own.common(port)),
         (one, other) => one.or(other),
@@ -25,15 +36,21 @@ pub(super) fn link(function: &Path) -> io::Result<Link> {
     Ok(Link::Up { current, most })
 }
 
-/// What the port above a function can. A function on the root complex itself has none.
-fn upstream(function: &Path) -> io::Result<Option<LinkRate>> {
-    let real = function.canonicalize()?;
-    real.parent().map_or(Ok(None), |port| rate(port, "max"))
+/// What the kernel says of the speed when the function's registers cannot be reached, as of one that is disconnected and not
+/// removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error tells nothing of the link.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
 }
 
-fn rate(function: &Path, which: &str) -> io::Result<Option<LinkRate>> {
-    let transfers = attribute(function, &format!("{which}_link_speed"))?;
-    let lanes = attribute(function, &format!("{which}_link_width"))?;
+/// What the port above a function can. A function on the root complex itself has none.
+fn upstream(read: Read<'_>, function: &Path) -> io::Result<Option<LinkRate>> {
+    let real = function.canonicalize()?;
+    real.parent().map_or(Ok(None), |port| rate(read, port, "max"))
+}
+
+fn rate(read: Read<'_>, function: &Path, which: &str) -> io::Result<Option<LinkRate>> {
+    let transfers = read(function, &format!("{which}_link_speed"))?;
+    let lanes = read(function, &format!("{which}_link_width"))?;
     let rate =
         transfers.as_deref().and_then(transfers_of).zip(lanes.and_then(|it| it.parse().ok()));
     Ok(rate.filter(|(_, lanes)| *lanes > 0).map(|(transfers, lanes)| LinkRate { transfers, lanes }))
@@ -119,6 +136,23 @@ mod tests {
         put(&old, &[("vendor", "0x8086\n")]);
         assert_eq!(link(&old).unwrap(), Link::Up { current: None, most: None });
         assert_eq!(link(&root.path().join("none")).unwrap(), Link::Down);
+    }
+
+    #[test]
+    fn a_function_that_the_kernel_cannot_reach_is_lost_and_one_that_cannot_be_read_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        put_rates(root.path(), &rates("8.0 GT/s PCIe", "2", "16.0 GT/s PCIe", "8"));
+        let failing = |name: &'static str, errno| {
+            let read = move |of: &Path, asked: &str| match asked == name {
+                true => Err(io::Error::from_raw_os_error(errno)),
+                false => attribute(of, asked),
+            };
+            link_by(&read, root.path())
+        };
+        assert_eq!(failing("current_link_speed", libc::EINVAL).unwrap(), Link::Down);
+        for (name, errno) in [("current_link_speed", libc::EIO), ("max_link_speed", libc::EINVAL)] {
+            assert_eq!(failing(name, errno).unwrap_err().raw_os_error(), Some(errno), "{name}");
+        }
     }
 
     #[test]

@@ -177,6 +177,17 @@ mod tests {
         }
     }
 
+    /// EISDIR stands for whatever a kernel may answer that says nothing of the link.
+    #[test]
+    fn a_compute_whose_link_cannot_be_read_is_not_lost() {
+        let sysfs = tempfile::tempdir().unwrap();
+        fs::create_dir(chassis(sysfs.path()).join("current_link_speed")).unwrap();
+        for place in ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port) {
+            let Link::Unread(why) = place.link(sysfs.path()) else { panic!("nobody knows") };
+            assert!(why.starts_with(&format!("{place}: ")), "{why}");
+        }
+    }
+
     #[test]
     fn a_slot_that_does_not_exist_is_no_lost_compute() {
         let sysfs = tempfile::tempdir().unwrap();

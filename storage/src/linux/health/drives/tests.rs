@@ -1,0 +1,131 @@
+use std::{os::unix::fs::symlink, time::Duration};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+
+use super::*;
+use crate::health::{Link, LinkRate};
+
+fn nqn(number: u8) -> Nqn {
+    format!("nqn.2019-08.org.qemu:drive{number}").parse().unwrap()
+}
+
+/// Where what belongs to a drive's PCI function is.
+fn function(sysfs: &Path, number: u8) -> PathBuf {
+    sysfs.join(format!("devices/pci0000:00/0000:00:0{number}.0/0000:0{number}:00.0"))
+}
+
+/// As a 6.1 kernel shows a drive of QEMU's in a root port.
+fn plant(sysfs: &Path, number: u8) {
+    let put = |file: PathBuf, text: &str| {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("{text}\n")).unwrap();
+    };
+    let function = function(sysfs, number);
+    for which in ["current", "max"] {
+        put(function.join(format!("{which}_link_speed")), "2.5 GT/s PCIe");
+        put(function.join(format!("{which}_link_width")), "1");
+    }
+    let class = sysfs.join(format!("class/nvme/nvme{number}"));
+    for (attribute, text) in [
+        ("subsysnqn", &*nqn(number).to_string()),
+        ("transport", "pcie"),
+        ("state", "live"),
+        ("hwmon1/temp1_input", "49850"),
+        ("hwmon1/temp1_max", "69850"),
+        ("hwmon1/temp1_crit", "99850"),
+    ] {
+        put(class.join(attribute), text);
+    }
+    symlink(function, class.join("device")).unwrap();
+    let block = sysfs.join(format!("class/block/nvme{number}n1"));
+    for (attribute, text) in [("nsid", "3"), ("dev", "259:1"), ("hidden", "0"), ("ro", "1")] {
+        put(block.join(attribute), text);
+    }
+    put(block.join("device/subsysnqn"), &nqn(number).to_string());
+}
+
+fn well() -> DriveFacts {
+    let rate = Some(LinkRate { transfers: 2500, lanes: 1 });
+    DriveFacts {
+        link: Some(Link::Up { current: rate, most: rate }),
+        errors: None,
+        temperature: Some(Temperature { now: 49, warning: Some(69), critical: Some(99) }),
+        controller: "live".into(),
+        read_only: Some(vec![3]),
+    }
+}
+
+fn read_at(sysfs: &Path, deadline: Duration) -> (BTreeMap<Nqn, DriveFacts>, Vec<String>) {
+    let mut unread = Vec::new();
+    (read(sysfs, &Looks::new(deadline), &mut unread), unread)
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// What cannot be read: a directory is none of the errors that are taken for a thing that went.
+fn spoil(attribute: &Path) {
+    fs::remove_file(attribute).unwrap();
+    fs::create_dir(attribute).unwrap();
+}
+
+#[test]
+fn a_drive_is_read_with_its_link_its_warmth_and_its_namespaces() {
+    let sysfs = tempfile::tempdir().unwrap();
+    assert_eq!(read_at(sysfs.path(), LONG), (BTreeMap::new(), Vec::new()));
+    plant(sysfs.path(), 0);
+    let found = BTreeMap::from([(nqn(0), well())]);
+    assert_eq!(read_at(sysfs.path(), LONG), (found, Vec::new()));
+}
+
+#[test]
+fn what_cannot_be_read_of_a_drive_hides_nothing_else() {
+    let sysfs = tempfile::tempdir().unwrap();
+    let (class, block) = (sysfs.path().join("class/nvme/nvme0"), "class/block/nvme0n1/ro");
+    for (spoiled, facts) in [
+        (function(sysfs.path(), 0).join("current_link_speed"), DriveFacts { link: None, ..well() }),
+        (class.join("hwmon1/temp1_input"), DriveFacts { temperature: None, ..well() }),
+        (sysfs.path().join(block), DriveFacts { read_only: None, ..well() }),
+    ] {
+        for part in ["class", "devices"] {
+            let _ = fs::remove_dir_all(sysfs.path().join(part));
+        }
+        plant(sysfs.path(), 0);
+        plant(sysfs.path(), 1);
+        spoil(&spoiled);
+        let (found, unread) = read_at(sysfs.path(), LONG);
+        assert_eq!(found, BTreeMap::from([(nqn(0), facts), (nqn(1), well())]));
+        let [why] = &unread[..] else { panic!("{unread:?}") };
+        assert!(why.contains("nqn.2019-08.org.qemu:drive0") && why.contains("directory"), "{why}");
+    }
+}
+
+/// A drive that resets lets whoever asks it wait; so does a pipe that nobody writes to.
+#[test]
+fn a_drive_that_hangs_hides_its_temperature_alone() {
+    let sysfs = tempfile::tempdir().unwrap();
+    let pipe = |number: u8| {
+        let path = sysfs.path().join(format!("class/nvme/nvme{number}/hwmon1/temp1_input"));
+        fs::remove_file(&path).unwrap();
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        path
+    };
+    for number in 0..3 {
+        plant(sysfs.path(), number);
+    }
+    let pipes = [pipe(0), pipe(1)];
+    fs::write(sysfs.path().join("class/nvme/nvme1/state"), "resetting\n").unwrap();
+    let (found, unread) = read_at(sysfs.path(), Duration::from_secs(2));
+    let cold = DriveFacts { temperature: None, ..well() };
+    let resetting = DriveFacts { controller: "resetting".into(), ..cold.clone() };
+    assert_eq!(found, BTreeMap::from([(nqn(0), cold), (nqn(1), resetting), (nqn(2), well())]));
+    let [why] = &unread[..] else { panic!("one that is not live is not asked: {unread:?}") };
+    let told = "drive nqn.2019-08.org.qemu:drive0: its temperature: the look did not end";
+    assert!(why.starts_with(told), "{why}");
+    fs::write(&pipes[0], "49850\n").unwrap();
+}
+
+#[test]
+fn a_threshold_of_zero_kelvin_is_none() {
+    assert_eq!(degrees(Some("-273150".into())), None);
+    assert_eq!(degrees(Some("-20000".into())), Some(-20));
+}

@@ -1,0 +1,154 @@
+use super::*;
+use crate::{
+    desired::NamespaceId,
+    health::GroupFacts,
+    observed::{Attached, DeviceNumber, Drive, PhysicalVolume, WARRENS},
+};
+
+fn id(drive: u8) -> NamespaceId {
+    NamespaceId::parse(&format!("nqn.2026-01.io.warren:d{drive}"), "1").unwrap()
+}
+
+fn path(drive: u8) -> PathBuf {
+    format!("/dev/nvme{drive}n1").into()
+}
+
+fn drive(drive: u8) -> Drive {
+    Drive {
+        nqn: id(drive).subsystem,
+        serial: String::new(),
+        model: String::new(),
+        firmware: String::new(),
+        slot: drive.into(),
+        label: String::new(),
+        capacity: 100,
+        allocated: 0,
+        most_namespaces: None,
+        wear: 0,
+        warnings: Vec::new(),
+        fault: None,
+    }
+}
+
+/// A RAID of drives 0 and 1, and drive 2 besides: as a look sees them.
+struct Rabbit {
+    observed: Observed,
+    devices: Vec<BlockDevice>,
+    physical: Vec<PhysicalVolume>,
+    missing: u32,
+}
+
+impl Rabbit {
+    fn well() -> Self {
+        let drives = (0..3).map(drive).collect();
+        let observed = Observed { drives, ..Observed::default() };
+        let (devices, physical) = (Vec::new(), Vec::new());
+        let mut rabbit = Self { observed, devices, physical, missing: 0 };
+        for drive in 0..2 {
+            rabbit.namespace(drive);
+            rabbit.give(drive);
+            rabbit.attach(drive);
+            rabbit.physical(drive, Membership::Of("vg".to_owned()));
+        }
+        rabbit
+    }
+
+    fn namespace(&mut self, drive: u8) {
+        let owner = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11".parse().unwrap();
+        self.observed.namespaces.push(Namespace {
+            id: id(drive),
+            owner: NamespaceOwner::Ours(AllocationId { owner, index: 0 }),
+            size: 4096,
+            access: [].into(),
+            device: None,
+            of: 2,
+        });
+    }
+
+    /// The drive's own word that the rabbit reaches the namespace.
+    fn give(&mut self, drive: u8) {
+        let node = "rabbit-1".parse().unwrap();
+        let it = self.observed.namespaces.iter_mut().find(|it| it.id == id(drive)).unwrap();
+        it.access.insert(Attached { endpoint: Some(Endpoint::Rabbit), node });
+    }
+
+    fn attach(&mut self, drive: u8) {
+        let number = DeviceNumber { major: 259, minor: drive.into() };
+        self.devices.push(BlockDevice { namespace: id(drive), path: path(drive), number });
+    }
+
+    fn detach(&mut self, drive: u8) {
+        self.devices.retain(|it| it.namespace != id(drive));
+        self.physical.retain(|it| it.device != path(drive));
+        self.missing += 1;
+    }
+
+    fn physical(&mut self, drive: u8, membership: Membership) {
+        self.physical.push(PhysicalVolume { device: path(drive), membership });
+    }
+
+    fn looked(&self) -> OwnGroup {
+        let group = VolumeGroup {
+            name: "vg".into(),
+            tags: vec![WARRENS.into()],
+            missing: self.missing,
+            ..VolumeGroup::default()
+        };
+        let report = LvmReport { physical: self.physical.clone(), ..LvmReport::default() };
+        let (devices, observed) = (&self.devices, &self.observed);
+        Looked { report: &report, devices, observed }.describe(&group)
+    }
+
+    /// How many members are told as missing, and what is told of them.
+    fn told(&self) -> (u32, Vec<String>) {
+        let facts = GroupFacts::of(&self.looked()).unwrap();
+        let lost = facts.lost.into_iter();
+        (facts.missing, lost.map(|it| it.split_once(": ").unwrap().1.to_owned()).collect())
+    }
+}
+
+#[test]
+fn a_group_that_lost_a_drive_is_not_whole_while_its_successor_is_no_member() {
+    let mut rabbit = Rabbit::well();
+    assert_eq!(rabbit.told(), (0, Vec::new()));
+    rabbit.detach(1);
+    rabbit.observed.drives[1].fault = Some("drive 2 is in its slot".into());
+    assert_eq!(rabbit.told().0, 1);
+    let gone = "drive 2 is in its slot";
+    rabbit.namespace(2);
+    assert_eq!(rabbit.told(), (1, vec![gone.into()]), "it is made, and nobody attached it yet");
+    rabbit.give(2);
+    let given = "it is given to this rabbit, and has no device here";
+    assert_eq!(rabbit.told(), (1, vec![gone.into(), given.into()]));
+    rabbit.attach(2);
+    let told = (1, vec![gone.into(), "LVM finds no member on /dev/nvme2n1".into()]);
+    assert_eq!(rabbit.told(), told, "there is no line that makes it a member");
+    rabbit.physical(2, Membership::Free);
+    assert_eq!(rabbit.told(), told, "nor was the group extended by it");
+    rabbit.physical.pop();
+    rabbit.physical(2, Membership::Of("vg".into()));
+    rabbit.missing = 0;
+    assert_eq!(rabbit.told().0, 0, "it was repaired");
+}
+
+#[test]
+fn a_member_that_the_rabbit_was_given_and_does_not_reach_is_missing() {
+    let mut rabbit = Rabbit::well();
+    rabbit.detach(1);
+    let given = "it is given to this rabbit, and has no device here";
+    assert_eq!(rabbit.told(), (1, vec![given.into()]));
+    rabbit.attach(1);
+    assert_eq!(rabbit.told(), (1, vec!["LVM finds no member on /dev/nvme1n1".into()]));
+    rabbit.physical(1, Membership::Stale("vg".into()));
+    let (missing, lost) = rabbit.told();
+    assert!(missing == 1 && lost[0].contains("went on without /dev/nvme1n1"), "{lost:?}");
+}
+
+#[test]
+fn a_member_that_nobody_gave_to_the_rabbit_is_not_missing() {
+    let mut rabbit = Rabbit::well();
+    rabbit.detach(1);
+    rabbit.observed.namespaces[1].access.clear();
+    assert_eq!(rabbit.looked().unattached, [id(1)]);
+    assert_eq!(rabbit.told(), (0, Vec::new()));
+}
