@@ -267,7 +267,10 @@ impl OnDevices {
                 node.active.remove(&name);
             }
             VolumeAction::Tag => self.tag(&name, line),
-            VolumeAction::ExtendGroup | VolumeAction::ReduceGroup | VolumeAction::Repair => {
+            VolumeAction::ExtendGroup
+            | VolumeAction::ReduceGroup
+            | VolumeAction::Repair
+            | VolumeAction::Refresh => {
                 return no("RAID is not modelled");
             }
         }

@@ -44,9 +44,12 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
     Ok(state)
 }
 
-/// A volume's own mapping, or one of the parts of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`.
+/// A volume's own mapping, or one of the parts of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`. No volume of a user's may
+/// be called so (lvm(8), VALID NAMES).
 pub(super) fn is_of(name: &str, volume: &str) -> bool {
-    name.strip_prefix(volume).is_some_and(|rest| rest.is_empty() || rest.starts_with("_r"))
+    let parts = ["_rimage_", "_rmeta_"];
+    name.strip_prefix(volume)
+        .is_some_and(|rest| rest.is_empty() || parts.iter().any(|it| rest.starts_with(it)))
 }
 
 /// A mapping has no size before its first table is in force (Linux drivers/md/dm.c, `__bind`), and whoever reads one that is
@@ -223,6 +226,7 @@ mod tests {
         assert!(is_of("vg-lv_rmeta_2", "vg-lv"));
         assert!(!is_of("vg-lv--1", "vg-lv"));
         assert!(!is_of("vg-lv2", "vg-lv"));
+        assert!(!is_of("vg-lv_reads", "vg-lv"), "a name like any other");
     }
 
     /// As sysfs shows a RAID of two drives of which the second was pulled.

@@ -104,7 +104,8 @@ impl VolumeState {
 pub struct LvmState {
     /// Whether it has a device here.
     pub activation: Activation,
-    /// Of a RAID that has one and lost a part: new parts on which it does not lie, because its repair was cut off.
+    /// Of a RAID that has one and lost a part: parts on which it does not lie, because its repair was cut off; the new ones,
+    /// or the old.
     pub beside: Vec<Unfinished>,
     /// Whether other volumes of its group are active here.
     pub siblings_active: bool,

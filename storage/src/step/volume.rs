@@ -27,6 +27,8 @@ pub enum VolumeAction {
     RemoveLogical,
     /// Rebuild what was on a lost device.
     Repair,
+    /// Have its device on this node follow what is written of it.
+    Refresh,
     /// Give it a device on this node.
     Activate,
     /// Take the device away.
@@ -51,6 +53,7 @@ impl VolumeAction {
             Self::CreateLogical => "lvcreate",
             Self::RemoveLogical => "lvremove",
             Self::Repair => "repair",
+            Self::Refresh => "refresh",
             Self::Activate => "activate",
             Self::Deactivate => "deactivate",
             Self::Tag => "tag",
@@ -72,6 +75,7 @@ impl VolumeAction {
             Self::CreateLogical => "lvcreate",
             Self::RemoveLogical => "lvremove",
             Self::Repair => "lvconvert --repair",
+            Self::Refresh => "lvchange --refresh",
             Self::Activate | Self::Deactivate | Self::Tag => "lvchange",
         }
     }
@@ -104,6 +108,7 @@ impl fmt::Display for VolumeAction {
             Self::CreateLogical => "make logical volume",
             Self::RemoveLogical => "remove logical volume",
             Self::Repair => "repair logical volume",
+            Self::Refresh => "refresh device of logical volume",
             Self::Activate => "activate logical volume",
             Self::Deactivate => "deactivate logical volume",
             Self::Tag => "note that the file system is made on logical volume",

@@ -24,10 +24,8 @@ impl Lvm<'_> {
         let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
         if has_all && is_partial {
             steps.extend(self.clear_up());
-            let activate = self.on_logical(VolumeAction::Activate, &lines.activate);
-            if let Some(activate) = activate.filter(|_| self.seen.active().is_none()) {
-                // What an earlier repair left shows once it has a device.
-                steps.push(activate);
+            if let Some(first) = self.settle() {
+                steps.push(first);
                 return self.inside(steps);
             }
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
@@ -37,6 +35,17 @@ impl Lvm<'_> {
             steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }
         self.inside(steps)
+    }
+
+    /// What comes before a repair, after which it is looked at again. What an earlier one left shows once the volume has a
+    /// device; and that device may lie on the new parts already, of which nothing is written: LVM would not repair it.
+    fn settle(&self) -> Option<Step> {
+        if self.seen.active().is_none() {
+            return self.on_logical(VolumeAction::Activate, &self.lines.activate);
+        }
+        let name = self.volume.to_string();
+        let is_left = !self.seen.beside.is_empty();
+        is_left.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 
     /// The same in the group's lock space.
