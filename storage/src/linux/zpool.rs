@@ -3,6 +3,8 @@
 //! `zpool status -P -L` names devices by their whole paths with links resolved. ZFS puts a partition table on a whole device
 //! and itself on the first partition, so that a device of a pool is ours when it is one of ours or a partition of one.
 
+mod status;
+
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -12,19 +14,14 @@ use std::{
 
 use nix::sys::stat::stat;
 
+use self::status::{Leaf, Status, read_found, read_status};
 use super::{cmd::Cmd, mount_table};
 use crate::{
     desired::{Dataset, NameError},
     host::{CommandError, ObserveError, StepError},
-    observed::{
-        BlockDevice, DatasetState, DeviceNumber, FoundPool, Percent, PoolHealth, Vdev, VdevPlace,
-        Zpool,
-    },
+    observed::{BlockDevice, DatasetState, DeviceNumber, FoundPool, Vdev, VdevPlace, Zpool},
     step::ZfsAction,
 };
-
-/// Headings within a pool's configuration: what follows them are devices, and they are none.
-const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 
 /// The target's pool, when this node has it imported.
 pub(super) fn imported(
@@ -145,20 +142,7 @@ fn partitions(number: DeviceNumber) -> io::Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// A device at the bottom of a pool, as zpool(8) tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Leaf {
-    name: String,
-    state: String,
-    /// Whether it goes from the pool once another device, which is used, has all that was on it.
-    is_replaced: bool,
-}
-
 impl Leaf {
-    fn is_used(&self) -> bool {
-        matches!(self.state.as_str(), "ONLINE" | "DEGRADED" | "AVAIL" | "INUSE")
-    }
-
     fn placed(self, devices: &[BlockDevice]) -> Result<Vdev, ObserveError> {
         let number = match whole(&self.name) {
             Ok(number) => number,
@@ -197,102 +181,6 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     let disk = block.canonicalize()?.parent().map(|disk| disk.join("dev"));
     let text = fs::read_to_string(disk.unwrap_or_default())?;
     Ok(mount_table::parse_number(text.trim()))
-}
-
-/// What `zpool status -P -L` tells of a pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Status {
-    health: PoolHealth,
-    leaves: Vec<Leaf>,
-    resilvered: Option<Percent>,
-}
-
-fn read_status(text: &str, pool: &str) -> Result<Status, String> {
-    let state = text.lines().find_map(|line| line.trim_start().strip_prefix("state: "));
-    let state = state.ok_or("it tells no state")?;
-    let rows = text
-        .lines()
-        .skip_while(|line| line.trim() != "config:")
-        .skip_while(|line| !line.trim_start().starts_with("NAME "))
-        .skip(1)
-        .take_while(|line| !line.trim().is_empty())
-        .collect::<Vec<_>>();
-    let Some((first, below)) = rows.split_first() else { return Err("it has no config".into()) };
-    if first.split_whitespace().next() != Some(pool) {
-        return Err(format!("its config begins with {:?}", first.trim()));
-    }
-    let mut leaves = Vec::new();
-    for (place, row) in below.iter().enumerate() {
-        let has_below = below.get(place + 1).is_some_and(|next| depth(next) > depth(row));
-        let mut words = row.split_whitespace();
-        match (words.next(), words.next()) {
-            (Some(name), None) if HEADINGS.contains(&name) => {}
-            (Some(_), Some(_)) if has_below => {}
-            (Some(name), Some(state)) => {
-                let (name, state) = (name.to_owned(), state.to_owned());
-                let of = parent(&below[..place], depth(row)).filter(|at| is_replacing(below[*at]));
-                leaves.push((of, Leaf { name, state, is_replaced: false }));
-            }
-            _ => return Err(format!("its config has the line {:?}", row.trim())),
-        }
-    }
-    let leaves = with_replaced(&leaves);
-    Ok(Status { health: PoolHealth::of(state.trim()), leaves, resilvered: read_resilvered(text) })
-}
-
-fn depth(row: &str) -> usize {
-    row.len() - row.trim_start().len()
-}
-
-/// Which row one of this depth is beneath.
-fn parent(above: &[&str], of: usize) -> Option<usize> {
-    above.iter().rposition(|row| depth(row) < of)
-}
-
-/// A lost device and its successor are beneath one such row until the successor has everything. A hot spare (`spare-`) is no
-/// successor: it goes back when the lost device gets one.
-fn is_replacing(row: &str) -> bool {
-    row.trim_start().starts_with("replacing-")
-}
-
-/// Marks what goes, of leaves with the replacing row that each is beneath.
-fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
-    let goes = |of: Option<usize>, leaf: &Leaf| {
-        let mut others = leaves.iter().filter(|(other, _)| *other == of);
-        of.is_some() && !leaf.is_used() && others.any(|(_, it)| it.is_used())
-    };
-    leaves.iter().map(|(of, leaf)| Leaf { is_replaced: goes(*of, leaf), ..leaf.clone() }).collect()
-}
-
-/// How far a pool is with writing what a device lacks. It is still at it when the scan has ended and a device is only about to
-/// go from the pool (`replacing`).
-fn read_resilvered(text: &str) -> Option<Percent> {
-    let mut lines = text.lines().map(str::trim_start);
-    let is_scanned = lines.any(|line| line.starts_with("scan: resilver in progress"));
-    let is_replaced = || text.lines().any(|line| line.trim_start().starts_with("replacing-"));
-    if !is_scanned {
-        return is_replaced().then(Percent::default);
-    }
-    // `<bytes> resilvered, 12.34% done, 00:20:12 to go`
-    let done = lines.find_map(|line| line.split_once("% done")?.0.rsplit(' ').next()?.parse().ok());
-    Some(done.unwrap_or_default())
-}
-
-/// Names and states, from `zpool import`.
-fn read_found(text: &str) -> Result<Vec<FoundPool>, String> {
-    let mut found: Vec<FoundPool> = Vec::new();
-    let mut named = None;
-    for line in text.lines() {
-        match line.trim_start().split_once(": ") {
-            Some(("pool", name)) => named = Some(name.trim().to_owned()),
-            Some(("state", state)) => {
-                let name = named.take().ok_or("a state comes before any pool")?;
-                found.push(FoundPool { name, health: PoolHealth::of(state.trim()) });
-            }
-            _ => {}
-        }
-    }
-    named.map_or(Ok(found), |name| Err(format!("pool {name} has no state")))
 }
 
 /// Runs one command; what destroys looks once more at what it destroys, and what makes a target looks whether it is there.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observed::{Percent, PoolHealth};
 
 /// `zpool status -Pp` of a pool of RAID-Z2 that lost a disk, as an owner posted it with a question (OpenZFS 2.0, shortened to
 /// three disks); `-L` would resolve the links.
