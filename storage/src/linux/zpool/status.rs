@@ -1,0 +1,117 @@
+//! What zpool(8) prints, read. Pure.
+
+use crate::observed::{FoundPool, Percent, PoolHealth};
+
+/// Headings within a pool's configuration: what follows them are devices, and they are none.
+const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
+
+/// A device at the bottom of a pool, as zpool(8) tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Leaf {
+    pub(super) name: String,
+    pub(super) state: String,
+    /// Whether it goes from the pool once another device, which is used, has all that was on it.
+    pub(super) is_replaced: bool,
+}
+
+impl Leaf {
+    pub(super) fn is_used(&self) -> bool {
+        matches!(self.state.as_str(), "ONLINE" | "DEGRADED" | "AVAIL" | "INUSE")
+    }
+}
+
+/// What `zpool status -P -L` tells of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) health: PoolHealth,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) resilvered: Option<Percent>,
+}
+
+pub(super) fn read_status(text: &str, pool: &str) -> Result<Status, String> {
+    let state = text.lines().find_map(|line| line.trim_start().strip_prefix("state: "));
+    let state = state.ok_or("it tells no state")?;
+    let rows = text
+        .lines()
+        .skip_while(|line| line.trim() != "config:")
+        .skip_while(|line| !line.trim_start().starts_with("NAME "))
+        .skip(1)
+        .take_while(|line| !line.trim().is_empty())
+        .collect::<Vec<_>>();
+    let Some((first, below)) = rows.split_first() else { return Err("it has no config".into()) };
+    if first.split_whitespace().next() != Some(pool) {
+        return Err(format!("its config begins with {:?}", first.trim()));
+    }
+    let mut leaves = Vec::new();
+    for (place, row) in below.iter().enumerate() {
+        let has_below = below.get(place + 1).is_some_and(|next| depth(next) > depth(row));
+        let mut words = row.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some(name), None) if HEADINGS.contains(&name) => {}
+            (Some(_), Some(_)) if has_below => {}
+            (Some(name), Some(state)) => {
+                let (name, state) = (name.to_owned(), state.to_owned());
+                let of = parent(&below[..place], depth(row)).filter(|at| is_replacing(below[*at]));
+                leaves.push((of, Leaf { name, state, is_replaced: false }));
+            }
+            _ => return Err(format!("its config has the line {:?}", row.trim())),
+        }
+    }
+    let leaves = with_replaced(&leaves);
+    Ok(Status { health: PoolHealth::of(state.trim()), leaves, resilvered: read_resilvered(text) })
+}
+
+fn depth(row: &str) -> usize {
+    row.len() - row.trim_start().len()
+}
+
+/// Which row one of this depth is beneath.
+fn parent(above: &[&str], of: usize) -> Option<usize> {
+    above.iter().rposition(|row| depth(row) < of)
+}
+
+/// A lost device and its successor are beneath one such row until the successor has everything. A hot spare (`spare-`) is no
+/// successor: it goes back when the lost device gets one.
+fn is_replacing(row: &str) -> bool {
+    row.trim_start().starts_with("replacing-")
+}
+
+/// Marks what goes, of leaves with the replacing row that each is beneath.
+fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
+    let goes = |of: Option<usize>, leaf: &Leaf| {
+        let mut others = leaves.iter().filter(|(other, _)| *other == of);
+        of.is_some() && !leaf.is_used() && others.any(|(_, it)| it.is_used())
+    };
+    leaves.iter().map(|(of, leaf)| Leaf { is_replaced: goes(*of, leaf), ..leaf.clone() }).collect()
+}
+
+/// How far a pool is with writing what a device lacks. It is still at it when the scan has ended and a device is only about to
+/// go from the pool (`replacing`).
+pub(super) fn read_resilvered(text: &str) -> Option<Percent> {
+    let mut lines = text.lines().map(str::trim_start);
+    let is_scanned = lines.any(|line| line.starts_with("scan: resilver in progress"));
+    let is_replaced = || text.lines().any(|line| line.trim_start().starts_with("replacing-"));
+    if !is_scanned {
+        return is_replaced().then(Percent::default);
+    }
+    // `<bytes> resilvered, 12.34% done, 00:20:12 to go`
+    let done = lines.find_map(|line| line.split_once("% done")?.0.rsplit(' ').next()?.parse().ok());
+    Some(done.unwrap_or_default())
+}
+
+/// Names and states, from `zpool import`.
+pub(super) fn read_found(text: &str) -> Result<Vec<FoundPool>, String> {
+    let mut found: Vec<FoundPool> = Vec::new();
+    let mut named = None;
+    for line in text.lines() {
+        match line.trim_start().split_once(": ") {
+            Some(("pool", name)) => named = Some(name.trim().to_owned()),
+            Some(("state", state)) => {
+                let name = named.take().ok_or("a state comes before any pool")?;
+                found.push(FoundPool { name, health: PoolHealth::of(state.trim()) });
+            }
+            _ => {}
+        }
+    }
+    named.map_or(Ok(found), |name| Err(format!("pool {name} has no state")))
+}
