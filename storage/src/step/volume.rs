@@ -61,7 +61,8 @@ impl VolumeAction {
     }
 
     /// LVM's command, with what makes it this action. A group that Warren makes carries its tag, and no event of udev's
-    /// activates what is in it: a volume that two nodes write is lost.
+    /// activates what is in it: a volume that two nodes write is lost. What is refreshed lacks a part, and LVM wants to be told
+    /// that this is known.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -75,7 +76,7 @@ impl VolumeAction {
             Self::CreateLogical => "lvcreate",
             Self::RemoveLogical => "lvremove",
             Self::Repair => "lvconvert --repair",
-            Self::Refresh => "lvchange --refresh",
+            Self::Refresh => "lvchange --refresh --activationmode partial",
             Self::Activate | Self::Deactivate | Self::Tag => "lvchange",
         }
     }
