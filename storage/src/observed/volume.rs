@@ -337,6 +337,13 @@ impl LogicalVolume {
         rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
     }
 
+    /// Whether it was one until a repair gave that another (lvm2, lib/metadata/raid_manip.c): the end of the repair removes it,
+    /// unless it is cut off.
+    #[must_use]
+    pub fn was_part_of(&self, raid: &str) -> bool {
+        self.is_part_of(raid) && self.name.ends_with("_extracted")
+    }
+
     /// Whether it carries this file system, whole.
     #[must_use]
     pub fn has_made(&self, id: FileSystemId) -> bool {

@@ -85,7 +85,7 @@ impl Lvm<'_> {
         going.into_iter().map(|it| self.remove_named(group, it)).collect()
     }
 
-    fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {
+    pub(super) fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {
         let name = format!("{}/{}", group.name, volume.name);
         self.step(VolumeAction::RemoveLogical, name.clone(), name)
     }

@@ -30,7 +30,10 @@ impl Lvm<'_> {
             }
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
         }
-        let others = group.volumes.iter().filter(|it| it.name != self.volume.logical);
+        let own = &self.volume.logical;
+        let others = group.volumes.iter().filter(|it| it.name != *own);
+        let (replaced, others): (Vec<_>, Vec<_>) = others.partition(|it| it.was_part_of(own));
+        steps.extend(replaced.into_iter().map(|it| self.remove_named(group, it)));
         if has_all && !others.into_iter().any(LogicalVolume::is_partial) {
             steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }

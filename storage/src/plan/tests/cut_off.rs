@@ -155,6 +155,21 @@ fn what_a_repair_left_goes_before_the_next() {
 }
 
 #[test]
+fn parts_that_a_repair_replaced_and_did_not_remove_go_before_the_lost_device() {
+    let old = |name: &str| LogicalVolume { name: name.into(), ..logical(0, "partial") };
+    let volumes = |other: &str| {
+        let tags = vec![LogicalVolume::tag_of(fs_id(1))];
+        vec![LogicalVolume { tags, ..logical(0, "") }, old("lv-0_rimage_1_extracted"), old(other)]
+    };
+    let made = |other: &str| seen(&raid(0), &[(1, false), (3, false)], volumes(other));
+    let replaced = ["lvremove vg/lv-0_rimage_1_extracted", "lvremove vg/lv-0_rmeta_1_extracted"];
+    let steps = repaired(&raid(0), &made("lv-0_rmeta_1_extracted"));
+    assert_eq!(steps, [&replaced[..], &["vgreduce vg"]].concat());
+    // What is another's waits for its own repair, and the device with it.
+    assert_eq!(repaired(&raid(0), &made("lv-1_rmeta_1_extracted")), replaced[..1]);
+}
+
+#[test]
 fn what_an_activation_left_goes_with_the_mount() {
     let unmount = Desired::Unmounted(mount_of(&raid(0)));
     assert_eq!(kinds(&unmount, &left(&["vg-lv--0"])), ["remove-mapping"]);
