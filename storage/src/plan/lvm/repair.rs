@@ -16,6 +16,10 @@ impl Lvm<'_> {
         if lines.lv_repair.is_none() {
             return Vec::new();
         }
+        // Whatever it lies on is in use until it stands still no more.
+        if let Some(resuming) = self.resume() {
+            return self.inside(vec![resuming]);
+        }
         let mut steps = self.extend(report);
         let is_member = |device: &BlockDevice| {
             report.on(&device.path).is_some_and(|it| matches!(it.membership, Membership::Of(_)))

@@ -165,6 +165,9 @@ fn parts_that_a_repair_replaced_and_did_not_remove_go_before_the_lost_device() {
     let replaced = ["lvremove vg/lv-0_rimage_1_extracted", "lvremove vg/lv-0_rmeta_1_extracted"];
     let steps = repaired(&raid(0), &made("lv-0_rmeta_1_extracted"));
     assert_eq!(steps, [&replaced[..], &["vgreduce vg"]].concat());
+    let mut still = made("lv-0_rmeta_1_extracted");
+    state(&mut still).activation = Activation::Suspended(NUMBER);
+    assert_eq!(repaired(&raid(0), &still), ["lvchange vg/lv-0"], "it has them open");
     // What is another's waits for its own repair, and the device with it.
     assert_eq!(repaired(&raid(0), &made("lv-1_rmeta_1_extracted")), replaced[..1]);
 }
