@@ -125,7 +125,8 @@ pub struct DriveFacts {
     pub errors: Option<LinkErrors>,
     /// How warm it is; `None` of a controller that is not live, too: the kernel would have to ask it.
     pub temperature: Option<Temperature>,
-    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when that is not known.
+    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when
+    /// that is not known.
     pub controller: String,
     /// NSIDs of namespaces whose block device on this node takes no writes.
     pub read_only: Option<Vec<u32>>,

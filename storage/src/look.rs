@@ -198,10 +198,12 @@ fn logical(
 fn complete(eyes: &impl Eyes, volume: &Volume, seen: &mut LvmState) -> Result<(), ObserveError> {
     let group = seen.report.as_ref().and_then(|report| report.group(&volume.group));
     let logical = group.and_then(|group| group.volume(&volume.logical));
-    if seen.active().is_none() {
-        seen.activation = eyes.unfinished(volume)?;
-    } else if logical.is_some_and(LogicalVolume::is_partial) {
-        seen.beside = eyes.beside(volume)?;
+    match &mut seen.activation {
+        Activation::Active(mapped) if logical.is_some_and(LogicalVolume::is_partial) => {
+            mapped.beside = eyes.beside(volume)?;
+        }
+        Activation::Active(_) => {}
+        activation => *activation = eyes.unfinished(volume)?,
     }
     Ok(())
 }

@@ -111,6 +111,7 @@ impl OnDevices {
             path: PathBuf::from("/dev/mapper").join(mapper_name(volume)),
             number: self.number(&wanted),
             strangers: self.strangers(&volume.group, devices),
+            beside: Vec::new(),
         };
         let is_active = node.active.contains(&wanted);
         LvmState {
@@ -121,7 +122,6 @@ impl OnDevices {
             },
             siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
-            beside: Vec::new(),
             report: None,
             names: None,
         }

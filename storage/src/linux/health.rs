@@ -55,9 +55,7 @@ impl LinuxProbe {
         self.switched = Some(host);
         self
     }
-}
 
-impl LinuxProbe {
     /// `None` when nobody gave us switches.
     fn ask_switches(&self) -> Option<Result<Vec<PortLink>, String>> {
         let host = self.switched.as_ref()?;

@@ -80,6 +80,8 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, it)| !is_ours(it))
             .map(|(name, _)| name)
             .collect(),
+        // A look tells them where a part is lost.
+        beside: Vec::new(),
     })
 }
 

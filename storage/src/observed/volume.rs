@@ -104,9 +104,6 @@ impl VolumeState {
 pub struct LvmState {
     /// Whether it has a device here.
     pub activation: Activation,
-    /// Of a RAID that has one and lost a part: parts on which it does not lie, because its repair was cut off; the new ones,
-    /// or the old.
-    pub beside: Vec<Unfinished>,
     /// Whether other volumes of its group are active here.
     pub siblings_active: bool,
     /// Whether this node is in its group's lock space.
@@ -124,6 +121,16 @@ impl LvmState {
         match &self.activation {
             Activation::Active(mapped) => Some(mapped),
             _ => None,
+        }
+    }
+
+    /// What a command that was cut off left of it, in the order in which that can go.
+    #[must_use]
+    pub fn left(&self) -> &[Unfinished] {
+        match &self.activation {
+            Activation::Active(mapped) => &mapped.beside,
+            Activation::Unfinished(left) => left,
+            Activation::Down | Activation::Suspended(_) => &[],
         }
     }
 }
@@ -159,6 +166,8 @@ pub struct Mapped {
     pub number: DeviceNumber,
     /// The devices at its bottom that are not namespaces of the volume, by their names in `/sys/block`.
     pub strangers: Vec<String>,
+    /// Of a RAID that lost a part: parts on which it does not lie, because its repair was cut off; the new ones, or the old.
+    pub beside: Vec<Unfinished>,
 }
 
 /// One of device-mapper's devices on which a volume is not to be had: its own without a table in force, or one of the parts

@@ -50,7 +50,7 @@ impl<'a> Lvm<'a> {
     pub(super) fn device_to_be(&self) -> VolumeDevice {
         let number = DeviceNumber { major: 0, minor: 0 };
         let path = mapper_path(self.volume);
-        Mapped { path, number, strangers: Vec::new() }.device(self.volume)
+        Mapped { path, number, strangers: Vec::new(), beside: Vec::new() }.device(self.volume)
     }
 
     /// Whether another agent made the group: then its file systems have UUIDs that were not derived.

@@ -10,6 +10,7 @@ mod hosts;
 mod inventory;
 mod ioctl;
 mod ledger;
+mod ledgers;
 mod physical;
 mod reach;
 mod ready;
@@ -24,14 +25,15 @@ mod wire;
 
 use std::{
     collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
+    io,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use self::{
     ledger::Ledger,
+    ledgers::Ledgers,
     physical::{Fault, Physical},
     reach::Reach,
     shared_look::SharedLook,
@@ -54,7 +56,7 @@ pub(in crate::linux) struct NvmeDrives {
     node: NodeName,
     /// Models that may be used; any when empty.
     models: Vec<String>,
-    ledgers: PathBuf,
+    ledgers: Ledgers,
     source: Source,
     reach: Reach,
     deadline: Duration,
@@ -83,8 +85,7 @@ impl NvmeDrives {
         look: Duration,
         change: Duration,
     ) -> io::Result<Self> {
-        let ledgers = state.join("drives");
-        fs::create_dir_all(&ledgers)?;
+        let ledgers = Ledgers::open(state.join("drives"))?;
         Ok(Self {
             node,
             models,
@@ -114,7 +115,7 @@ impl NvmeDrives {
             let before = known.get(&found.node.nqn);
             let drive = match before.filter(|it| it.physical.is(&found)) {
                 Some(same) => Arc::clone(same),
-                None => match self.manage(found, before) {
+                None => match self.manage(found) {
                     Ok(managed) => Arc::new(managed),
                     // Nothing is done to it, and each look tells why.
                     Err(_) => continue,
@@ -129,11 +130,8 @@ impl NvmeDrives {
         Ok(now.into_values().collect())
     }
 
-    fn manage(&self, found: Candidate, before: Option<&Arc<Managed>>) -> io::Result<Managed> {
-        let ledger = match before {
-            Some(before) => Arc::clone(&before.ledger),
-            None => Arc::new(Ledger::open(&self.ledgers, &found.node.nqn)?),
-        };
+    fn manage(&self, found: Candidate) -> io::Result<Managed> {
+        let ledger = self.ledgers.of(&found.node.nqn)?;
         let physical = Physical::new(found, Arc::clone(&ledger));
         Ok(Managed { physical, ledger, ready: OnceLock::new() })
     }
@@ -152,7 +150,7 @@ impl NvmeDrives {
         let found = self.plugged()?.into_iter().find(|it| it.physical.node.nqn == *nqn);
         if found.is_none() {
             // One whose ledger cannot be read is not known to be away.
-            self.ledger(nqn)?;
+            self.ledgers.of(nqn)?;
         }
         Ok(found)
     }
@@ -164,12 +162,6 @@ impl NvmeDrives {
             target: nqn.to_string(),
             source,
         })
-    }
-
-    /// The ledger of a drive, plugged in or not.
-    fn ledger(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
-        let managed = lock(&self.drives).get(nqn).map(|it| Arc::clone(&it.ledger));
-        managed.map_or_else(|| Ledger::open(&self.ledgers, nqn).map(Arc::new), Ok)
     }
 
     /// The block device of a namespace, as far as it is proved to be that one. A drive that is known need not be asked for that,

@@ -27,13 +27,9 @@ impl Lvm<'_> {
     /// Takes away what a command left that was cut off while it gave a device, took it away, or gave it another part. LVM
     /// itself goes on with a device that stands still, when it is to activate it.
     pub(super) fn clear_up(&self) -> Vec<Step> {
-        let left = match &self.seen.activation {
-            Activation::Unfinished(left) => left,
-            _ => &self.seen.beside,
-        };
         let removing =
             |it: &Unfinished| Step::RemoveMapping { name: it.name.clone(), number: it.number };
-        left.iter().map(removing).collect()
+        self.seen.left().iter().map(removing).collect()
     }
 
     /// Whether it stands still, so that it must be activated before it can be put down.

@@ -51,7 +51,7 @@ impl Lvm<'_> {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
         }
         let name = self.volume.to_string();
-        let is_left = !self.seen.beside.is_empty();
+        let is_left = !self.seen.left().is_empty();
         is_left.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 

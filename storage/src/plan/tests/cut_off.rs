@@ -144,13 +144,12 @@ fn what_a_repair_left_goes_before_the_next() {
     let ready = Desired::FileSystemReady(raid(0));
     let mut observed = seen(&raid(0), &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let name = "vg-lv--0_rmeta_2".to_owned();
-    state(&mut observed).beside = vec![Unfinished { name, number: NUMBER }];
-    assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
-    state(&mut observed).beside.clear();
     assert_eq!(kinds(&ready, &observed)[0], "repair");
+    let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
+    mapped.beside.push(Unfinished { name, number: NUMBER });
+    assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
     // Without a device it is not seen, and the repair would fail of it.
-    let resting = state(&mut observed);
-    (resting.activation, resting.beside) = (Activation::Down, Vec::new());
+    state(&mut observed).activation = Activation::Down;
     assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
 }
 

@@ -76,7 +76,12 @@ pub(super) fn seen(
     };
     let (path, number) = ("/dev/dm-0".into(), DeviceNumber { major: 253, minor: 0 });
     let lvm = LvmState {
-        activation: Activation::Active(Mapped { path, number, strangers: Vec::new() }),
+        activation: Activation::Active(Mapped {
+            path,
+            number,
+            strangers: Vec::new(),
+            beside: Vec::new(),
+        }),
         report: Some(LvmReport { physical: physical.collect(), groups: vec![group] }),
         ..LvmState::default()
     };

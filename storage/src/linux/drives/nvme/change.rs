@@ -10,7 +10,7 @@ use super::{
     drive::{DriveError, Made},
     ioctl,
     ledger::Wanted,
-    physical::in_one_line,
+    physical::{in_one_line, is_away},
     reach::unreadable,
     sysfs::BlockNode,
 };
@@ -80,7 +80,12 @@ impl NvmeDrives {
     fn unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = |source| StepError::System { call, target: id.to_string(), source };
         match self.block(id).map_err(failed)? {
-            Some(block) => exclusive::with(call, &block.device.path, self.deadline, |_| Ok(())),
+            Some(block) => {
+                match exclusive::with(call, &block.device.path, self.deadline, |_| Ok(())) {
+                    Err(StepError::System { source, .. }) if is_away(&source) => Ok(()),
+                    other => other,
+                }
+            }
             None => Ok(()),
         }
     }
@@ -168,7 +173,7 @@ impl Drives for NvmeDrives {
     }
 
     fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        let noted = self.ledger(&id.subsystem).and_then(|it| it.replaced(id.nsid, allocation));
+        let noted = self.ledgers.of(&id.subsystem).and_then(|it| it.replaced(id.nsid, allocation));
         noted.map_err(|source| StepError::System {
             call: "note the successor of",
             target: id.to_string(),
@@ -183,7 +188,7 @@ impl Drives for NvmeDrives {
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }
-        let struck = self.ledger(&id.subsystem).and_then(|it| it.gone(id.nsid, allocation));
+        let struck = self.ledgers.of(&id.subsystem).and_then(|it| it.gone(id.nsid, allocation));
         struck.map_err(failed)
     }
 

@@ -23,7 +23,7 @@ use super::{
     hosts::{Controllers, NoController},
     ledger::{Found, Ledger, Record},
     status::Code,
-    wire::IdentifyController,
+    wire::{IdentifyController, SecondaryController, text},
 };
 use crate::{
     desired::{Endpoint, Nqn},
@@ -83,8 +83,16 @@ impl NvmeDrive {
         &self.admin
     }
 
+    /// What it tells of itself: names and ids of functions pass on when drives come and go, and another may answer.
     fn controller(&self) -> Result<IdentifyController> {
-        self.ask("identify the drive", self.admin.controller())
+        let answer = self.ask("identify the drive", self.admin.controller())?;
+        match text(&answer.nqn).parse::<Nqn>() {
+            Ok(other) if other != self.nqn => {
+                Err(DriveError::Unfit(format!("drive {other} answers in its place")))
+            }
+            // Of a drive that has none Linux makes one up.
+            _ => Ok(answer),
+        }
     }
 
     /// Gives what a crash left to the allocation it was made for, once.
@@ -104,9 +112,14 @@ impl NvmeDrive {
         match self.ask("identify a namespace", self.admin.namespace(nsid)) {
             Ok(described) if described.size.get() > 0 => describe(nsid, &described).map(Some),
             Ok(_) => Ok(None),
-            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) if error.code() == Some(Code::InvalidNamespace) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the NSID is still that namespace's: a drive gives it anew.
+    fn is_still(&self, namespace: &Found) -> Result<bool> {
+        Ok(self.find(namespace.nsid)?.is_some_and(|now| now.nguid == namespace.nguid))
     }
 
     fn known(&self, nsid: u32) -> Result<Found> {
@@ -122,9 +135,16 @@ impl NvmeDrive {
         }
     }
 
-    fn controllers(&self, controller: &IdentifyController) -> Result<Controllers> {
-        let listed = self.ask("list virtual functions", self.admin.secondaries())?;
-        Ok(Controllers::new(&self.nqn, controller.controller.get(), &listed))
+    fn secondaries(&self) -> Result<Vec<SecondaryController>> {
+        self.ask("list virtual functions", self.admin.secondaries())
+    }
+
+    fn controllers(
+        &self,
+        controller: &IdentifyController,
+        listed: &[SecondaryController],
+    ) -> Controllers {
+        Controllers::new(&self.nqn, controller.controller.get(), listed)
     }
 
     fn ask<T>(
@@ -136,9 +156,11 @@ impl NvmeDrive {
     }
 }
 
-fn is_gone(error: &DriveError) -> bool {
-    let DriveError::Command { source, .. } = error else { return false };
-    source.code() == Some(Code::InvalidNamespace)
+impl DriveError {
+    fn code(&self) -> Option<Code> {
+        let Self::Command { source, .. } = self else { return None };
+        source.code()
+    }
 }
 
 /// The host at `endpoint`; one that was attached by somebody else is called by its place.

@@ -111,8 +111,10 @@ impl NvmeDrives {
     /// Drives that the ledgers know and that are not there, or whose ledger cannot be read.
     fn enter_absent(&self, inventory: &mut Inventory, plugged: &[Arc<Managed>]) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
-        for nqn in ledger::known(&self.ledgers)?.iter().filter(|nqn| !here.contains(nqn)) {
-            let ledger = match self.ledger(nqn) {
+        // Drives that changed places do not all answer at once.
+        let nameless = self.source.nameless(&self.reach.sysfs)?;
+        for nqn in self.ledgers.known()?.iter().filter(|nqn| !here.contains(nqn)) {
+            let ledger = match self.ledgers.of(nqn) {
                 Ok(ledger) => ledger,
                 Err(error) => {
                     self.enter_unread(inventory, nqn, &error);
@@ -126,13 +128,19 @@ impl NvmeDrives {
             let successor = plugged.iter().find(|it| {
                 place.as_ref().is_some_and(|place| it.physical.node.took_the_place_of(place))
             });
-            if successor.is_some() {
-                inventory.replaced.insert(nqn.clone());
-            }
-            let fault = successor.map_or_else(
-                || ABSENT.to_owned(),
-                |it| format!("{} is in its slot", it.physical.node.nqn),
-            );
+            let in_its_slot =
+                |it: &Arc<Managed>| format!("{} is in its slot", it.physical.node.nqn);
+            let fault = match (successor, &nameless) {
+                (None, _) => ABSENT.to_owned(),
+                (Some(it), None) => {
+                    inventory.replaced.insert(nqn.clone());
+                    in_its_slot(it)
+                }
+                (Some(it), Some(who)) => format!(
+                    "{}, and {who} has not told its name: if that is not this drive, unplug it",
+                    in_its_slot(it)
+                ),
+            };
             let label = place.as_ref().map(|it| self.source.label(it)).transpose()?;
             let (serial, label) = (place.map(|it| it.serial), label.unwrap_or_default());
             let serial = serial.unwrap_or_default();
@@ -143,7 +151,7 @@ impl NvmeDrives {
 
     /// A drive of which nobody knows what of ours is on it: not none.
     fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, error: &io::Error) {
-        let path = ledger::path(&self.ledgers, nqn);
+        let path = self.ledgers.path(nqn);
         let fault = format!(
             "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
             path.display()
@@ -228,8 +236,18 @@ impl Managed {
             self.physical.make_ready()?;
             self.ready.get_or_init(|| ());
         }
+        let mut contents = self.contents_of_ours()?;
+        if !contents.is_up {
+            // It was reset, or pulled and put back, and has lost what was brought up.
+            self.physical.make_ready()?;
+            contents = self.contents_of_ours()?;
+        }
+        Ok(Some(contents))
+    }
+
+    fn contents_of_ours(&self) -> Result<Contents, Fault> {
         let look = self.physical.drive.look();
-        look.map(Some).map_err(|error| in_one_line("look at the drive", &error))
+        look.map_err(|error| in_one_line("look at the drive", &error))
     }
 }
 

@@ -20,6 +20,11 @@ nix::ioctl_none!(nvme_reset, b'N', 0x44);
 nix::ioctl_none!(nvme_rescan, b'N', 0x46);
 nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
 
+/// The kernel resets a controller that takes longer for a command (drivers/nvme/host/pci.c, `nvme_timeout`): with it go the
+/// commands of all others, an erase too, and its virtual functions. Who looks or changes something has a patience of its own,
+/// after which it waits no more and resets nothing.
+const PATIENCE_MS: u32 = 600_000;
+
 /// The admin queue of a controller that this node has.
 #[derive(Debug)]
 pub(super) struct Controller(PathBuf);
@@ -51,7 +56,7 @@ impl AdminQueue for Controller {
             nsid: command.nsid,
             cdw10: command.cdw10,
             cdw11: command.cdw11,
-            timeout_ms: u32::try_from(command.timeout.as_millis()).unwrap_or(u32::MAX),
+            timeout_ms: PATIENCE_MS,
             ..PassthroughCommand::default()
         };
         if !data.is_empty() {

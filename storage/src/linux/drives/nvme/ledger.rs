@@ -54,7 +54,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
-        let path = path(directory, nqn);
+        let path = Self::path(directory, nqn);
         let file = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -63,6 +63,10 @@ impl Ledger {
             Err(error) => return Err(error),
         };
         Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
+    }
+
+    pub(super) fn path(directory: &Path, nqn: &Nqn) -> PathBuf {
+        directory.join(format!("{nqn}.json"))
     }
 
     /// One change to the drive's namespaces at a time.
@@ -259,23 +263,6 @@ impl Ledger {
     }
 }
 
-/// Where the ledger of a drive is.
-pub(super) fn path(directory: &Path, nqn: &Nqn) -> PathBuf {
-    directory.join(format!("{nqn}.json"))
-}
-
-/// The drives of which anything was ever written down.
-pub(super) fn known(directory: &Path) -> io::Result<Vec<Nqn>> {
-    let mut known = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        let nqn = name.to_str().and_then(|name| name.strip_suffix(".json"));
-        known.extend(nqn.and_then(|nqn| nqn.parse().ok()));
-    }
-    known.sort();
-    Ok(known)
-}
-
 /// Lower-case digits, as sysfs has them between its hyphens.
 pub(super) fn hex(nguid: [u8; 16]) -> String {
     uuid::Uuid::from_bytes(nguid).simple().to_string()
@@ -319,7 +306,6 @@ mod tests {
         assert_eq!(again.owner(&ours, &[ours]), NamespaceOwner::Ours(allocation(0)));
         assert!(matches!(again.owner(&reused, &[reused]), NamespaceOwner::Foreign(_)));
         assert_eq!(again.record(1).unwrap().hosts[&3], "compute-03");
-        assert_eq!(known(directory.path()).unwrap(), [nqn()]);
     }
 
     #[test]

@@ -188,9 +188,13 @@ impl Physical {
 /// Why a block device must be taken for used: a mount, swap, RAID, LVM, or a partition of it that is any of these. One of which
 /// it cannot be told counts as used.
 pub(super) fn in_use(device: &Path) -> Option<Fault> {
-    exclusively(device)
-        .err()
-        .map(|error| format!("{} is in use on this node ({error})", device.display()))
+    let error = exclusively(device).err().filter(|error| !is_away(error))?;
+    Some(format!("{} is in use on this node ({error})", device.display()))
+}
+
+/// Whether that is what is said of a device that has just gone, which nobody uses.
+pub(super) fn is_away(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 
 /// O_EXCL on a block device: EBUSY when it, or a partition of it, is claimed by whatever the kernel knows (open(2)).
@@ -208,4 +212,18 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.fold(what.to_owned(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_just_gone_is_used_by_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(in_use(&directory.path().join("nvme9n1")), None);
+        let parted = directory.path().join("file");
+        fs::write(&parted, "").unwrap();
+        assert!(in_use(&parted.join("nvme9n1")).is_some(), "of others nothing is known");
+    }
 }

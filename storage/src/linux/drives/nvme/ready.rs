@@ -73,6 +73,12 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     steps
 }
 
+/// The first virtual function that a chassis needs and that is offline.
+pub(super) fn first_offline(listed: &[SecondaryController]) -> Option<u16> {
+    let mut needed = listed.iter().filter(|it| (1..=FUNCTIONS).contains(&it.function.get()));
+    needed.find(|it| it.state & 1 == 0).map(|it| it.function.get())
+}
+
 #[cfg(test)]
 mod tests {
     use zerocopy::FromZeros;

@@ -20,6 +20,8 @@ use super::{
 
 const INVALID_FIELD: u16 = 0x4002;
 const INVALID_NAMESPACE: u16 = 0x400b;
+/// Host Aborted Command (NVME_SC_HOST_ABORTED_CMD of Linux).
+const CANCELLED: u16 = 0x0371;
 const INVALID_SECONDARY_STATE: u16 = 0x4120;
 
 /// A namespace in memory.
@@ -53,9 +55,17 @@ pub(super) struct State {
     pub(super) kelvin: u16,
     /// The answer to the next such command is lost: before it is carried out, or after.
     pub(super) lose: Option<(u8, Lost)>,
+    pub(super) surprise: Option<Surprise>,
     /// How many commands it carried out.
     pub(super) answered: u32,
     made: u8,
+}
+
+/// What happens to the drive right before the first such command.
+#[derive(Debug)]
+pub(super) struct Surprise {
+    pub(super) before: fn(Command) -> bool,
+    pub(super) happens: fn(&mut State),
 }
 
 /// A virtual function that is offline.
@@ -71,6 +81,8 @@ pub(super) struct Down {
 pub(super) enum Lost {
     Before,
     After,
+    /// It is done, and Linux tells of a command that a reset cancelled.
+    Cancelled,
 }
 
 /// What is between a drive and whoever asks it.
@@ -100,6 +112,7 @@ impl Simulated {
             smart: (0, 0),
             kelvin: 0,
             lose: None,
+            surprise: None,
             answered: 0,
             made: 0,
         })))
@@ -118,8 +131,15 @@ impl Simulated {
             return Err(gone());
         }
         state.answered += 1;
+        if let Some(surprise) = state.surprise.take_if(|it| (it.before)(command)) {
+            (surprise.happens)(&mut state);
+        }
         let answer = state.carry_out(command, data);
-        if lost.is_some() { Err(gone()) } else { Ok(answer) }
+        match lost {
+            Some((_, Lost::Cancelled)) => Ok(Err(CANCELLED)),
+            Some(_) => Err(gone()),
+            None => Ok(answer),
+        }
     }
 
     /// A way to it.
@@ -228,7 +248,8 @@ impl State {
                 put(list.as_bytes());
             }
             cns::ATTACHED_CONTROLLERS => {
-                let namespace = self.namespaces.get(&command.nsid).ok_or(INVALID_NAMESPACE)?;
+                // As QEMU has it.
+                let namespace = self.namespaces.get(&command.nsid).ok_or(INVALID_FIELD)?;
                 let mut list = ControllerList::new_zeroed();
                 list.count = u16::try_from(namespace.attached.len()).unwrap().into();
                 list.controllers
@@ -257,7 +278,8 @@ impl State {
 
     fn controller(&self) -> IdentifyController {
         let mut answer = IdentifyController::new_zeroed();
-        answer.serial.copy_from_slice(b"SIMULATED           ");
+        let serial = format!("{:20}", self.nqn.rsplit(':').next().unwrap_or_default());
+        answer.serial.copy_from_slice(serial.as_bytes());
         answer.nqn[..self.nqn.len()].copy_from_slice(self.nqn.as_bytes());
         answer.admin_commands = NAMESPACE_MANAGEMENT.into();
         answer.format = self.format;

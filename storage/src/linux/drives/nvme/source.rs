@@ -51,6 +51,15 @@ impl Source {
             let here = sysfs.controllers()?.into_iter().filter(|it| it.is_physical);
             return Ok(here.map(|node| Candidate { node, way: Way::Here }).collect());
         }
+        Ok(self.behind_switches())
+    }
+
+    /// Who is plugged in and has not told its name, if anybody: it may be any drive that is missed.
+    pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
+        if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
+    }
+
+    fn behind_switches(&self) -> Vec<Candidate> {
         let found = self.switches.drives().into_iter().map(|it| Candidate {
             node: ControllerNode {
                 name: format!("slot {}", it.behind.slot()),
@@ -63,7 +72,7 @@ impl Source {
             },
             way: Way::Switch(it.behind),
         });
-        Ok(found.collect())
+        found.collect()
     }
 
     /// What is written beside the slot in which a drive was.

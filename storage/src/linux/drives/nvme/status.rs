@@ -49,6 +49,15 @@ impl Status {
         }
     }
 
+    /// Whether the drive did not begin with the command: what it asks for is not to be had so. Others, as an internal error, an
+    /// abort, or a path that was lost, may come when the work is done (Base 3.3.3.2.1, figures 93 to 97).
+    pub(super) fn is_refusal(self) -> bool {
+        match self.code() {
+            Code::Other { kind, .. } => kind == 1,
+            _ => true,
+        }
+    }
+
     fn meaning(self) -> &'static str {
         match self.code() {
             Code::InvalidOpcode => "the drive does not know the command",

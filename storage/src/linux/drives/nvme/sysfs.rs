@@ -64,6 +64,9 @@ impl BlockNode {
     }
 }
 
+/// Mass storage, non-volatile memory, NVM Express (PCI Code and ID Assignment Specification, 1.2).
+const NVME_CLASS: &str = "0x010802";
+
 impl Sysfs {
     pub(in crate::linux) fn new(root: &Path) -> Self {
         Self(root.to_owned())
@@ -92,6 +95,25 @@ impl Sysfs {
             });
         }
         Ok(found)
+    }
+
+    /// The address of an NVMe drive that the driver has not started, or could not: it has no controller with a name.
+    pub(super) fn nameless(&self) -> io::Result<Option<String>> {
+        for function in entries(&self.0.join("bus/pci/devices"))? {
+            let class = attribute(&function, "class")?;
+            if class.as_deref() != Some(NVME_CLASS) || function.join("physfn").exists() {
+                continue;
+            }
+            let named = |it: &PathBuf| {
+                Ok::<_, io::Error>(attribute(it, "subsysnqn")?.is_some_and(|it| !it.is_empty()))
+            };
+            let controllers = entries(&function.join("nvme"))?;
+            let is_named = controllers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+            if !is_named.contains(&true) {
+                return Ok(Some(format!("PCI function {}", name(&function))));
+            }
+        }
+        Ok(None)
     }
 
     /// Slots by the address of what is in them, e.g. `0000:01:00`.
@@ -319,6 +341,22 @@ mod tests {
         assert_eq!(device("drive0", 7), ["nvme0n2"]);
         assert!(device("drive0", 1).is_empty());
         assert!(device("drive1", 3).is_empty());
+    }
+
+    #[test]
+    fn a_drive_without_a_controller_has_not_told_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        subsystem(root.path());
+        let devices = |name: &str| format!("bus/pci/devices/{name}");
+        let nameless = || Sysfs::new(root.path()).nameless().unwrap();
+        put(root.path(), &devices("0000:00:1f.2/class"), "0x010601\n");
+        put(root.path(), &devices("0000:01:00.0/class"), "0x010802\n");
+        assert_eq!(nameless().as_deref(), Some("PCI function 0000:01:00.0"));
+        let controller = devices("0000:01:00.0/nvme/nvme0/subsysnqn");
+        put(root.path(), &controller, "nqn.2019-08.org.qemu:drive0\n");
+        put(root.path(), &devices("0000:01:00.1/class"), "0x010802\n");
+        put(root.path(), &devices("0000:01:00.1/physfn/class"), "0x010802\n");
+        assert_eq!(nameless(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod chassis;
 
-use std::{collections::BTreeSet, thread};
+use std::{collections::BTreeSet, fs, thread};
 
 use super::*;
 use crate::{desired::AllocationId, linux::drives::Drives};
@@ -20,7 +20,7 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let drives = drives(state.path(), sysfs.path());
-    let ledger = Ledger::open(&drives.ledgers, &nqn).unwrap();
+    let ledger = drives.ledgers.of(&nqn).unwrap();
     ledger
         .made(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
         .unwrap();
@@ -58,8 +58,8 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledger(&other).unwrap().made(allocation, found, 16, true).unwrap();
-    let file = ledger::path(&drives.ledgers, &bad);
+    drives.ledgers.of(&other).unwrap().made(allocation, found, 16, true).unwrap();
+    let file = drives.ledgers.path(&bad);
     fs::write(&file, "{").unwrap();
 
     let inventory = drives.inventory().unwrap();
@@ -90,11 +90,11 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledger(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
+    drives.ledgers.of(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
     let refused = drives.forget(&id, allocation).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
     // What cannot be written down at the moment, as on a full disk, is no reason to know less.
-    let in_the_way = ledger::path(&drives.ledgers, &id.subsystem).with_extension("new");
+    let in_the_way = drives.ledgers.path(&id.subsystem).with_extension("new");
     fs::create_dir(in_the_way).unwrap();
     let inventory = drives.inventory().unwrap();
     assert_eq!(inventory.namespaces.len(), 1);
@@ -155,7 +155,7 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
     ] {
         let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let drives = drives(state.path(), sysfs.path());
-        let ledger = Ledger::open(&drives.ledgers, &gone).unwrap();
+        let ledger = drives.ledgers.of(&gone).unwrap();
         let place = ledger::Place { slot: "3".into(), serial: "A".into() };
         ledger.seen(&place).unwrap();
         assert_eq!(ledger.place(), None, "nothing of ours is on it");

@@ -17,7 +17,7 @@ impl NvmeDrive {
     ) -> Result<()> {
         self.settle()?;
         self.known_as_ours(&self.known(nsid)?)?;
-        let wanted = self.controllers(&self.controller()?)?.of(endpoint)?;
+        let wanted = self.controllers(&self.controller()?, &self.secondaries()?).of(endpoint)?;
         // The name first: access that nobody is known to have would be withdrawn.
         self.ledger.named(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
@@ -28,7 +28,7 @@ impl NvmeDrive {
         self.settle()?;
         let Some(namespace) = self.find(nsid)? else { return Ok(()) };
         self.known_as_ours(&namespace)?;
-        let controllers = self.controllers(&self.controller()?)?;
+        let controllers = self.controllers(&self.controller()?, &self.secondaries()?);
         let record = self.ledger.record(nsid);
         for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
             let endpoint = controllers.endpoint(attached);

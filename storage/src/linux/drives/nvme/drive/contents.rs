@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use zerocopy::byteorder::little_endian::U16;
 
-use super::{NvmeDrive, Result, attached_at, bytes, is_gone};
+use super::{DriveError, NvmeDrive, Result, attached_at, bytes};
 use crate::{
     health::{Smart, Temperature},
     linux::drives::nvme::{
         ledger::Found,
+        ready::first_offline,
+        status::Code,
         wire::{self, IdentifyController, SmartLog},
     },
     observed::{Attached, DriveWarning, NamespaceOwner},
@@ -29,6 +31,8 @@ pub(in super::super) struct Contents {
     pub(in super::super) wear: u8,
     pub(in super::super) warnings: Vec<DriveWarning>,
     pub(in super::super) smart: Smart,
+    /// Whether every virtual function is online that a chassis needs.
+    pub(in super::super) is_up: bool,
     pub(in super::super) namespaces: Vec<Held>,
     /// NSIDs of namespaces that are recorded and that the drive has no more, with whose they were.
     pub(in super::super) lost: Vec<(u32, NamespaceOwner)>,
@@ -52,17 +56,13 @@ impl NvmeDrive {
         let mut lost = self.ledger.records();
         let (controller, found) = (self.controller()?, self.list()?);
         lost.retain(|record| found.iter().all(|it| it.nsid != record.nsid));
-        let controllers = self.controllers(&controller)?;
+        let listed = self.secondaries()?;
+        let controllers = self.controllers(&controller, &listed);
         let mut namespaces = Vec::new();
         for it in &found {
             let owner = self.ledger.owner(it, &found);
-            let attached = self.ask("list attached controllers", self.admin.attached(it.nsid));
+            let Some(attached) = self.attached(it)? else { continue };
             let record = self.ledger.record(it.nsid);
-            let attached = match attached {
-                // It went while we looked.
-                Err(error) if is_gone(&error) => continue,
-                other => other?,
-            };
             let access = attached
                 .into_iter()
                 .filter_map(|controller| controllers.endpoint(controller))
@@ -88,10 +88,27 @@ impl NvmeDrive {
             capacity: bytes(controller.total.get())?,
             unallocated: bytes(controller.unallocated.get())?,
             most_namespaces: controller.limit(),
+            is_up: first_offline(&listed).is_none(),
             namespaces,
             lost: lost.into_iter().map(|it| (it.nsid, it.owner())).collect(),
         })
     }
+}
+
+impl NvmeDrive {
+    /// CNTLIDs of the controllers that it is attached to; `None` when it went while we looked. Of an NSID that is no namespace's
+    /// drives say that the field is invalid, too (Base 3.2.1.5).
+    fn attached(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
+        let asked = self.ask("list attached controllers", self.admin.attached(namespace.nsid));
+        match asked {
+            Err(error) if may_be_gone(&error) && !self.is_still(namespace)? => Ok(None),
+            other => other.map(Some),
+        }
+    }
+}
+
+fn may_be_gone(error: &DriveError) -> bool {
+    matches!(error.code(), Some(Code::InvalidNamespace | Code::InvalidField))
 }
 
 /// Critical Warning, bit by bit (Base 5.16.1.3, figure 207).

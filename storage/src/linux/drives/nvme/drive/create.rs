@@ -114,11 +114,15 @@ impl NvmeDrive {
         self.ledger.made(allocation, namespace, wanted.of, true).map_err(DriveError::Ledger)
     }
 
-    /// A drive that refused, or was not asked, made nothing. Of one that did not answer nobody knows: the next look tells.
+    /// A drive that refused, or was not asked, made nothing. Of one that did not answer, or answers that it could not go on,
+    /// nobody knows: the next look tells.
     fn not_made(&self, allocation: AllocationId, size: u64, source: AdminError) -> DriveError {
-        if let AdminError::Status(_) | AdminError::GivenUp = source
-            && let Err(error) = self.ledger.not_made(allocation)
-        {
+        let is_known = match &source {
+            AdminError::Status(status) => status.is_refusal(),
+            AdminError::GivenUp => true,
+            _ => false,
+        };
+        if is_known && let Err(error) = self.ledger.not_made(allocation) {
             return DriveError::Ledger(error);
         }
         match source.code() {

@@ -8,7 +8,7 @@ use crate::{
         ledger::Found,
         physical::FORMATS_ALL,
         status::Code,
-        wire::{CRYPTOGRAPHIC_ERASE, IdentifyController},
+        wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
     },
     observed::NamespaceOwner,
 };
@@ -19,10 +19,10 @@ impl NvmeDrive {
         self.settle()?;
         if let Some(namespace) = self.find(nsid)? {
             self.belongs(&namespace, allocation)?;
-            self.erase(nsid, &self.controller()?)?;
+            self.erase(&namespace, &self.controller()?)?;
             let _turn = self.ledger.turn();
             // While others had theirs it may have gone, and its NSID to another.
-            if self.find(nsid)?.is_some_and(|it| it.nguid == namespace.nguid) {
+            if self.is_still(&namespace)? {
                 self.remove(nsid)?;
             }
         }
@@ -54,11 +54,14 @@ impl NvmeDrive {
     }
 
     /// Nobody reaches the namespace while it is erased, but the physical function, from which the command must come.
-    fn erase(&self, nsid: u32, controller: &IdentifyController) -> Result<()> {
+    fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
         }
-        for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
+        let nsid = namespace.nsid;
+        let attached = self.ask("list attached controllers", self.admin.attached(nsid))?;
+        self.identified(namespace)?;
+        for attached in attached {
             self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
         }
         let erase = if controller.format & CRYPTOGRAPHIC_ERASE == 0 {
@@ -66,11 +69,22 @@ impl NvmeDrive {
         } else {
             Erase::Cryptographic
         };
-        let format = self.ask("identify the namespace", self.admin.namespace(nsid))?.format;
         let physical = controller.controller.get();
         self.ask("attach the namespace for erasing", self.admin.attach(nsid, physical))?;
-        let erased = self.ask("erase the namespace", self.admin.format(nsid, format, erase));
+        let erased = self.identified(namespace).and_then(|described| {
+            self.ask("erase the namespace", self.admin.format(nsid, described.format, erase))
+        });
         self.ask("detach the namespace after erasing", self.admin.detach(nsid, physical))?;
         erased
+    }
+
+    /// The namespace as it is right before it is lost: a drive that was busy for minutes may have given its NSID to another.
+    fn identified(&self, namespace: &Found) -> Result<IdentifyNamespace> {
+        let described = self.ask("identify the namespace", self.admin.namespace(namespace.nsid))?;
+        if described.nguid == namespace.nguid {
+            return Ok(described);
+        }
+        let why = format!("namespace {} became another while it was to be erased", namespace.nsid);
+        Err(DriveError::Unfit(why))
     }
 }

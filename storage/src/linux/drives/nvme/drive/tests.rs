@@ -7,8 +7,9 @@ use crate::{
     desired::{AllocationId, NodeName},
     health::Temperature,
     linux::drives::nvme::{
+        admin::{cns, opcode},
         ledger::Wanted,
-        simulated::{Lost, Simulated, Way},
+        simulated::{Lost, Simulated, Surprise, Way},
     },
     linux::looks::Looks,
     observed::DriveWarning,
@@ -125,7 +126,7 @@ fn nothing_is_deleted_before_it_was_erased() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted(MIB), 1).unwrap();
-    bench.simulated.state().lose = Some((super::super::admin::opcode::FORMAT, Lost::Before));
+    bench.simulated.state().lose = Some((opcode::FORMAT, Lost::Before));
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert_eq!(error.to_string(), "erase the namespace");
     let attached = bench.simulated.state().namespaces[&1].attached.clone();
@@ -136,6 +137,46 @@ fn nothing_is_deleted_before_it_was_erased() {
     drive.delete(1, allocation(0)).unwrap_err();
     assert!(bench.simulated.state().namespaces[&1].erased);
     drive.delete(1, allocation(0)).unwrap();
+    assert_eq!(bench.left(), 64 * MIB);
+}
+
+#[test]
+fn what_became_another_while_it_was_to_be_erased_is_not_erased() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.simulated.state().surprise = Some(Surprise {
+        before: |it| it.opcode == opcode::NAMESPACE_ATTACHMENT,
+        happens: |state| state.namespaces.get_mut(&1).unwrap().nguid = [9; 16],
+    });
+    let error = drive.delete(1, allocation(0)).unwrap_err();
+    assert!(error.to_string().contains("became another"), "{error}");
+    let there = bench.simulated.state().namespaces[&1].clone();
+    assert!(!there.erased && there.attached.is_empty());
+}
+
+#[test]
+fn what_goes_during_a_look_is_no_fault_of_the_drive() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(1), wanted(MIB), 1).unwrap();
+    bench.simulated.state().surprise = Some(Surprise {
+        before: |it| it.cdw10 == u32::from(cns::ATTACHED_CONTROLLERS),
+        happens: |state| state.namespaces.clear(),
+    });
+    assert_eq!(owners(&drive), []);
+    drive.create(allocation(2), wanted(MIB), 1).unwrap();
+    assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(2))]);
+}
+
+#[test]
+fn another_drive_that_answers_in_its_place_is_given_nothing() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    bench.simulated.state().nqn = "nqn.2019-08.org.qemu:drive1".to_owned();
+    let refused = drive.create(allocation(0), wanted(MIB), 1).unwrap_err().to_string();
+    assert_eq!(refused, "drive nqn.2019-08.org.qemu:drive1 answers in its place");
     assert_eq!(bench.left(), 64 * MIB);
 }
 
@@ -188,7 +229,7 @@ fn what_was_given_up_while_it_waited_for_its_turn_makes_nothing() {
 
 #[test]
 fn a_crash_around_create_leaks_nothing() {
-    for (lost, there) in [(Lost::Before, 0), (Lost::After, 1)] {
+    for (lost, there) in [(Lost::Before, 0), (Lost::After, 1), (Lost::Cancelled, 1)] {
         let bench = Bench::new(17);
         bench.plant(MIB);
         let drive = bench.start();
@@ -410,6 +451,8 @@ mod through_a_switch {
         a_namespace_is_made_given_taken_erased_and_deleted,
         nothing_is_deleted_before_it_was_erased,
         a_crash_around_create_leaks_nothing,
+        what_became_another_while_it_was_to_be_erased_is_not_erased,
+        what_goes_during_a_look_is_no_fault_of_the_drive,
         a_namespace_that_took_the_nsid_of_ours_is_not_ours,
         foreign_namespaces_are_shown_and_left_alone,
         access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn,

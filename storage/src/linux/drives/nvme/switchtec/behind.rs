@@ -9,7 +9,7 @@ use super::{
         admin::{Admin, Virtualization},
         hosts::quirks,
         physical::{Fault, in_one_line},
-        ready::{Functions as Virtual, Step, bring_up},
+        ready::{Functions as Virtual, Step, bring_up, first_offline},
         wire::SecondaryController,
     },
     bindings::{SlotError, missing},
@@ -154,8 +154,10 @@ impl Behind {
             admin.virtualize(controller, action).map_err(chain)?;
         }
         if !steps.is_empty() {
-            let listed = admin.secondaries().map_err(fault)?;
-            all_online(&listed)?;
+            // Upstream takes a drive with a function that stays offline out of service too.
+            if let Some(function) = first_offline(&admin.secondaries().map_err(fault)?) {
+                return Err(format!("virtual function {function} does not come online"));
+            }
         }
         Ok(steps.len())
     }
@@ -196,15 +198,5 @@ impl Behind {
     fn switch(&self, pax: u8) -> &Arc<Switch> {
         let [first, second] = &*self.switches;
         if pax == first.pax { first } else { second }
-    }
-}
-
-/// Upstream takes a drive with a function that stays offline out of service too.
-fn all_online(listed: &[SecondaryController]) -> Result<(), Fault> {
-    let wanted = super::super::hosts::FUNCTIONS;
-    let mut needed = listed.iter().filter(|it| (1..=wanted).contains(&it.function.get()));
-    match needed.find(|it| it.state & 1 == 0) {
-        None => Ok(()),
-        Some(it) => Err(format!("virtual function {} does not come online", it.function)),
     }
 }

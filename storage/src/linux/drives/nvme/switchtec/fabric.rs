@@ -63,6 +63,8 @@ struct Scan {
     generations: BTreeMap<u8, u32>,
     /// Slots whose drive did not answer.
     faulty: BTreeSet<u8>,
+    /// The switch told of its links.
+    is_read: bool,
 }
 
 impl Fabric {
@@ -108,6 +110,16 @@ impl Fabric {
         })
     }
 
+    /// By the last look: a switch that could not be asked, or a slot whose drive does not answer.
+    pub(in super::super) fn nameless(&self) -> Option<String> {
+        (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
+            let scan = lock(scan);
+            let faulty = slots(pax).into_iter().find(|it| scan.faulty.contains(&it.index));
+            let unread = || (!scan.is_read).then(|| format!("PAX {pax}"));
+            faulty.map(|it| format!("the drive in slot {}", it.label)).or_else(unread)
+        })
+    }
+
     /// Every port of both switches, whether they can be asked or not.
     pub(in super::super) fn links(&self) -> Vec<PortLink> {
         thread::scope(|scope| {
@@ -136,7 +148,9 @@ impl Fabric {
 
     fn look(&self, switch: &Arc<Switch>, scan: &mut Scan) {
         let name = format!("PAX {}", switch.pax);
-        let entries = match switch.links() {
+        let links = switch.links();
+        scan.is_read = links.is_ok();
+        let entries = match links {
             Ok(entries) => entries,
             Err(error) => return self.tell(&name, &in_one_line("look for drives", &error)),
         };

@@ -230,6 +230,37 @@ fn a_drive_that_lost_its_hosts_is_brought_up_again() {
 }
 
 #[test]
+fn functions_that_went_down_by_themselves_are_brought_up_again() {
+    let (chassis, drives) = chassis(&[0]);
+    let state = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(&chassis, state.path());
+    assert_eq!(rabbit.faults(), [None]);
+    drives[&0].state().down.insert(2, Down::default());
+    assert_eq!(rabbit.faults(), [None]);
+    assert!(drives[&0].state().down.is_empty());
+}
+
+#[test]
+fn drives_that_change_places_are_not_gone_before_all_have_answered() {
+    let (chassis, drives) = chassis(&[0]);
+    let state = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(&chassis, state.path());
+    create(&rabbit, 0).unwrap();
+    rabbit.faults();
+    chassis.plug(0, &drive(1, 17));
+    chassis.plug(1, &drives[&0]);
+    chassis.with(at(1), |it| it.tunnel = Opens::Never);
+    let inventory = rabbit.drives.inventory().unwrap();
+    assert!(inventory.replaced.is_empty());
+    let fault = inventory.drives.iter().find_map(|it| it.fault.clone()).unwrap();
+    assert!(fault.contains("the drive in slot 7 has not told its name"), "{fault}");
+    chassis.with(at(1), |it| it.tunnel = Opens::Open);
+    assert_eq!(rabbit.faults(), [None, None]);
+    chassis.plug(1, &drive(2, 17));
+    assert_eq!(rabbit.drives.inventory().unwrap().replaced, [nqn(0)].into());
+}
+
+#[test]
 fn another_drive_in_the_slot_is_another_drive() {
     let (chassis, _) = chassis(&[0]);
     let fabric = fabric(&chassis);
@@ -320,8 +351,9 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     let other = rabbit.drives.attach(&id, Endpoint::Compute(0), &"compute-1".parse().unwrap());
     assert!(other.is_err(), "it would reach nobody, or whoever has the function next");
     assert_eq!(drives[&2].state().namespaces[&1].attached, [11].into());
-    let after_a_restart = Rabbit::start(&chassis, state.path());
-    let inventory = after_a_restart.drives.inventory().unwrap();
+    drop(rabbit);
+    let rabbit = Rabbit::start(&chassis, state.path());
+    let inventory = rabbit.drives.inventory().unwrap();
     assert_eq!(inventory.drives.iter().map(|it| it.slot).collect::<Vec<_>>(), [11, 2]);
     let owners: Vec<_> = inventory.namespaces.iter().map(|it| it.owner.clone()).collect();
     assert_eq!(owners, [11, 2].map(|index| NamespaceOwner::Ours(allocation(index))));

@@ -34,6 +34,7 @@ impl Chassis {
         let drive = |(slot, simulated): (usize, &Simulated)| {
             let nqn: Nqn = format!("nqn.2019-08.org.qemu:drive{slot}").parse().unwrap();
             let ledger = Arc::new(Ledger::open(state, &nqn).unwrap());
+            simulated.state().nqn = nqn.to_string();
             let admin = Admin::new(Box::new(simulated.clone()));
             (nqn.clone(), NvmeDrive::new(nqn, admin, ledger))
         };

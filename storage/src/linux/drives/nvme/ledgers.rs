@@ -1,0 +1,168 @@
+//! The ledgers of all drives that were ever used here: one of each whoever asks, and one agent for all of them. Two would write
+//! over each other's records.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+    process,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use log::warn;
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+use procfs::{
+    ProcError,
+    process::{ProcState, Process},
+};
+
+use super::ledger::Ledger;
+use crate::desired::Nqn;
+
+/// The ledgers of a rabbit's drives.
+#[derive(Debug)]
+pub(super) struct Ledgers {
+    directory: PathBuf,
+    opened: Mutex<BTreeMap<Nqn, Arc<Ledger>>>,
+    _alone: Option<Flock<File>>,
+}
+
+impl Ledgers {
+    /// # Errors
+    /// While another agent works on them: it must be stopped first.
+    pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(&directory)?;
+        let alone = alone(&directory.join("agent"))?;
+        Ok(Self { directory, opened: Mutex::default(), _alone: alone })
+    }
+
+    /// The ledger of a drive, plugged in or not. One that cannot be read is read again the next time.
+    pub(super) fn of(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ledger) = opened.get(nqn) {
+            return Ok(Arc::clone(ledger));
+        }
+        let ledger = Arc::new(Ledger::open(&self.directory, nqn)?);
+        opened.insert(nqn.clone(), Arc::clone(&ledger));
+        Ok(ledger)
+    }
+
+    /// Where the ledger of a drive is.
+    pub(super) fn path(&self, nqn: &Nqn) -> PathBuf {
+        Ledger::path(&self.directory, nqn)
+    }
+
+    /// The drives of which anything was ever written down.
+    pub(super) fn known(&self) -> io::Result<Vec<Nqn>> {
+        let mut known = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let name = entry?.file_name();
+            let nqn = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            known.extend(nqn.and_then(|nqn| nqn.parse().ok()));
+        }
+        known.sort();
+        Ok(known)
+    }
+}
+
+/// Keeps every other agent out for as long as this process lives (flock(2)); it finds the PID in the file.
+fn alone(path: &Path) -> io::Result<Option<Flock<File>>> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut held) => {
+            held.set_len(0)?;
+            write!(held, "{} {}", process::id(), pid_namespace()?)?;
+            Ok(Some(held))
+        }
+        Err((mut file, Errno::EWOULDBLOCK)) => {
+            let mut holder = String::new();
+            file.rewind()?;
+            file.read_to_string(&mut holder)?;
+            outlive(path, holder.trim()).map(|()| None)
+        }
+        Err((_, errno)) => Err(errno.into()),
+    }
+}
+
+/// Of an agent that was killed a thread may be left that waits for a drive, or a child that waits for a mount, and the lock with
+/// it: it changes no more than what it waits for, and all drives would have to wait for that. A PID means nothing elsewhere.
+fn outlive(path: &Path, holder: &str) -> io::Result<()> {
+    let (pid, namespace) = holder.split_once(' ').unwrap_or((holder, ""));
+    if namespace == pid_namespace()? && pid.parse().is_ok_and(has_ended) {
+        warn!(pid; "the agent before was killed, and something of it has not ended");
+        return Ok(());
+    }
+    let path = path.display();
+    let why = format!(
+        "process {pid} works on these drives, and has {path} locked: stop that agent first"
+    );
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+}
+
+/// What cannot be looked at may live.
+fn has_ended(pid: i32) -> bool {
+    match Process::new(pid).and_then(|it| it.stat()).and_then(|it| it.state()) {
+        Ok(state) => matches!(state, ProcState::Zombie | ProcState::Dead),
+        Err(error) => matches!(error, ProcError::NotFound(_)),
+    }
+}
+
+fn pid_namespace() -> io::Result<String> {
+    Ok(fs::read_link("/proc/self/ns/pid")?.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{
+        desired::AllocationId,
+        linux::drives::nvme::ledger::{Found, Record},
+        observed::NamespaceOwner,
+    };
+
+    #[test]
+    fn what_many_note_of_one_drive_at_once_is_all_noted() {
+        let state = tempfile::tempdir().unwrap();
+        let ledgers = Ledgers::open(state.path().join("drives")).unwrap();
+        let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
+        let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+        let of = |nsid| AllocationId { owner, index: nsid };
+        let found = |nsid| Found { nsid, nguid: [1; 16], size: 4096 };
+        (1..=64).for_each(|it| ledgers.of(&nqn).unwrap().made(of(it), found(it), 1, true).unwrap());
+        let at_once = |note: &(dyn Fn(u32) -> io::Result<()> + Sync)| {
+            thread::scope(|scope| {
+                (1..=64).for_each(|it| drop(scope.spawn(move || note(it).unwrap())));
+            });
+        };
+        let again = || Ledger::open(&state.path().join("drives"), &nqn).unwrap().records();
+        at_once(&|it| ledgers.of(&nqn)?.replaced(it, of(it)));
+        let replaced = |it: &Record| matches!(it.owner(), NamespaceOwner::Replaced(_));
+        assert_eq!(again().iter().filter(|it| replaced(it)).count(), 64);
+        at_once(&|it| ledgers.of(&nqn)?.gone(it, of(it)));
+        assert!(again().is_empty());
+        assert_eq!(ledgers.known().unwrap(), [nqn]);
+    }
+
+    #[test]
+    fn a_second_agent_is_told_of_the_first() {
+        let state = tempfile::tempdir().unwrap();
+        let first = Ledgers::open(state.path().to_owned()).unwrap();
+        let refused = Ledgers::open(state.path().to_owned()).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("process {} works", process::id())), "{refused}");
+        let held = fs::read_to_string(state.path().join("agent")).unwrap();
+        // Its child has the lock on, and it is not there any more; no PID is that large.
+        let told = held.replace(&process::id().to_string(), &i32::MAX.to_string());
+        fs::write(state.path().join("agent"), told).unwrap();
+        Ledgers::open(state.path().to_owned()).unwrap();
+        fs::write(state.path().join("agent"), format!("{} pid:[1]", i32::MAX)).unwrap();
+        Ledgers::open(state.path().to_owned()).unwrap_err();
+        drop(first);
+        Ledgers::open(state.path().to_owned()).unwrap();
+    }
+}
