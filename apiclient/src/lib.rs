@@ -16,6 +16,7 @@ mod problem;
 mod reloading;
 mod secured;
 mod server;
+mod tcp;
 mod unix;
 
 pub use address::{Address, AddressError};
@@ -24,3 +25,4 @@ pub use plain::{plain, plain_watch};
 pub use problem::watch_problem;
 pub use secured::TrustError;
 pub use server::{Credentials, CredentialsError};
+pub use tcp::tcp;

@@ -7,7 +7,6 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
-    time::Duration,
 };
 
 use hyper::Uri;
@@ -22,15 +21,9 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tower::Service;
 
-type BoxError = Box<dyn StdError + Send + Sync>;
+use super::tcp::tcp;
 
-const CONNECT: Duration = Duration::from_secs(10);
-/// From this on an idle connection is probed by the kernel, which wakes nobody here.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-const PROBE: Duration = Duration::from_secs(10);
-const PROBES: u32 = 6;
-/// What was sent and is not acknowledged by then was sent to nobody.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Nobody can be trusted.
 #[derive(Debug, Error)]
@@ -124,15 +117,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     pub(crate) fn new(trust: Trust) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
-        tcp.set_keepalive(Some(KEEPALIVE));
-        tcp.set_keepalive_interval(Some(PROBE));
-        tcp.set_keepalive_retries(Some(PROBES));
-        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-        Self { tcp, trust: Arc::new(trust) }
+        Self { tcp: tcp(), trust: Arc::new(trust) }
     }
 }
 

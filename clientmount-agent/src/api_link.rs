@@ -56,7 +56,7 @@ pub async fn run(
     let exchange = Arc::new(Exchange::new(Scope::OneCompute));
     let bell = exchange.open(node.as_str(), EPOCH, Audience::Compute);
     let mut work = JoinSet::new();
-    work.spawn(ask_profiles(client.clone(), exchange.clone()));
+    work.spawn(ask_profiles(client.clone(), exchange.clone(), Scope::OneCompute));
     work.spawn(write_back(client.clone(), exchange.clone()));
     work.spawn(pass_reports(exchange.clone(), outbox.clone(), outbox.begin()));
     work.spawn(follow_health(exchange.clone(), outbox.clone()));

@@ -21,6 +21,8 @@ pub(crate) struct Desire {
     resource_version: String,
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, String>,
+    /// The API did not let the profile be read.
+    unread: bool,
     /// Length of `spec.mounts`, also when the rest cannot be read.
     pub(crate) count: usize,
 }
@@ -35,6 +37,7 @@ impl Desire {
         Self {
             client_mount: client_mount.map_err(|error| error.to_string()),
             profile: profile(&message),
+            unread: message.profile_unread,
             namespace: message.namespace,
             name: message.name,
             uid: message.uid,
@@ -48,7 +51,13 @@ impl Desire {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
-        units(object, goal, self.profile.as_ref().map_err(String::as_str), &no_references, site)
+        let profile = self.profile.as_ref().map_err(String::as_str);
+        let mut units = units(object, goal, profile, &no_references, site)?;
+        // Of one that is gone nobody will tell more.
+        if let (true, false, Err(why)) = (self.unread, gone, &self.profile) {
+            units.profile_lost = Some(ObjectError::ProfileUnread(why.clone()));
+        }
+        Ok(units)
     }
 
     /// Whether the object is being deleted.

@@ -3,7 +3,7 @@
 //! If any mount of an object that is to be mounted is invalid, none of its mounts is made: a job that sees half of its
 //! storage is worse off than one that sees none; and none is made that the profile has no readable way back for. Unmounting
 //! proceeds for every mount that can be understood, also when the profile is gone or has lines that cannot be read: a
-//! teardown must never wait for an object that went first.
+//! teardown must never wait for an object that went first. It waits for one that may be there and cannot be read.
 
 mod commands;
 mod device;
@@ -110,6 +110,8 @@ pub struct MountUnits {
     pub trees: Vec<storage::desired::IndexTree>,
     /// Lines of the profile that cannot be read and that unmounting does without.
     pub unreadable: Vec<MountError>,
+    /// Why unmounting knows no profile at all.
+    pub profile_lost: Option<ObjectError>,
 }
 
 impl MountUnits {
@@ -119,11 +121,14 @@ impl MountUnits {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
     }
 
-    /// Whether the mount of this place in `spec.mounts` is to go from a path that nobody can tell.
+    /// Whether the mount of this place in `spec.mounts` is to go from a path that nobody can tell (any more: a profile that
+    /// may not be read now will tell).
     #[must_use]
     pub fn is_untold(&self, place: usize) -> bool {
         let mount = self.mounts.get(place);
+        let will_be_told = matches!(self.profile_lost, Some(ObjectError::ProfileUnread(_)));
         self.goal == Goal::Unmounted
+            && !will_be_told
             && mount.is_some_and(|mount| {
                 matches!(mount, Err(MountError { problem: MountProblem::Untold(_), .. }))
             })
@@ -174,10 +179,10 @@ pub fn units(
     if client_mount.spec.mounts.is_empty() {
         return Err(ObjectError::NoMounts);
     }
-    let profile = match (goal, usable(client_mount, profile)) {
-        (_, Ok(profile)) => Some(profile),
+    let (profile, profile_lost) = match (goal, usable(client_mount, profile)) {
+        (_, Ok(profile)) => (Some(profile), None),
         (Goal::Mounted, Err(error)) => return Err(error),
-        (Goal::Unmounted, Err(_)) => None,
+        (Goal::Unmounted, Err(error)) => (None, Some(error)),
     };
     let context = Context { client_mount, uid, goal, profile, references, site };
     let mut unreadable = Vec::new();
@@ -190,7 +195,7 @@ pub fn units(
         .collect();
     refuse_overlaps(&mut mounts);
     let (binds, trees) = tree::trees(&context, &mut mounts);
-    Ok(MountUnits { goal, mounts, binds, trees, unreadable })
+    Ok(MountUnits { goal, mounts, binds, trees, unreadable, profile_lost })
 }
 
 fn check_node(client_mount: &ClientMount, site: &Site) -> Result<(), ObjectError> {

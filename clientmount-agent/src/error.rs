@@ -120,7 +120,13 @@ impl Failure {
 
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
-        Self::input(error.to_string())
+        match error {
+            // Somebody has to grant it, and it is told then; meanwhile a person may have unmounted.
+            ObjectError::ProfileUnread(_) => {
+                Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
+            }
+            _ => Self::input(error.to_string()),
+        }
     }
 }
 

@@ -5,7 +5,6 @@
 use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use proto::v1::{
     DesiredMount, FromNode, Gone, Hello, ToNode, from_node, node_link_client::NodeLinkClient,
     to_node::Message,
@@ -51,15 +50,6 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// A connection that is lost sooner is one more attempt that failed: a coordinator that welcomes and drops its nodes must not
 /// be asked by all of them five times a second.
 const STEADY: Duration = Duration::from_secs(30);
-/// From this on an idle TCP connection is probed by the kernel, that often, before it is given up: a coordinator that lost its
-/// power is noticed within two minutes. By the kernel's own measure it would be twelve.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
-const TCP_PROBE: Duration = Duration::from_secs(10);
-const TCP_PROBES: u32 = 6;
-/// A message that was not acknowledged for so long ends the connection: while one is on its way the kernel does not probe, and
-/// would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
-const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
-
 enum End {
     /// By the coordinator, for good.
     Refused(String),
@@ -113,21 +103,10 @@ pub async fn run(
 /// Connects so that the kernel notices a dead peer.
 async fn connect(endpoint: &Endpoint) -> Result<Channel, transport::Error> {
     match endpoint.uri().scheme_str() {
-        Some("https") => endpoint.connect_with_connector(tcp()).await,
+        Some("https") => endpoint.connect_with_connector(apiclient::tcp()).await,
         // A socket of this node ends with its process.
         _ => endpoint.connect().await,
     }
-}
-
-fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(TCP_KEEPALIVE));
-    tcp.set_keepalive_interval(Some(TCP_PROBE));
-    tcp.set_keepalive_retries(Some(TCP_PROBES));
-    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-    tcp
 }
 
 async fn converse(
@@ -272,10 +251,7 @@ fn cause(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nix::sys::socket::{getsockopt, sockopt};
     use thiserror::Error;
-    use tokio::net::TcpListener;
-    use tonic::codegen::Service;
 
     use super::*;
 
@@ -288,23 +264,6 @@ mod tests {
             End::Lost { why, .. } | End::Refused(why) => why,
             End::Closed => panic!("somebody listens"),
         }
-    }
-
-    #[tokio::test]
-    async fn a_coordinator_without_power_is_noticed_within_two_minutes() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let to = format!("https://{}", listener.local_addr().unwrap());
-        let stream = tcp().call(to.parse().unwrap()).await.unwrap();
-        let option = |it: Result<u32, _>| it.unwrap();
-        let (idle, interval, probes) = (
-            option(getsockopt(stream.inner(), sockopt::TcpKeepIdle)),
-            option(getsockopt(stream.inner(), sockopt::TcpKeepInterval)),
-            option(getsockopt(stream.inner(), sockopt::TcpKeepCount)),
-        );
-        assert!(getsockopt(stream.inner(), sockopt::KeepAlive).unwrap());
-        assert!(idle + interval * probes <= 120, "when nothing is on its way");
-        let milliseconds = option(getsockopt(stream.inner(), sockopt::TcpUserTimeout));
-        assert!((1..=30_000).contains(&milliseconds), "when something is");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use storage::{ConvergeError, Converger, Desired, desired::Mount};
 
 use crate::{
-    desired::{Goal, MountError, MountProblem, MountUnits},
+    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError},
     error::{Failure, Retry},
 };
 
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub mounts: Vec<MountOutcome>,
     /// Every failure, each told by itself.
     pub failures: Vec<Failed>,
-    /// Lines of the profile that cannot be read and that unmounting does without: no failure, and not to be kept quiet.
+    /// What unmounting does without, the profile or lines of it: no failure, and not to be kept quiet.
     pub unreadable: Vec<Failed>,
 }
 
@@ -80,6 +80,10 @@ impl Outcome {
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     let mut run = Run::new(converger, units);
     if units.refused() {
+        return run.outcome;
+    }
+    if let Some(why @ ObjectError::ProfileUnread(_)) = &units.profile_lost {
+        run.leave(converger, why);
         return run.outcome;
     }
     match units.goal {
@@ -152,13 +156,14 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(converger: &Converger, units: &'a MountUnits) -> Self {
+        let lost = units.profile_lost.iter().map(whole);
         let mut run = Self {
             units,
             outcome: Outcome {
                 goal: units.goal,
                 mounts: vec![MountOutcome::Withheld; units.mounts.len()],
                 failures: Vec::new(),
-                unreadable: units.unreadable.iter().map(told).collect(),
+                unreadable: lost.chain(units.unreadable.iter().map(told)).collect(),
             },
         };
         for (place, mount) in units.mounts.iter().enumerate() {
@@ -184,6 +189,27 @@ impl<'a> Run<'a> {
             .collect();
         for place in self.all(converger, &valid) {
             self.outcome.mounts[place] = MountOutcome::Ready;
+        }
+    }
+
+    /// Takes nothing down, as the hooks of that are not known; what is not there needs none.
+    fn leave(&mut self, converger: &Converger, why: &ObjectError) {
+        let nothing_to_do = |unit: &Desired| {
+            let steps = converger.plan(unit);
+            steps.is_ok_and(|steps| steps.is_empty())
+        };
+        for (place, mount) in self.units.mounts.iter().enumerate() {
+            let Ok(mount) = mount else { continue };
+            self.outcome.mounts[place] = if nothing_to_do(&self.units.unit(mount)) {
+                MountOutcome::Ready
+            } else {
+                MountOutcome::Failed
+            };
+        }
+        self.outcome.unreadable.clear();
+        let there = in_order(self.units).iter().any(|(_, unit)| !nothing_to_do(unit));
+        if there || !self.outcome.failures.is_empty() {
+            self.outcome.failures.insert(0, whole(why));
         }
     }
 
@@ -233,6 +259,10 @@ impl<'a> Run<'a> {
     fn failed(&mut self, path: String, failure: Failure) {
         self.outcome.failures.push(Failed { path: Some(path), failure });
     }
+}
+
+fn whole(error: &ObjectError) -> Failed {
+    Failed { path: None, failure: Failure::from(error) }
 }
 
 fn told(error: &MountError) -> Failed {

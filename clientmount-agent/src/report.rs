@@ -42,13 +42,13 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     })
 }
 
-/// What is to be said of an object that came to its goal without lines of its profile. It is no error of the status: that
-/// would hold up the workflow for a hook that will never run.
+/// What is to be said of an object that came to its goal without its profile, or without lines of it. It is no error of the
+/// status: that would hold up the workflow for a hook that will never run.
 #[must_use]
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || told(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.done() && !outcome.unreadable.is_empty())
-        .then(|| format!("unmounted without lines of the profile that cannot be read: {}", lines()))
+        .then(|| format!("unmounted without commands that the profile would give: {}", lines()))
 }
 
 /// It is the user's error only when nothing else is wrong as well.

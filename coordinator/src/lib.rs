@@ -14,6 +14,8 @@
 //!   while the node's agent is connected: without an agent, the central controllers see that nobody took the object up.
 //! * The finalizer goes only on the word of the node's newest session that nothing of the mount is left.
 //! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
+//! * A node that connects is told nothing before the API was asked since for its objects and the watch knows them all: what
+//!   another coordinator told it is not taken back by one that is behind.
 //! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Own writes are told to nobody.
 //! * A node speaks for itself only; a report of a replaced session, on another node's object, or on an earlier version of
 //!   the object changes nothing.
@@ -23,6 +25,7 @@
 
 mod cluster;
 pub mod config;
+mod health;
 mod hub;
 mod layout;
 mod link;

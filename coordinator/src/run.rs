@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
 use daemon::{End, ListenError, Signals, StopError, listen, tell_ready, tell_stopping};
+use fanout::Scope;
 use kube::Client;
 use kube::runtime::watcher;
 use thiserror::Error;
@@ -17,7 +18,7 @@ use crate::hub::Hub;
 use crate::link::Link;
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
-use crate::{layout, namespaces};
+use crate::{health, layout, namespaces};
 
 /// Streams that do not end when asked are cut after this.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -117,7 +118,10 @@ impl Coordinator {
         let services = Services {
             link: Link::new(coordinator.hub.clone()),
             machine: Machine::new(coordinator.hub.clone(), &operators),
+            health: health::reporter().await,
         };
+        let ready = coordinator.hub.exchange().ready();
+        coordinator.work.spawn(health::tell(services.health.clone(), ready));
         coordinator.servers.spawn(services.clone().on_unix(socket, coordinator.stopped()));
         if let Some((listener, _)) = tls {
             coordinator.servers.spawn(services.on_tcp(listener, coordinator.stopped()));
@@ -164,7 +168,9 @@ impl Coordinator {
         let (nodes, heard) = signal::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), None, everything, exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
+        self.work.spawn(fanout::admit_newcomers(client.clone(), exchange.clone()));
         self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
+        self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone(), Scope::Machine));
         self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
         if standalone {
             self.work.spawn(namespaces::create(client.clone(), heard));

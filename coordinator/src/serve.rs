@@ -15,6 +15,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::{Router, TcpIncoming};
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
 
 use crate::cluster::Machine;
 use crate::config::Tls;
@@ -63,6 +65,7 @@ pub enum ServeError {
 pub(crate) struct Services {
     pub link: Link,
     pub machine: Machine,
+    pub health: HealthReporter,
 }
 
 /// A TCP listener with its certificates.
@@ -115,7 +118,7 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = UnixListenerStream::new(listener)
             .filter(|stream| std::future::ready(stream.as_ref().map_or(true, may_connect)));
-        let router = self.on(Server::builder()).await?;
+        let router = self.on(Server::builder())?;
         router.serve_with_incoming_shutdown(incoming, stop).await.map_err(ServeError::Serve)
     }
 
@@ -134,17 +137,14 @@ impl Services {
             .with_keepalive_interval(Some(KEEPALIVE_PROBES.0))
             .with_keepalive_retries(Some(KEEPALIVE_PROBES.1));
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
-        self.on(server)
-            .await?
+        self.on(server)?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)
     }
 
-    async fn on(self, mut server: Server) -> Result<Router, ServeError> {
-        let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_serving::<NodeLinkServer<Link>>().await;
-        health.set_serving::<ClusterServer<Machine>>().await;
+    fn on(self, mut server: Server) -> Result<Router, ServeError> {
+        let health = HealthServer::new(HealthService::from_health_reporter(self.health));
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
@@ -153,7 +153,7 @@ impl Services {
         Ok(server
             .add_service(NodeLinkServer::new(self.link).max_decoding_message_size(LARGEST_MESSAGE))
             .add_service(ClusterServer::new(self.machine))
-            .add_service(health_service)
+            .add_service(health)
             .add_service(reflection))
     }
 }

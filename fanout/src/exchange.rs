@@ -2,11 +2,13 @@
 //!
 //! Every method takes one lock, decides by the pure parts, and returns; nothing waits inside.
 
+mod newcomers;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proto::v1::{self, MountReport};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::fanout::{Audience, Fanout, Next, ProfileAnswer, refusal};
 use crate::object::{Key, MountObject, ProfileObject, Version};
@@ -15,7 +17,7 @@ use crate::status::{UnfitStatus, Write, Writes, fit, refused};
 /// For whom an exchange is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All nodes of a machine: profiles are watched.
+    /// All nodes of a machine: profiles are watched, and one that the watch does not know is read.
     Machine,
     /// One compute, by itself: profiles are read one by one.
     OneCompute,
@@ -31,15 +33,22 @@ pub struct Exchange {
     asked: Notify,
     /// Rings when a profile is asked for that somebody looks for already.
     asked_again: Notify,
+    /// Rings when a node waits to be let in.
+    arrived: Notify,
     /// Rings when a watch begins to fail, or works again.
     health: Notify,
+    /// Whether nodes that come are let in.
+    ready: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct State {
     fanout: Fanout,
     writes: Writes,
-    asks: Asks,
+    /// Objects whose profile is to be read.
+    asks: Asks<Key>,
+    /// Nodes that wait to be let in.
+    newcomers: Asks<String>,
     /// Namespaces whose own agent writes the status of its objects; None while that is unknown.
     speaking: Option<BTreeSet<String>>,
     /// Watches that do not work now, and why.
@@ -49,12 +58,27 @@ struct State {
     closed: bool,
 }
 
-/// Objects whose profile is to be read.
-#[derive(Debug, Default)]
-struct Asks {
-    waiting: VecDeque<Key>,
-    /// Including those that somebody reads now.
-    open: BTreeSet<Key>,
+/// What the API is to be asked about.
+#[derive(Debug)]
+struct Asks<T> {
+    waiting: VecDeque<T>,
+    /// Including what somebody reads now.
+    open: BTreeSet<T>,
+}
+
+impl<T: Clone + Ord> Asks<T> {
+    fn new() -> Self {
+        Self { waiting: VecDeque::new(), open: BTreeSet::new() }
+    }
+
+    /// Whether nobody asks about it yet.
+    fn push(&mut self, subject: &T) -> bool {
+        let new = self.open.insert(subject.clone());
+        if new {
+            self.waiting.push_back(subject.clone());
+        }
+        new
+    }
 }
 
 /// The node is to be told nothing more: another session took over, or everything ends.
@@ -73,7 +97,8 @@ impl Exchange {
             state: Mutex::new(State {
                 fanout,
                 writes: Writes::default(),
-                asks: Asks::default(),
+                asks: Asks::new(),
+                newcomers: Asks::new(),
                 speaking,
                 failing: BTreeMap::new(),
                 complaints: BTreeSet::new(),
@@ -82,7 +107,9 @@ impl Exchange {
             wished: Notify::new(),
             asked: Notify::new(),
             asked_again: Notify::new(),
+            arrived: Notify::new(),
             health: Notify::new(),
+            ready: watch::Sender::new(false),
         }
     }
 
@@ -93,6 +120,7 @@ impl Exchange {
         if state.closed {
             state.fanout.close_all();
         }
+        self.receive(&mut state, node);
         bell
     }
 
@@ -134,8 +162,7 @@ impl Exchange {
                     }
                 }
                 Next::Ask(key) => {
-                    if state.asks.open.insert(key.clone()) {
-                        state.asks.waiting.push_back(key);
+                    if state.asks.push(&key) {
                         self.asked.notify_one();
                     } else {
                         // Somebody waits for a profile that this object named before, or for this one to appear.
@@ -208,6 +235,7 @@ impl Exchange {
         state.fanout.replace_mounts(objects);
         state.writes.stir_all();
         self.refuse_all(&mut state);
+        self.judge_readiness(&mut state);
     }
 
     /// A profile was made or changed.
@@ -222,7 +250,9 @@ impl Exchange {
 
     /// All profiles, as a list answered.
     pub fn replace_profiles(&self, profiles: Vec<ProfileObject>) {
-        self.lock().fanout.replace_profiles(profiles);
+        let mut state = self.lock();
+        state.fanout.replace_profiles(profiles);
+        self.judge_readiness(&mut state);
     }
 
     /// The next object whose profile is to be read; waits for one.
@@ -301,6 +331,7 @@ impl Exchange {
             }
             None => state.failing.remove(kind).is_some(),
         };
+        self.judge_readiness(&mut state);
         if said {
             self.health.notify_one();
         }

@@ -5,7 +5,9 @@
 //! its [`Version`] or its profile changed, which a status or a finalizer does not do: own writes wake nobody.
 //!
 //! Nothing is told before both lists, mounts and profiles, were read once; a list that fails later leaves what is known.
+//! Nor is a session told anything before it is admitted: by a list of its node's objects that is younger than the session.
 
+mod newcomers;
 mod node_queue;
 mod profiles;
 
@@ -16,9 +18,10 @@ use proto::v1::{DesiredMount, Gone};
 use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject, Version, precedes};
+pub(crate) use newcomers::Listing;
 use node_queue::{NodeQueue, Told};
 use profiles::Profiles;
-pub(crate) use profiles::{ProfileAnswer, missing as missing_profile};
+pub(crate) use profiles::{Lack, ProfileAnswer, missing as missing_profile};
 
 /// The next thing to do for a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +55,7 @@ struct Entry {
     object: Arc<MountObject>,
     /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one answers another question.
     since: String,
-    /// Where profiles are read one by one: what the API answered for this [`Version`].
+    /// What the API answered for this [`Version`] about a profile that no watch knows.
     answer: Option<ProfileAnswer>,
 }
 
@@ -66,7 +69,7 @@ pub(crate) struct Fanout {
 }
 
 impl Fanout {
-    /// One that asks for each profile when an object that names it comes or changes.
+    /// One for a single node, that asks for each profile when an object that names it comes or changes.
     pub(crate) fn asking() -> Self {
         Self { profiles: Profiles::asked(), ..Self::default() }
     }
@@ -75,7 +78,9 @@ impl Fanout {
     /// the API itself and is told nothing.
     pub(crate) fn open(&mut self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
         let mut queue = NodeQueue::new(epoch, audience);
-        if self.listed() {
+        // Who watches for itself opens its only session before the watch.
+        queue.newcomer &= !self.profiles.asked;
+        if self.listed() && !queue.newcomer {
             queue.seed(self.names(node));
         }
         let bell = queue.bell.clone();
@@ -169,6 +174,7 @@ impl Fanout {
         for object in objects {
             self.apply_mount(object);
         }
+        self.queues.values_mut().for_each(NodeQueue::relisted);
         let first = !self.listed();
         self.mounts_listed = true;
         self.seed_if_listed(first);
@@ -177,16 +183,18 @@ impl Fanout {
     /// The profile to read for an object, with the version of the object that names it; None when nothing is to be read,
     /// or when what was read is there and the object did not change since.
     pub(crate) fn unanswered(&self, key: &Key) -> Option<(Version, Key)> {
-        let entry = self.entry(key).filter(|_| self.profiles.asked)?;
-        // A profile that went before its object does not come back: a teardown does without.
+        let entry = self.entry(key)?;
+        let profile = entry.object.profile().ok()?;
         let settled = match &entry.answer {
-            Some(answer) => answer.is_ok() || entry.object.version.deleting,
-            None => false,
+            Some(Ok(_)) => true,
+            // A watch tells when it appears. One that went before its object does not come back: a teardown does without.
+            Some(Err(Lack::Missing(_))) => !self.profiles.asked || entry.object.version.deleting,
+            Some(Err(Lack::Unread(_))) | None => false,
         };
-        if settled {
+        if settled || self.profiles.get(&profile).is_some() {
             return None;
         }
-        Some((entry.object.version.clone(), entry.object.profile().ok()?))
+        Some((entry.object.version.clone(), profile))
     }
 
     /// Takes in the profile that was read for a version of an object; of an earlier version it is not taken.
@@ -239,7 +247,7 @@ impl Fanout {
         let Some(mut queue) = self.queues.remove(node) else { return Next::Ended };
         let next = if queue.epoch != epoch {
             Next::Ended
-        } else if listed && queue.audience == Audience::Compute {
+        } else if listed && !queue.newcomer && queue.audience == Audience::Compute {
             self.advance(node, &mut queue)
         } else {
             Next::Idle
@@ -266,7 +274,9 @@ impl Fanout {
     fn judge(&self, node: &str, name: &str, queue: &mut NodeQueue) -> Option<Next> {
         let entry = self.mounts.get(node).and_then(|names| names.get(name));
         let object = entry.map(|entry| &entry.object);
-        let wanted = object.filter(|object| object.held() || !object.version.deleting);
+        let wanted = object
+            .filter(|object| object.held() || !object.version.deleting)
+            .filter(|object| !queue.is_history(name, &object.resource_version));
         let uid = wanted.map(|object| object.version.uid.as_str());
         if queue.told.get(name).is_some_and(|told| Some(told.version.uid.as_str()) != uid) {
             if wanted.is_some() {
@@ -282,10 +292,10 @@ impl Fanout {
             }
             return Some(Next::Hold(object.key.clone()));
         }
-        if self.profiles.asked && entry?.answer.is_none() && object.profile().is_ok() {
+        let Some(profile) = self.profile(entry?) else {
             return Some(Next::Ask(object.key.clone()));
-        }
-        let (desired, told) = self.desired(entry?);
+        };
+        let (desired, told) = desired(entry?, profile);
         if queue.told.get(name) == Some(&told) {
             return None;
         }
@@ -294,32 +304,18 @@ impl Fanout {
         Some(Next::Desired(desired))
     }
 
-    fn desired(&self, entry: &Entry) -> (DesiredMount, Told) {
-        let object = &entry.object;
-        let profile = object.profile().and_then(|key| match &entry.answer {
-            Some(answer) => answer.as_ref().map_err(Clone::clone),
-            None => self.profiles.get(&key),
-        });
-        let told = Told {
-            version: object.version.clone(),
-            profile: profile
-                .as_ref()
-                .map(|profile| profile.resource_version.clone())
-                .map_err(Clone::clone),
+    /// The profile of an object, or why it has none; None when the API must be asked.
+    fn profile<'a>(&'a self, entry: &'a Entry) -> Option<Result<&'a ProfileObject, Lack>> {
+        let key = match entry.object.profile() {
+            Ok(key) => key,
+            Err(unnamed) => return Some(Err(Lack::Missing(unnamed))),
         };
-        let desired = DesiredMount {
-            namespace: object.key.namespace.clone(),
-            name: object.key.name.clone(),
-            uid: object.version.uid.clone(),
-            resource_version: object.resource_version.clone(),
-            client_mount: object.json.clone(),
-            profile: profile.as_ref().map(|profile| profile.json.clone()).unwrap_or_default(),
-            profile_missing: profile.err().unwrap_or_default(),
-        };
-        (desired, told)
+        let answered = || entry.answer.as_ref().map(|answer| answer.as_ref().map_err(Clone::clone));
+        self.profiles.get(&key).map(Ok).or_else(answered)
     }
 
-    fn listed(&self) -> bool {
+    /// Whether both lists were read.
+    pub(crate) fn listed(&self) -> bool {
         self.mounts_listed && self.profiles.complete()
     }
 
@@ -327,7 +323,7 @@ impl Fanout {
         if !(first && self.listed()) {
             return;
         }
-        for (node, queue) in &mut self.queues {
+        for (node, queue) in self.queues.iter_mut().filter(|(_, queue)| !queue.newcomer) {
             let names = self
                 .mounts
                 .get(node)
@@ -351,8 +347,13 @@ impl Fanout {
         }
     }
 
+    /// What was answered about a profile is no news once the watch tells of it.
     fn touch_users(&mut self, profile: &Key) {
         for user in self.profiles.users(profile) {
+            let names = self.mounts.get_mut(&user.namespace);
+            if let Some(entry) = names.and_then(|names| names.get_mut(&user.name)) {
+                entry.answer = None;
+            }
             self.touch(&user);
         }
     }
@@ -375,6 +376,28 @@ pub(crate) fn refusal(object: &MountObject) -> Option<String> {
             object.node
         )
     })
+}
+
+fn desired(entry: &Entry, profile: Result<&ProfileObject, Lack>) -> (DesiredMount, Told) {
+    let object = &entry.object;
+    let told = Told {
+        version: object.version.clone(),
+        profile: profile
+            .as_ref()
+            .map(|profile| profile.resource_version.clone())
+            .map_err(Clone::clone),
+    };
+    let desired = DesiredMount {
+        namespace: object.key.namespace.clone(),
+        name: object.key.name.clone(),
+        uid: object.version.uid.clone(),
+        resource_version: object.resource_version.clone(),
+        client_mount: object.json.clone(),
+        profile: profile.as_ref().map(|profile| profile.json.clone()).unwrap_or_default(),
+        profile_unread: matches!(profile, Err(Lack::Unread(_))),
+        profile_missing: profile.err().map(Lack::into_text).unwrap_or_default(),
+    };
+    (desired, told)
 }
 
 fn gone(node: &str, name: &str, version: Version) -> Gone {

@@ -4,12 +4,15 @@
 //! API ─ watch ─► exchange ─ next ───► node          the coordinator: all namespaces, any number of nodes
 //! API ◄─ write_back ◄─ report ◄────── node          an agent on its own: its namespace, one node
 //! ```
-//! A [`Scope`] says which of the two it is. Over all nodes, profiles are watched; for one node, each is read when an
-//! object that names it comes or changes: a watch on the profiles of all jobs would wake every compute for each of them.
+//! A [`Scope`] says which of the two it is. Over all nodes, profiles are watched, and one that is not known is asked for
+//! before anybody is told that it is missing; for one node, each is read when an object that names it comes or changes: a
+//! watch on the profiles of all jobs would wake every compute for each of them.
 //!
 //! Guarantees:
 //! * A node is told of a ClientMount only after the object carries the node's finalizer, whatever else is wrong with it.
 //! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
+//! * Over all nodes, a node that comes is told nothing before the API was asked since for its objects and the watch knows
+//!   them all: a coordinator that is behind takes back nothing that another one told.
 //! * Writes are patches of what is ours, made only when they change something; own writes are told to nobody.
 //! * While the API cannot be reached nothing is told, and nothing that was told is taken back.
 //!
@@ -18,6 +21,7 @@
 mod asked;
 mod exchange;
 mod fanout;
+mod newcomers;
 mod object;
 mod pace;
 mod status;
@@ -27,6 +31,7 @@ mod write_back;
 pub use asked::ask_profiles;
 pub use exchange::{Ended, Exchange, Scope};
 pub use fanout::Audience;
+pub use newcomers::admit_newcomers;
 pub use object::{Key, MountObject, ProfileObject};
 pub use status::UnfitStatus;
 pub use watch::{Change, client_mounts, follow, profiles, resource};

@@ -104,10 +104,11 @@ pub async fn follow(
             match change {
                 Ok(change) => {
                     pace = Pace::new();
+                    // What was missed first: who hears that all is well goes by what is known then.
+                    take(change);
                     if exchange.watch_state(kind, None) {
                         log::info!(kind; "{kind} is watched again");
                     }
-                    take(change);
                 }
                 // The watch went on from too long ago; the list that follows tells what was missed.
                 Err(watcher::Error::WatchError(status)) if status.code == 410 => {

@@ -151,7 +151,7 @@ fn message(object: &ClientMount) -> DesiredMount {
         resource_version: object.metadata.resource_version.clone().unwrap(),
         client_mount: serde_json::to_vec(object).unwrap(),
         profile: serde_json::to_vec(&profile()).unwrap(),
-        profile_missing: String::new(),
+        ..DesiredMount::default()
     }
 }
 
@@ -539,6 +539,52 @@ async fn a_mount_whose_path_is_lost_goes_before_its_object_is_released() {
     };
     session.tell(to_node::Message::Desired(lost)).await;
     assert!(!session.report_of(&object, failed).await.released);
+    assert!(session.report_of(&object, ready).await.released);
+    assert!(node.mounted().is_empty());
+}
+
+/// How to unmount is in a profile that may be there: until it can be read nothing is taken down, and the user sees why.
+#[tokio::test]
+async fn a_mount_waits_for_a_profile_that_may_not_be_read() {
+    for path in ["/mnt/nnf/job-0", "/mnt/nnf/$VG_NAME"] {
+        let node = Node::start(Chassis::new(2));
+        let mut object = node.chassis.object(0);
+        object.spec.mounts[0].mount_path = path.into();
+        outlives_an_unread_profile(node, object).await;
+    }
+}
+
+async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
+    let never = node.chassis.object(1);
+    let unread = |object: &ClientMount| DesiredMount {
+        profile: Vec::new(),
+        profile_missing: "NnfStorageProfile default/x cannot be read: grant this agent get".into(),
+        profile_unread: true,
+        ..message(object)
+    };
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    let going = unread(&version(&deleted(&object), "2"));
+    session.tell(to_node::Message::Desired(going.clone())).await;
+    let (report, status) = session.report().await;
+    let error = status.error.unwrap();
+    assert!(error.user_message.unwrap().contains("grant this agent get"));
+    assert_eq!((error.severity, report.released), (Severity::Major, false));
+    assert_eq!(node.mounted().len(), 1);
+    session.tell(to_node::Message::Desired(unread(&deleted(&never)))).await;
+    assert!(session.report_of(&never, ready).await.released, "there is nothing to take down");
+
+    node.restart_agent(session).await;
+    let mut session = node.coordinator.session().await;
+    session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
+    session.tell(to_node::Message::Desired(going)).await;
+    session.tell(to_node::Message::Desired(unread(&deleted(&never)))).await;
+    session.tell(to_node::Message::Synced(Synced {})).await;
+    assert!(session.report_of(&never, ready).await.released);
+    assert!(!session.report_of(&object, failed).await.released);
+    assert_eq!(node.mounted().len(), 1);
+    session.desire(&version(&deleted(&object), "2")).await;
     assert!(session.report_of(&object, ready).await.released);
     assert!(node.mounted().is_empty());
 }

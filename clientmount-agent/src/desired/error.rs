@@ -46,6 +46,9 @@ pub enum ObjectError {
     /// The profile is not there.
     #[error("{0}")]
     ProfileMissing(String),
+    /// The profile may be there, and cannot be read: what is mounted stays, as it may have hooks to run.
+    #[error("{0}")]
+    ProfileUnread(String),
     /// The profile may still be edited by anyone.
     #[error(
         "NnfStorageProfile {namespace}/{name} is not pinned: set data.pinned to true, or name the pinned copy in the labels"

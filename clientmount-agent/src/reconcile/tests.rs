@@ -269,7 +269,10 @@ fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may
         assert!(plan(&converger, &lost).is_err());
 
         drop(converger.converge(&Desired::OnlyMounts(vec![point("/mnt/nnf/job-1")])).unwrap());
-        assert!(converge(&converger, &lost).done());
+        let outcome = converge(&converger, &lost);
+        assert!(outcome.done());
+        let said = crate::report::unreadable(&outcome).unwrap();
+        assert!(said.contains("default/fluxjob-7001-0 does not exist"), "{said}");
     }
 }
 

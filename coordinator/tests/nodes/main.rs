@@ -5,6 +5,7 @@
 mod agent;
 mod box_of_one;
 mod claim;
+mod health;
 mod life_cycle;
 mod refused;
 mod restart;

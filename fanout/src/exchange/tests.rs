@@ -1,4 +1,5 @@
 use super::*;
+use crate::fanout::{Lack, Listing};
 use crate::object::tests::mount;
 
 fn told(exchange: &Exchange) -> Vec<String> {
@@ -25,7 +26,7 @@ fn one_compute_is_told_once_its_profile_was_read() {
     let key = Key::new("n1", "a");
     let (version, profile) = exchange.unanswered(&key).unwrap();
     assert_eq!(profile, Key::new("default", "pinned"));
-    exchange.answer(&key, &version, Err("not there".to_owned()));
+    exchange.answer(&key, &version, Err(Lack::Missing("not there".to_owned())));
     assert_eq!(told(&exchange), ["not there", "Synced(Synced)"]);
     assert!(exchange.unanswered(&key).is_some(), "it may appear");
     let pinned = ProfileObject { key: profile, resource_version: "9".to_owned(), json: Vec::new() };
@@ -64,6 +65,35 @@ fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
     assert_eq!(exchange.next_write(&key), None);
     exchange.set_speaking(Some(BTreeSet::new()));
     assert!(exchange.next_write(&key).is_some());
+}
+
+#[test]
+fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
+    let exchange = Exchange::new(Scope::Machine);
+    let (ready, job) = (exchange.ready(), || mount("n1", "a", 1, 5));
+    exchange.open("n1", 1, Audience::Compute);
+    exchange.replace_mounts(vec![job()]);
+    assert!(!*ready.borrow() && exchange.newcomer("n1").is_none(), "profiles are not listed");
+    exchange.replace_profiles(vec![ProfileObject {
+        key: Key::new("default", "pinned"),
+        resource_version: "1".to_owned(),
+        json: Vec::new(),
+    }]);
+    assert!(*ready.borrow());
+    let taken = || exchange.lock().newcomers.waiting.pop_front();
+    assert_eq!(taken().as_deref(), Some("n1"));
+    assert_eq!(exchange.newcomer("n1"), Some(1));
+    exchange.watch_state("ClientMount", Some("away".to_owned()));
+    exchange.open("n1", 2, Audience::Compute);
+    let listing = Listing { version: "9".to_owned(), objects: vec![job()] };
+    assert!(!*ready.borrow() && !exchange.admit("n1", 2, &listing));
+    assert_eq!(exchange.newcomer("n1"), None);
+    assert_eq!(exchange.next("n1", 2), Ok(None));
+    exchange.watch_state("ClientMount", None);
+    assert_eq!(taken().as_deref(), Some("n1"), "it is asked for again");
+    assert!(exchange.admit("n1", 2, &listing));
+    assert!(matches!(exchange.next("n1", 2), Ok(Some(v1::to_node::Message::Desired(_)))));
+    assert_eq!(exchange.newcomer("n1"), None);
 }
 
 #[test]

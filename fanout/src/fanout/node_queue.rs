@@ -3,15 +3,15 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::Audience;
-use crate::object::Version;
+use super::{Audience, Lack};
+use crate::object::{Version, precedes};
 
 /// What a node was told last about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) version: Version,
     /// resourceVersion of the profile, or why there was none.
-    pub(super) profile: Result<String, String>,
+    pub(super) profile: Result<String, Lack>,
 }
 
 /// One session's view of its objects.
@@ -19,6 +19,10 @@ pub(super) struct Told {
 pub(super) struct NodeQueue {
     pub(super) epoch: u64,
     pub(super) audience: Audience,
+    /// The API was not asked yet what the node's objects are: nothing is told.
+    pub(super) newcomer: bool,
+    /// resourceVersion of the list by which it was let in.
+    since: String,
     pub(super) told: HashMap<String, Told>,
     /// Names to look at again.
     pub(super) dirty: BTreeSet<String>,
@@ -33,12 +37,33 @@ impl NodeQueue {
         Self {
             epoch,
             audience,
+            newcomer: audience == Audience::Compute,
+            since: String::new(),
             told: HashMap::new(),
             dirty: BTreeSet::new(),
             untold: BTreeSet::new(),
             synced: false,
             bell: Arc::new(Notify::new()),
         }
+    }
+
+    /// Begins with the objects that are known, which are no fewer than a list at `version` had.
+    pub(super) fn admit(&mut self, names: BTreeSet<String>, version: &str) {
+        self.newcomer = false;
+        version.clone_into(&mut self.since);
+        self.seed(names);
+    }
+
+    /// Whether an object of this name and resourceVersion had come and gone before the session was let in, and a watch that
+    /// is behind tells of it now.
+    pub(super) fn is_history(&self, name: &str, resource_version: &str) -> bool {
+        let new = !self.told.contains_key(name) && !self.untold.contains(name);
+        new && (resource_version == self.since || precedes(resource_version, &self.since))
+    }
+
+    /// All objects were listed: there is no history to come.
+    pub(super) fn relisted(&mut self) {
+        self.since.clear();
     }
 
     pub(super) fn seed(&mut self, names: BTreeSet<String>) {

@@ -4,8 +4,24 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::object::{Key, ProfileObject};
 
-/// A profile, or in words for the user why it cannot be had.
-pub(crate) type ProfileAnswer = Result<ProfileObject, String>;
+/// What the API answered when it was asked for a profile.
+pub(crate) type ProfileAnswer = Result<ProfileObject, Lack>;
+
+/// Why a profile cannot be had, in words for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// There is none.
+    Missing(String),
+    /// Whether there is one is not ours to read.
+    Unread(String),
+}
+
+impl Lack {
+    pub(super) fn into_text(self) -> String {
+        let (Self::Missing(text) | Self::Unread(text)) = self;
+        text
+    }
+}
 
 /// How mounts get their profiles.
 #[derive(Debug, Default)]
@@ -23,14 +39,14 @@ impl Profiles {
         Self { asked: true, ..Self::default() }
     }
 
-    /// Whether a profile that is not known does not exist.
+    /// Whether mounts may be told: what is not known now is asked for.
     pub(super) fn complete(&self) -> bool {
         self.listed || self.asked
     }
 
-    /// The watched profile, or that there is none.
-    pub(super) fn get(&self, key: &Key) -> Result<&ProfileObject, String> {
-        self.known.get(key).ok_or_else(|| missing(key))
+    /// The watched profile. One that is not known may exist: the watch may be behind.
+    pub(super) fn get(&self, key: &Key) -> Option<&ProfileObject> {
+        self.known.get(key)
     }
 
     /// Takes in a profile; whether it changed.
@@ -91,6 +107,8 @@ impl Profiles {
 }
 
 /// Why an object cannot be mounted whose profile is not there, in words for the user.
-pub(crate) fn missing(key: &Key) -> String {
-    format!("NnfStorageProfile {key} does not exist: create it, with data.pinned true")
+pub(crate) fn missing(key: &Key) -> Lack {
+    Lack::Missing(format!(
+        "NnfStorageProfile {key} does not exist: create it, with data.pinned true"
+    ))
 }

@@ -18,6 +18,20 @@ fn listed(objects: Vec<MountObject>) -> Fanout {
     fanout
 }
 
+/// A node comes, and the API lists nothing that is not known.
+fn join(fanout: &mut Fanout, node: &str, epoch: u64) {
+    fanout.open(node, epoch, Audience::Compute);
+    assert!(fanout.admit(node, epoch, &listing(0, Vec::new())));
+}
+
+fn listing(version: u64, objects: Vec<MountObject>) -> Listing {
+    Listing { version: version.to_string(), objects }
+}
+
+fn missing() -> Lack {
+    Lack::Missing("missing".to_owned())
+}
+
 /// Everything there is to do for a node now, in short.
 fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
     let mut all = Vec::new();
@@ -59,7 +73,7 @@ fn deleting(mut object: MountObject) -> MountObject {
 fn a_node_hears_its_own_objects_then_synced() {
     let mut fanout =
         listed(vec![mount("n1", "a", 1, 5), mount("n2", "b", 1, 6), mount("n1", "c", 1, 7)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     assert_eq!(
         drain(&mut fanout, "n1"),
         ["desired a@5 profile 1", "desired c@7 profile 1", "synced"]
@@ -70,7 +84,7 @@ fn a_node_hears_its_own_objects_then_synced() {
 #[test]
 fn nothing_is_told_before_both_lists_were_read() {
     let mut fanout = Fanout::default();
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     fanout.apply_mount(mount("n1", "a", 1, 5));
     assert!(drain(&mut fanout, "n1").is_empty());
     fanout.replace_mounts(vec![mount("n1", "a", 1, 5)]);
@@ -80,9 +94,72 @@ fn nothing_is_told_before_both_lists_were_read() {
 }
 
 #[test]
-fn status_and_finalizer_of_ones_own_wake_nobody() {
+fn a_node_is_told_nothing_while_less_is_known_than_the_api_has() {
+    let before = mount("n1", "a", 1, 5);
+    let mut fanout = listed(vec![before.clone(), mount("n1", "ended", 1, 6)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert_eq!(drain(&mut fanout, "n1"), [""; 0], "the API was not asked");
+    let (unmounted, made) = (mount("n1", "a", 2, 15), mount("n1", "made", 1, 16));
+    let now = listing(20, vec![unmounted.clone(), made.clone()]);
+    let admitted = |fanout: &mut Fanout| {
+        assert!(drain(fanout, "n1").is_empty());
+        fanout.admit("n1", EPOCH, &now)
+    };
+    assert!(!admitted(&mut fanout));
+    fanout.apply_mount(unmounted);
+    assert!(!admitted(&mut fanout));
+    fanout.apply_mount(made);
+    assert!(!admitted(&mut fanout), "what is not in the list any more is still known");
+    fanout.remove_mount(&Key::new("n1", "ended"), "uid-ended");
+    assert!(admitted(&mut fanout));
+    assert_eq!(
+        drain(&mut fanout, "n1"),
+        ["desired a@15 profile 1", "desired made@16 profile 1", "synced"]
+    );
+}
+
+#[test]
+fn a_watch_that_is_ahead_of_the_list_holds_nobody_up() {
+    let mut later = mount("n1", "a", 2, 25);
+    later.status = Some(serde_json::json!({"allReady": true}));
+    let mut fanout = listed(vec![later, mount("n1", "b", 1, 5), mount("n1", "new", 1, 26)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    // Of b only the status differs.
+    let then = listing(20, vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 19)]);
+    assert!(fanout.admit("n1", EPOCH, &then));
+    assert_eq!(drain(&mut fanout, "n1").last().unwrap(), "synced");
+}
+
+#[test]
+fn a_list_for_an_earlier_session_admits_no_later_one() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
     fanout.open("n1", EPOCH, Audience::Compute);
+    fanout.admit("n1", EPOCH - 1, &listing(5, vec![mount("n1", "a", 1, 5)]));
+    assert!(drain(&mut fanout, "n1").is_empty());
+    assert_eq!(fanout.newcomer("n1"), Some(EPOCH));
+}
+
+#[test]
+fn what_came_and_went_before_a_node_was_admitted_is_not_told_late() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    fanout.open("n1", EPOCH, Audience::Compute);
+    assert!(fanout.admit("n1", EPOCH, &listing(20, vec![mount("n1", "a", 1, 5)])));
+    drain(&mut fanout, "n1");
+    fanout.apply_mount(mount("n1", "past", 1, 20));
+    assert!(drain(&mut fanout, "n1").is_empty());
+    fanout.apply_mount(mount("n1", "new", 1, 21));
+    fanout.apply_mount(mount("n1", "a", 2, 22));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@22 profile 1", "desired new@21 profile 1"]);
+    // An API that was restored counts from an earlier number on: its list is what there is.
+    let restored = [mount("n1", "a", 2, 22), mount("n1", "new", 1, 21), mount("n1", "b", 1, 9)];
+    fanout.replace_mounts(restored.to_vec());
+    assert_eq!(drain(&mut fanout, "n1"), ["desired b@9 profile 1"]);
+}
+
+#[test]
+fn status_and_finalizer_of_ones_own_wake_nobody() {
+    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    join(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     let mut later = mount("n1", "a", 1, 8);
     later.status = Some(serde_json::json!({"allReady": true}));
@@ -93,7 +170,7 @@ fn status_and_finalizer_of_ones_own_wake_nobody() {
 #[test]
 fn each_change_that_matters_is_told_once_and_newest_wins() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.apply_mount(mount("n1", "a", 2, 6));
     fanout.apply_mount(mount("n1", "a", 3, 7));
@@ -117,7 +194,7 @@ fn an_older_reading_is_ignored() {
 #[test]
 fn finalizer_comes_before_the_node_is_told_and_synced_waits_for_it() {
     let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5))]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
     fanout.apply_mount(mount("n1", "a", 1, 6));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 1", "synced"]);
@@ -126,7 +203,7 @@ fn finalizer_comes_before_the_node_is_told_and_synced_waits_for_it() {
 #[test]
 fn synced_does_not_wait_for_an_object_that_vanished() {
     let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5))]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
@@ -135,7 +212,7 @@ fn synced_does_not_wait_for_an_object_that_vanished() {
 #[test]
 fn gone_when_the_object_or_the_nodes_hold_on_it_goes() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
     fanout.apply_mount(deleting(unheld(mount("n1", "b", 1, 7))));
@@ -147,7 +224,7 @@ fn gone_when_the_object_or_the_nodes_hold_on_it_goes() {
 #[test]
 fn a_namesake_made_anew_is_gone_then_desired() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     let mut anew = mount("n1", "a", 1, 9);
     anew.version.uid = "second".to_owned();
@@ -159,7 +236,7 @@ fn a_namesake_made_anew_is_gone_then_desired() {
 #[test]
 fn a_relist_tells_what_was_missed() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.replace_mounts(vec![mount("n1", "b", 2, 20), mount("n1", "c", 1, 21)]);
     assert_eq!(
@@ -172,9 +249,14 @@ fn a_relist_tells_what_was_missed() {
 fn profile_missing_then_made_then_changed() {
     let mut fanout = Fanout::default();
     fanout.replace_profiles(Vec::new());
-    fanout.replace_mounts(vec![mount("n1", "a", 1, 5)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    let object = mount("n1", "a", 1, 5);
+    let (key, version) = (object.key.clone(), object.version.clone());
+    fanout.replace_mounts(vec![object]);
+    join(&mut fanout, "n1", EPOCH);
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"], "the watch may be behind");
+    fanout.answer(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
+    assert_eq!(fanout.unanswered(&key), None, "the watch tells when it is there");
     fanout.apply_profile(profile("8"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8"]);
     fanout.apply_profile(profile("8"));
@@ -182,7 +264,26 @@ fn profile_missing_then_made_then_changed() {
     fanout.apply_profile(profile("9"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 9"]);
     fanout.remove_profile(&Key::new("default", "pinned"));
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"], "it may have been made anew");
+    fanout.answer(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile"]);
+}
+
+#[test]
+fn a_profile_that_the_watch_does_not_know_yet_is_told_as_it_was_read() {
+    let mut fanout = Fanout::default();
+    fanout.replace_profiles(Vec::new());
+    let object = mount("n1", "a", 1, 5);
+    let (key, version) = (object.key.clone(), object.version.clone());
+    fanout.replace_mounts(vec![object]);
+    join(&mut fanout, "n1", EPOCH);
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    assert_eq!(fanout.unanswered(&key), Some((version.clone(), Key::new("default", "pinned"))));
+    fanout.answer(&key, &version, Ok(profile("8")));
+    assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8", "synced"]);
+    fanout.replace_profiles(vec![profile("8")]);
+    assert!(drain(&mut fanout, "n1").is_empty(), "the watch has nothing new to say");
+    assert_eq!(fanout.unanswered(&key), None);
 }
 
 #[test]
@@ -192,7 +293,7 @@ fn an_object_meant_for_another_node_is_told_to_nobody() {
     let text = refusal(&foreign).unwrap();
     assert!(text.contains("namespace n1") && text.contains("\"n2\""), "{text}");
     let mut fanout = listed(vec![foreign.clone()]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
     foreign.finalizers = mount("n1", "a", 1, 5).finalizers;
     assert_eq!(refusal(&foreign), None, "the node that holds it must clean up");
@@ -201,9 +302,9 @@ fn an_object_meant_for_another_node_is_told_to_nobody() {
 #[test]
 fn a_newer_session_ends_the_older_one() {
     let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
-    fanout.open("n1", EPOCH - 1, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH - 1);
     assert!(matches!(fanout.next("n1", EPOCH - 1), Next::Desired(_)));
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     assert_eq!(fanout.next("n1", EPOCH - 1), Next::Ended);
     fanout.close("n1", EPOCH - 1);
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 1", "synced"]);
@@ -229,8 +330,8 @@ fn ten_thousand_objects_cost_their_own_node_only() {
     let objects =
         (0..10_000).map(|i| mount(&format!("n{}", i % 2500), &format!("m{i}"), 1, i + 1)).collect();
     let mut fanout = listed(objects);
-    fanout.open("n3", EPOCH, Audience::Compute);
-    fanout.open("n4", EPOCH, Audience::Compute);
+    join(&mut fanout, "n3", EPOCH);
+    join(&mut fanout, "n4", EPOCH);
     assert_eq!(drain(&mut fanout, "n3").len(), 5);
     assert_eq!(fanout.queues["n4"].dirty.len(), 4);
     fanout.apply_mount(mount("n9", "m9", 2, 20_000));
@@ -250,7 +351,7 @@ fn a_rabbit_is_told_nothing_and_hears_of_its_end() {
 #[test]
 fn an_object_that_takes_no_finalizer_does_not_hold_up_the_node() {
     let mut fanout = listed(vec![unheld(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a", "desired b@6 profile 1"]);
     fanout.cannot_hold(&Key::new("n1", "a"));
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
@@ -261,25 +362,44 @@ fn an_object_that_takes_no_finalizer_does_not_hold_up_the_node() {
 #[test]
 fn one_by_one_the_finalizer_comes_before_the_profile_is_asked_for() {
     let mut fanout = Fanout::asking();
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     fanout.replace_mounts(vec![unheld(mount("n1", "a", 1, 5))]);
     assert_eq!(drain(&mut fanout, "n1"), ["hold n1/a"]);
     let held = mount("n1", "a", 1, 6);
     let (key, version) = (held.key.clone(), held.version.clone());
     fanout.apply_mount(held);
     assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
-    fanout.answer(&key, &version, Err("missing".to_owned()));
+    fanout.answer(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
-    fanout.answer(&key, &version, Err("missing".to_owned()));
+    fanout.answer(&key, &version, Err(missing()));
     assert!(drain(&mut fanout, "n1").is_empty(), "the same answer is no news");
     fanout.answer(&key, &version, Ok(profile("3")));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@6 profile 3"]);
 }
 
 #[test]
+fn a_profile_that_may_not_be_read_is_told_apart_and_asked_for_again_also_by_what_goes() {
+    let mut fanout = Fanout::asking();
+    join(&mut fanout, "n1", EPOCH);
+    let going = deleting(mount("n1", "a", 2, 6));
+    let (key, version) = (going.key.clone(), going.version.clone());
+    fanout.replace_mounts(vec![going]);
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    for (answer, unread) in
+        [(Err(Lack::Unread("forbidden".to_owned())), true), (Err(missing()), false)]
+    {
+        assert!(fanout.unanswered(&key).is_some());
+        fanout.answer(&key, &version, answer);
+        let Next::Desired(desired) = fanout.next("n1", EPOCH) else { panic!("it is told") };
+        assert_eq!(desired.profile_unread, unread);
+    }
+    assert_eq!(fanout.unanswered(&key), None, "a teardown does without");
+}
+
+#[test]
 fn one_by_one_an_answer_for_an_earlier_version_is_not_taken() {
     let mut fanout = Fanout::asking();
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     let first = mount("n1", "a", 1, 5);
     let (key, version) = (first.key.clone(), first.version.clone());
     fanout.replace_mounts(vec![first]);
@@ -295,14 +415,14 @@ fn one_by_one_an_answer_for_an_earlier_version_is_not_taken() {
 #[test]
 fn one_by_one_what_names_no_profile_is_told_at_once_and_a_teardown_waits_for_none() {
     let mut fanout = Fanout::asking();
-    fanout.open("n1", EPOCH, Audience::Compute);
+    join(&mut fanout, "n1", EPOCH);
     let mut nonsense = mount("n1", "a", 1, 5);
     nonsense.version.labels.clear();
     let going = deleting(mount("n1", "b", 2, 6));
     let (key, version) = (going.key.clone(), going.version.clone());
     fanout.replace_mounts(vec![nonsense, going]);
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "ask n1/b"]);
-    fanout.answer(&key, &version, Err("missing".to_owned()));
+    fanout.answer(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired b without profile", "synced"]);
     assert_eq!(fanout.unanswered(&key), None);
 }

@@ -10,7 +10,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::exchange::Scope;
-use crate::fanout::Audience;
+use crate::fanout::{Audience, Listing};
 use crate::object::{ProfileObject, tests::mount};
 
 /// Longer than anything here takes, and much less than a minute.
@@ -82,6 +82,7 @@ impl Told {
             object
         });
         exchange.replace_mounts(unheld.collect());
+        assert!(exchange.admit("n1", 1, &Listing { version: "0".into(), objects: Vec::new() }));
         Self { exchange, bell }
     }
 

@@ -1,0 +1,55 @@
+//! TCP whose dead peers the kernel notices: nobody here is woken for it.
+
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::HttpConnector;
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// From this on an idle connection is probed by the kernel, that often, before it is given up: a peer that lost its power is
+/// noticed within two minutes. By the kernel's own measure it would be more than two hours.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+const PROBE: Duration = Duration::from_secs(10);
+const PROBES: u32 = 6;
+/// What was sent and is not acknowledged by then was sent to nobody. While something is on its way the kernel does not probe,
+/// and would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// Connects so that a peer without power is noticed.
+#[must_use]
+pub fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(PROBE));
+    tcp.set_keepalive_retries(Some(PROBES));
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    tcp
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{getsockopt, sockopt};
+    use tokio::net::TcpListener;
+    use tower::Service;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_without_power_is_noticed_within_two_minutes() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let to = format!("https://{}", listener.local_addr().unwrap());
+        let stream = tcp().call(to.parse().unwrap()).await.unwrap();
+        let option = |it: Result<u32, _>| it.unwrap();
+        let (idle, interval, probes) = (
+            option(getsockopt(stream.inner(), sockopt::TcpKeepIdle)),
+            option(getsockopt(stream.inner(), sockopt::TcpKeepInterval)),
+            option(getsockopt(stream.inner(), sockopt::TcpKeepCount)),
+        );
+        assert!(getsockopt(stream.inner(), sockopt::KeepAlive).unwrap());
+        assert!(idle + interval * probes <= 120, "when nothing is on its way");
+        let milliseconds = option(getsockopt(stream.inner(), sockopt::TcpUserTimeout));
+        assert!((1..=30_000).contains(&milliseconds), "when something is");
+    }
+}

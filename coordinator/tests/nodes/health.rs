@@ -1,0 +1,41 @@
+use std::fs;
+use std::path::Path;
+
+use apiclient::Address;
+use coordinator::Coordinator;
+use coordinator::config::{Backend, Config};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::agent::{channel, with_agent};
+
+async fn health(socket: &Path, service: &str) -> ServingStatus {
+    let request = HealthCheckRequest { service: service.to_owned() };
+    let mut client = HealthClient::new(channel(socket).await);
+    client.check(request).await.unwrap().into_inner().status()
+}
+
+#[tokio::test]
+async fn nodes_are_served_only_once_the_api_was_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (coordinator, _agent) = with_agent(&directory).await;
+    assert_eq!(health(coordinator.socket(), "warren.v1.NodeLink").await, ServingStatus::Serving);
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let kubeconfig = elsewhere.path().join("kubeconfig");
+    let reachable = fs::read_to_string(directory.path().join("kubeconfig")).unwrap();
+    let nobody = reachable.lines().map(|line| match line.split_once("server:") {
+        Some((before, _)) => format!("{before}server: https://127.0.0.1:1\n"),
+        None => format!("{line}\n"),
+    });
+    fs::write(&kubeconfig, nobody.collect::<String>()).unwrap();
+    let socket = elsewhere.path().join("coordinator.sock");
+    let backend = Backend::Cluster(Address::Kubeconfig(Some(kubeconfig)));
+    let config = Config { backend, socket: socket.clone(), tls: None };
+    let blind = Coordinator::start(&config).await.unwrap();
+    tokio::spawn(blind.run_until(std::future::pending()));
+    assert_eq!(health(&socket, "warren.v1.NodeLink").await, ServingStatus::NotServing);
+    assert_eq!(health(&socket, "warren.v1.Cluster").await, ServingStatus::Serving);
+    coordinator.stop().await;
+}
