@@ -59,6 +59,8 @@ pub struct Agent {
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object told the log: a retry that fails alike is no news.
     failing: BTreeMap<Key, Vec<String>>,
+    /// How many passes in a row ended with a write to an object that was not there as it was read.
+    outrun: BTreeMap<Key, u32>,
     /// What goes on by itself of each object, as it was told the log.
     under_way: BTreeMap<Key, Vec<Progress>>,
     /// Mounts of ours that no object wants.
@@ -70,6 +72,8 @@ pub struct Agent {
     wrote: BTreeMap<Key, Vec<String>>,
     /// The newest status that a watch brought of an object while it was being worked on.
     retold: BTreeMap<Key, String>,
+    /// ClientMounts that nobody holds any more, by uid, with the name under which one is being worked on.
+    let_go: BTreeMap<String, String>,
     /// Woken by something else than their own object while they were being worked on.
     again: BTreeSet<Key>,
     /// The drives that could be used when they were last looked at, and whether anything of the node had moved by then.
@@ -92,12 +96,14 @@ impl Agent {
             settled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
+            outrun: BTreeMap::new(),
             under_way: BTreeMap::new(),
             sweep: Sweep::default(),
             sweeping: JoinSet::new(),
             kept: BTreeSet::new(),
             wrote: BTreeMap::new(),
             retold: BTreeMap::new(),
+            let_go: BTreeMap::new(),
             again: BTreeSet::new(),
             drives: None,
         }
@@ -182,6 +188,13 @@ impl Agent {
                 Wake::Retold(key, version)
                     if self.wrote.get(&key).is_some_and(|ours| ours.contains(&version)) => {}
                 Wake::Retold(key, _) => self.retold(&key),
+                // The pass that runs put its claim on, and may be about to mount.
+                Wake::LetGo(name, uid)
+                    if self.queue.is_running(&Key::ClientMount(name.clone())) =>
+                {
+                    self.let_go.insert(uid, name);
+                }
+                Wake::LetGo(_, uid) => self.release(&uid),
             }
         }
     }

@@ -4,19 +4,22 @@
 //! # Path of data
 //! ```text
 //! inotify ─► spool.rs: requests, markers ─► barrier.rs: nobody grants the node anything more
-//!                                              └► cut.rs: detach, look again, doubt.rs ─► answer, request away
+//!                                              └► cut.rs: detach, look again, doubt.rs ─► answer, DLM, request away
 //! ```
 //! # Guarantees
 //! * Success is answered only when every drive was looked at after the detaching and shows that the node reaches no namespace
 //!   of a GFS2, and none of which it cannot be told whose it is. What could not be read is a doubt, and a doubt is no success.
-//! * DLM is told only after that: it would let others have the locks of a node that still writes.
+//! * DLM is told only after that, and after the answer is on disk: it would let others have the locks of a node that still
+//!   writes, or that is let in again.
 //! * From the moment a request is seen until it is refused, or until somebody deletes the answer, no pass gives the node a
 //!   GFS2 namespace, also after a crash or a reboot: the files are read before the first pass begins.
-//! * A crash at any point is answered by starting again: requests are deleted last, and answers are written whole.
+//! * A crash at any point is answered by starting again: requests are deleted last, what is answered and still asked for is told
+//!   DLM again, and answers are written whole.
 //!
 //! # Assumptions
 //! Both directories keep their files over a reboot, and only root writes there.
 
+mod answer;
 pub mod args;
 pub mod barrier;
 mod claims;

@@ -152,6 +152,8 @@ pub struct Pass {
     pub done: bool,
     /// What failed, for the log.
     pub failures: Vec<String>,
+    /// A write that found another object than was read, or none: no news, for the watch brings why, unless it does not.
+    pub outrun: Option<String>,
     /// What goes on by itself, of a pass that looked.
     pub progress: Option<Vec<Progress>>,
     /// Who must look again.
@@ -173,6 +175,7 @@ impl Default for Pass {
             retry: Retry::OnChange,
             done: true,
             failures: Vec::new(),
+            outrun: None,
             progress: None,
             wakes: Vec::new(),
             doubtful: false,
@@ -192,17 +195,19 @@ impl Pass {
         self.done = false;
     }
 
-    /// Notes how the pass's writes went; a lost race is no news, the watch brings what others wrote.
+    /// Notes how the pass's writes went. Whatever was not written is tried again: only a watch says that an object is gone.
     #[must_use]
     pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };
         self.done = false;
+        self.retry = Retry::Soon;
         match &error {
-            WriteError::Gone { .. } => {}
-            WriteError::Conflict { .. } => self.retry = Retry::Soon,
+            WriteError::Unknown { .. } => self.outrun = Some(error.to_string()),
+            WriteError::Conflict { source, .. } => {
+                self.outrun = Some(format!("{error}: {}", plain(source)));
+            }
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 self.failures.push(format!("{error}: {}", plain(source)));
-                self.retry = Retry::Soon;
             }
         }
         self

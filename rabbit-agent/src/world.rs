@@ -69,6 +69,9 @@ pub enum Wake {
     /// Its status is another than this agent knows, as of this resourceVersion: written by a pass that still runs, or by
     /// somebody else.
     Retold(Key, String),
+    /// The ClientMount of this name and uid went before our finalizer was on it, or after it was off: it asks for no path any
+    /// more.
+    LetGo(String, String),
 }
 
 /// Why an object's profile cannot be had, in words for the user.
@@ -243,6 +246,15 @@ impl World {
         let devices = told.flat_map(|it| &it.devices);
         let named = devices.filter_map(|it| NamespaceId::parse(&it.nqn, &it.namespace_id).ok());
         Elsewhere::Told(named.collect())
+    }
+
+    /// Whether a NnfNodeBlockStorage of this rabbit is there, and cannot be read.
+    #[must_use]
+    pub fn is_unreadable_block(&self, name: &str) -> bool {
+        let is_it = |it: &ObjectMeta| {
+            it.namespace.as_deref() == Some(self.node.as_str()) && it.name.as_deref() == Some(name)
+        };
+        self.block_storages.unreadable().any(is_it)
     }
 
     /// Whether there is a NnfNodeStorage on this block storage, or one that cannot be read and may be.

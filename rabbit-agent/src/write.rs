@@ -43,10 +43,14 @@ pub enum WriteError {
     Conflict {
         /// Kind, namespace and name.
         object: String,
+        /// In the API's words.
+        #[source]
+        source: Box<kube::Error>,
     },
-    /// The object is no more.
-    #[error("{object} is gone")]
-    Gone {
+    /// The API knows no such object. It is gone only when its watch says so: while its kind is registered anew, the API knows
+    /// none of those that are there.
+    #[error("{object} is not known to the API")]
+    Unknown {
         /// Kind, namespace and name.
         object: String,
     },
@@ -110,7 +114,7 @@ pub async fn add_finalizer<K: Object>(
     self::object(client, object, &after).await
 }
 
-/// Takes a finalizer off an object that has it. An object that is gone needs none.
+/// Takes a finalizer off an object that has it.
 ///
 /// # Errors
 /// As [`WriteError`] tells.
@@ -121,10 +125,7 @@ pub async fn remove_finalizer<K: Object>(
 ) -> Result<Option<K>, WriteError> {
     let mut after = object.clone();
     after.finalizers_mut().retain(|it| it != finalizer);
-    match self::object(client, object, &after).await {
-        Err(WriteError::Gone { .. }) => Ok(None),
-        other => other,
-    }
+    self::object(client, object, &after).await
 }
 
 /// Whether the object carries this finalizer.
@@ -153,19 +154,20 @@ fn location<K: Object>(client: &Client, object: &K) -> Api<K> {
     Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// A lost race is told as 409, or as 422 when the patch's `test` no longer holds; a 422 that names fields is about them.
+/// A lost race is told as 409, or as 422 when the patch's `test` no longer holds. A 422 with causes is a refusal: by the schema
+/// with a field, by a policy without one.
 fn explain<K: Object>(object: &K, error: kube::Error) -> WriteError {
     let object = describe(object);
-    let names_fields = |status: &Status| {
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        causes.into_iter().any(|cause| !cause.field.is_empty())
-    };
+    let has_causes =
+        |status: &Status| status.details.as_ref().is_some_and(|it| !it.causes.is_empty());
     match &error {
-        kube::Error::Api(status) if status.code == 409 => WriteError::Conflict { object },
-        kube::Error::Api(status) if status.code == 422 && !names_fields(status) => {
-            WriteError::Conflict { object }
+        kube::Error::Api(status) if status.code == 409 => {
+            WriteError::Conflict { object, source: Box::new(error) }
         }
-        kube::Error::Api(status) if status.code == 404 => WriteError::Gone { object },
+        kube::Error::Api(status) if status.code == 422 && !has_causes(status) => {
+            WriteError::Conflict { object, source: Box::new(error) }
+        }
+        kube::Error::Api(status) if status.code == 404 => WriteError::Unknown { object },
         _ => WriteError::Api { object, source: Box::new(error) },
     }
 }
@@ -187,19 +189,21 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_race_is_told_from_a_refused_field() {
+    fn a_lost_race_is_told_from_a_refusal_by_schema_or_policy() {
         assert!(matches!(explained(409, Vec::new()), WriteError::Conflict { .. }));
         assert!(matches!(explained(422, Vec::new()), WriteError::Conflict { .. }));
-        assert!(matches!(explained(404, Vec::new()), WriteError::Gone { .. }));
-        let field = StatusCause {
-            reason: "FieldValueInvalid".into(),
-            message: "x".into(),
-            field: "status.mounts".into(),
-        };
-        let error = explained(422, vec![field]);
-        assert!(
-            matches!(&error, WriteError::Api { object, .. } if object == "ClientMount rabbit-1/default-job-7-0-servers"),
-            "{error:?}"
-        );
+        assert!(matches!(explained(404, Vec::new()), WriteError::Unknown { .. }));
+        for field in ["status.mounts", ""] {
+            let cause = StatusCause {
+                reason: "FieldValueInvalid".into(),
+                message: "x".into(),
+                field: field.into(),
+            };
+            let error = explained(422, vec![cause]);
+            assert!(
+                matches!(&error, WriteError::Api { object, .. } if object == "ClientMount rabbit-1/default-job-7-0-servers"),
+                "{error:?}"
+            );
+        }
     }
 }

@@ -85,6 +85,13 @@ impl Shared {
         let answer = until(&path.display().to_string(), PATIENCE, || {
             fs::read(path).context("there is no answer")
         })?;
+        // DLM hears between the two.
+        let fence = self.fixture.run.cluster.fence();
+        let request = fence.join("requests").join(path.file_name().context("it has no name")?);
+        until("the request to be gone", PATIENCE, || {
+            ensure!(!request.exists(), "{}", request.display());
+            Ok(())
+        })?;
         serde_json::from_slice(&answer).context("the answer is torn")
     }
 

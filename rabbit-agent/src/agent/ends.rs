@@ -17,6 +17,9 @@ use crate::{
 /// every object there ever was.
 const REMEMBERED: usize = 16;
 
+/// Races lost in a row from which on they are told: with the delays between them, those of more than ten seconds.
+const NO_RACE: u32 = 5;
+
 impl Agent {
     pub(super) fn ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
         let (key, pass) = match ended {
@@ -24,7 +27,9 @@ impl Agent {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         let has_failed = !pass.failures.is_empty();
-        self.tell_failures(&key, pass.failures);
+        let mut failures = pass.failures;
+        failures.extend(self.outrun_again(&key, pass.outrun));
+        self.tell_failures(&key, failures);
         if let Some(progress) = pass.progress {
             self.tell_progress(&key, progress);
         }
@@ -60,6 +65,18 @@ impl Agent {
         if retold {
             self.retold(&key);
         }
+    }
+
+    /// A write that came too late, once it is no race any more: nobody is faster every time, and what a watch has not brought
+    /// by then it may never bring.
+    fn outrun_again(&mut self, key: &Key, outrun: Option<String>) -> Option<String> {
+        let Some(why) = outrun else {
+            self.outrun.remove(key);
+            return None;
+        };
+        let times = self.outrun.entry(key.clone()).or_default();
+        *times += 1;
+        (*times >= NO_RACE).then_some(why)
     }
 
     fn tell_failures(&mut self, key: &Key, failures: Vec<String>) {
@@ -123,14 +140,29 @@ impl Agent {
             let wakes = self.world.leaving_storages(&object);
             self.wake(wakes);
         }
+        self.release(uid);
+    }
+
+    /// A ClientMount asks for no path any more: who waited for one goes on.
+    pub(super) fn release(&mut self, uid: &str) {
         let moved = self.claims.release(uid);
         self.wake_claimants(&moved);
+    }
+
+    /// Whom nobody held while a pass worked under their name. What such a pass mounted no object wants.
+    fn release_let_go(&mut self, of: &str) {
+        let gone: Vec<_> = self.let_go.extract_if(.., |_, name| name == of).collect();
+        for (uid, _) in gone {
+            self.release(&uid);
+            self.sweep.again();
+        }
     }
 
     fn wake_dependents(&mut self, key: &Key) {
         match key {
             Key::BlockStorage(name) => self.looked_at_block(name),
             Key::ClientMount(name) => {
+                self.release_let_go(name);
                 for uid in self.world.vanished_under(name) {
                     self.related(Key::Vanished(uid));
                 }

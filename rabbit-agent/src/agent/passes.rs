@@ -60,6 +60,7 @@ impl Agent {
         };
         if started.is_none() {
             self.failing.remove(key);
+            self.outrun.remove(key);
             self.under_way.remove(key);
             self.wrote.remove(key);
             self.settled.remove(key);
@@ -110,9 +111,10 @@ impl Agent {
     fn start_node_storage(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.world.node_storage(name)?);
         let block = self.world.block_storage(&block_name(&object)).cloned();
+        let is_unreadable = self.world.is_unreadable_block(&block_name(&object));
         let profile = self.world.profile(&*object);
         let mounts = self.world.mounts_on(name);
-        let view = node_storage::reconcile::View { object, block, profile, mounts };
+        let view = node_storage::reconcile::View { object, block, is_unreadable, profile, mounts };
         let context = Arc::clone(&self.context);
         self.spawn(Key::NodeStorage(name.to_owned()), async move {
             let mut pass = Pass::default();

@@ -176,8 +176,10 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
     }
     if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         let status = object.status.as_ref();
+        // What failed may be back: it is torn down with its data there.
         let to_refresh = status.is_some_and(|status| {
-            report::has_devices(status) && !report::is_of(status, &context.started)
+            let is_seen = report::is_of(status, &context.started) && status.error.is_none();
+            report::has_devices(status) && !is_seen
         });
         return match (view.in_use, to_refresh) {
             (true, true) => keep(context, view, pass).await,
@@ -253,13 +255,33 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
     inventory.map(|it| it.observed).map_err(|error| Failure::of_convergence(&error))
 }
 
-/// The allocations of an object that anything on the drives is recorded for.
+/// The allocations of an object that anything is recorded for: also what is not on its drive any more, whose record would
+/// outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
-    let ids = seen.namespaces.iter().filter_map(|it| match it.owner {
+    let owners = seen.namespaces.iter().map(|it| &it.owner).chain(seen.lost.values());
+    let ids = owners.filter_map(|it| match it {
         NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
-            Some(id)
+            Some(*id)
         }
         NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
     });
     ids.filter(move |id| id.owner == owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn what_only_a_record_tells_of_is_given_back_with_its_object() {
+        let owner = samples::BLOCK_UID.parse().unwrap();
+        let of = |owner, index| NamespaceOwner::Ours(AllocationId { owner, index });
+        let at = |nsid| NamespaceId { subsystem: "nqn.x:d0".parse().unwrap(), nsid };
+        let other = samples::OWNER.parse().unwrap();
+        let lost = [(at(3), of(owner, 2)), (at(4), of(other, 5))].into();
+        let seen = Observed { lost, ..Observed::default() };
+        let ids: Vec<_> = owned(&seen, owner).collect();
+        assert_eq!(ids, [AllocationId { owner, index: 2 }]);
+    }
 }

@@ -3,7 +3,7 @@
 mod give_back;
 mod start;
 
-pub use give_back::{hidden, is_deleted, is_lack_of_room, to_roll_back};
+pub use give_back::{hidden, is_deleted, is_lack_of_room, is_lost, to_roll_back};
 pub use start::{is_current, is_of, started_after};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,8 @@ pub type Outcome = Result<Converged, ConvergeError>;
 /// The status after every allocation converged or failed.
 ///
 /// An allocation that failed keeps what was last known of it, and then the paths are not vouched for: `podStartTime`
-/// moves to `started` only when all of them were seen. `rolled_back` allocations are shown as never made.
+/// moves to `started` only when all of them were seen. One that is away as a whole was seen too: it has no paths, and others
+/// go on without it, or are torn down. `rolled_back` allocations are shown as never made.
 #[must_use]
 pub fn status(
     object: &NnfNodeBlockStorage,
@@ -50,12 +51,16 @@ pub fn status(
                 NnfNodeBlockStorageAllocationStatus::default()
             }
             Ok(converged) => made(&format!("{name}-{index}"), allocation, &converged.observed),
-            Err(_) => before.allocations.get(index).cloned().unwrap_or_default(),
+            Err(error) => {
+                let known = before.allocations.get(index).cloned().unwrap_or_default();
+                if is_lost(error) { without_paths(known) } else { known }
+            }
         })
         .collect();
-    let all_seen = outcomes.iter().all(Result::is_ok);
+    let all_made = outcomes.iter().all(Result::is_ok);
+    let all_seen = outcomes.iter().all(|it| it.as_ref().err().is_none_or(is_lost));
     NnfNodeBlockStorageStatus {
-        ready: allocations.iter().all(|it| !it.devices.is_empty()) && (all_seen || before.ready),
+        ready: allocations.iter().all(|it| !it.devices.is_empty()) && (all_made || before.ready),
         pod_start_time: if all_seen { Some(started.clone()) } else { before.pod_start_time },
         allocations,
         error,
@@ -66,6 +71,14 @@ pub fn status(
 #[must_use]
 pub fn refused(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
+}
+
+/// Who is given it stays told: a drive that is away for us may not be for them.
+fn without_paths(
+    mut known: NnfNodeBlockStorageAllocationStatus,
+) -> NnfNodeBlockStorageAllocationStatus {
+    known.accesses.values_mut().for_each(|access| access.device_paths.clear());
+    known
 }
 
 fn made(
@@ -141,7 +154,7 @@ pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use storage::observed::Attached;
+    use storage::{Rejection, observed::Attached};
 
     use super::*;
     use crate::samples;
@@ -236,6 +249,33 @@ mod tests {
         let status = status(&object, &wanted, &[outcome], &[], &samples::started(), None);
         let shown: Vec<_> = status.allocations[0].accesses.keys().collect();
         assert_eq!(shown, ["rabbit-1"]);
+    }
+
+    #[test]
+    fn what_is_away_as_a_whole_was_seen_and_has_no_paths() {
+        let mut object =
+            samples::block_storage(&[(8, &["rabbit-1", "compute-01"]), (8, &["rabbit-1"])]);
+        let wanted = samples::wanted(&object);
+        let both = || [old(&wanted[0]), old(&wanted[1])];
+        let before = status(&object, &wanted, &both(), &[], &samples::started(), None);
+        object.status = Some(before.clone());
+        let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
+        let lost = Rejection::Lost { allocation: wanted[0].id, missing: Vec::new() };
+        let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
+        let error = Some(ResourceError::new("x"));
+        let after = status(&object, &wanted, &outcomes, &[], &later, error.clone());
+        assert!(is_current(&after, &later), "the other's paths hold");
+        let [lost, other] = &after.allocations[..] else { panic!("{after:?}") };
+        assert_eq!(lost.devices, before.allocations[0].devices);
+        assert_eq!(lost.accesses.keys().collect::<Vec<_>>(), ["compute-01", "rabbit-1"]);
+        assert!(lost.accesses["rabbit-1"].device_paths.is_empty());
+        assert_eq!(other.accesses, before.allocations[1].accesses);
+
+        object.status = None;
+        let lost = Rejection::Lost { allocation: wanted[0].id, missing: Vec::new() };
+        let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
+        let never = status(&object, &wanted, &outcomes, &[], &later, error);
+        assert!(!never.ready, "it was never made");
     }
 
     #[test]

@@ -148,7 +148,13 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     } else {
         pass.with_finalizer(context, object, finalizer::CLIENT_MOUNT).await?
     };
-    if let (Work::Refuse(..), Some(no_profile), false) = (&work, &profile, deleted)
+    let asks = match &work {
+        Work::Refuse(..) => !deleted,
+        Work::Units(units) => units.profile_lost.is_some(),
+        Work::NeverMounted => false,
+    };
+    // Without it nothing is made, and what goes goes without its hooks.
+    if let (true, Some(no_profile)) = (asks, &profile)
         && context.profile_exists(no_profile).await?
     {
         pass.wait();

@@ -24,6 +24,15 @@ impl Verdict {
         }
     }
 
+    /// The same with something to add.
+    pub(super) fn and(&self, more: &str) -> Self {
+        match self {
+            Self::Cut(text) => Self::Cut(format!("{text}; {more}")),
+            Self::Nothing(text) => Self::Nothing(format!("{text}; {more}")),
+            Self::Doubtful(text) => Self::Doubtful(format!("{text}; {more}")),
+        }
+    }
+
     pub(super) fn text(&self) -> &str {
         let (Self::Cut(text) | Self::Nothing(text) | Self::Doubtful(text)) = self;
         text

@@ -2,16 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, mem,
+    mem,
     sync::Arc,
     time::Duration,
 };
 
 use daemon::chain;
 use futures::{Stream, StreamExt};
-use k8s_openapi::jiff::Timestamp;
-use storage::{desired::NodeName, linux::dlm};
-use thiserror::Error;
+use storage::desired::NodeName;
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
@@ -20,21 +18,19 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 pub(crate) use super::cut::Tools;
 use super::{
-    FenceConfig, corosync,
+    FenceConfig,
+    answer::{answer_all, blocking, finish},
     cut::{cut, doubtful},
     notify::Watch,
     request::{FileName, Request},
-    response::{Response, Verdict},
-    spool::{Scan, Spool, SpoolError},
+    response::Verdict,
+    spool::{Scan, Spool},
 };
 use crate::{signs::Signs, watch::Told};
 
 /// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
 /// that too.
 const CUT_WITHIN: Duration = Duration::from_secs(40);
-
-/// dlm_controld is on this node, and answers at once if it runs.
-const ACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// After which time the directories are read again when that failed: want of memory or of descriptors passes.
 const READ_AGAIN: Duration = Duration::from_secs(5);
@@ -50,7 +46,7 @@ pub(crate) struct Fencer {
     tell: mpsc::UnboundedSender<Told>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
-    /// Requests whose answer could not be written: there is nothing to gain before anything changes.
+    /// Requests that could not be answered or taken away: there is nothing to gain before anything changes.
     given_up: BTreeSet<FileName>,
     /// What was said of files that cannot be read.
     told: BTreeSet<String>,
@@ -62,7 +58,7 @@ struct Desk {
     watch: Watch,
 }
 
-/// A node with which no fence is busy any more, and the requests that could not be answered.
+/// A node with which no fence is busy any more, and the requests that could not be answered or taken away.
 type Ended = (NodeName, Vec<FileName>);
 
 /// What to do next.
@@ -70,21 +66,6 @@ enum Turn {
     Changed,
     Ended(Ended),
     Blind(String),
-}
-
-/// DLM was not told.
-#[derive(Debug, Error)]
-enum AckError {
-    #[error("read {path}")]
-    Read {
-        path: String,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("{path} gives {node} no nodeid")]
-    NoNumber { path: String, node: NodeName },
-    #[error(transparent)]
-    Command(#[from] storage::host::CommandError),
 }
 
 impl Fencer {
@@ -152,9 +133,9 @@ impl Fencer {
             };
             match turn {
                 Turn::Changed => self.given_up.clear(),
-                Turn::Ended((node, unanswered)) => {
+                Turn::Ended((node, left)) => {
                     self.busy.remove(&node);
-                    self.given_up.extend(unanswered);
+                    self.given_up.extend(left);
                     // First what the files say of it now, so that it is not open in between.
                     self.look().await;
                     self.tools.fences.end(&node);
@@ -195,7 +176,7 @@ impl Fencer {
         if others || again {
             self.changed();
         }
-        self.start(scan).await;
+        self.start(scan);
     }
 
     /// The directories are still watched, so that nothing is missed when they can be read again.
@@ -217,27 +198,37 @@ impl Fencer {
         self.tools.fences.saw(scan.marked.clone(), asked)
     }
 
-    async fn start(&mut self, scan: Scan) {
+    /// Goes on with each node where its files stand: what is answered comes to its end before anything new is begun.
+    fn start(&mut self, scan: Scan) {
         let Some(desk) = &self.desk else { return };
-        for name in scan.answered {
-            let spool = desk.spool.clone();
-            let gone = blocking(move || spool.take_away(&name)).await;
-            tell(gone);
+        let spool = desk.spool.clone();
+        for (node, answered) in self.by_node(scan.answered) {
+            let (config, spool, of) = (Arc::clone(&self.config), spool.clone(), node.clone());
+            self.work_on(node, finish(config, spool, of, answered));
         }
-        let mut by_node: BTreeMap<NodeName, Vec<_>> = BTreeMap::new();
-        for (name, request) in scan.asked {
+        for (node, requests) in self.by_node(scan.asked) {
+            requests.iter().for_each(|_| self.signs.count_fence());
+            let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
+            let (spool, of) = (spool.clone(), node.clone());
+            self.work_on(node, fence(tools, config, spool, of, requests));
+        }
+    }
+
+    /// The files of each node that nothing works on yet.
+    fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
+        let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (name, of) in files {
             if !self.given_up.contains(&name) && !self.busy.contains(name.node()) {
-                by_node.entry(name.node().clone()).or_default().push((name, request));
+                by_node.entry(name.node().clone()).or_default().push((name, of));
             }
         }
-        for (node, requests) in by_node {
-            requests.iter().for_each(|_| self.signs.count_fence());
-            self.busy.insert(node.clone());
-            self.tools.fences.begin(&node);
-            let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
-            let spool = desk.spool.clone();
-            self.running.spawn(fence(tools, config, spool, node, requests));
-        }
+        by_node
+    }
+
+    fn work_on(&mut self, node: NodeName, work: impl Future<Output = Ended> + Send + 'static) {
+        self.tools.fences.begin(&node);
+        self.busy.insert(node);
+        self.running.spawn(work);
     }
 }
 
@@ -251,13 +242,13 @@ async fn fence(
 ) -> Ended {
     let (served, refused): (Vec<_>, Vec<_>) =
         requests.into_iter().partition(|(_, request)| request.served().is_ok());
-    let mut unanswered = Vec::new();
+    let mut left = Vec::new();
     for asked in refused {
         let why = asked.1.served().err().map(|it| it.to_string()).unwrap_or_default();
-        unanswered.extend(answer(&spool, asked, doubtful(&node, &why)).await);
+        left.extend(answer_all(&config, &spool, &node, vec![asked], &doubtful(&node, &why)).await);
     }
     if served.is_empty() {
-        return (node, unanswered);
+        return (node, left);
     }
     for (_, request) in &served {
         log::info!(
@@ -267,20 +258,17 @@ async fn fence(
         );
     }
     let (verdict, late) = cut_in_time(&tools, &node).await;
-    let verdict = acknowledged(&config, &node, verdict).await;
     if verdict.is_success() {
         log::info!("{}", verdict.text());
     } else {
         log::error!("{}", verdict.text());
     }
-    for asked in served {
-        unanswered.extend(answer(&spool, asked, verdict.clone()).await);
-    }
+    left.extend(answer_all(&config, &spool, &node, served, &verdict).await);
     if let Some(late) = late {
         // What it still detaches would be missing from a node that was given it again.
         drop(late.await);
     }
-    (node, unanswered)
+    (node, left)
 }
 
 /// The fence, or that it did not come to its end, with what of it still runs.
@@ -300,66 +288,9 @@ async fn cut_in_time(
     }
 }
 
-/// Tells DLM of a fence that is proved, and the answer whether that went well: its locks are held until somebody tells it.
-async fn acknowledged(config: &Arc<FenceConfig>, node: &NodeName, verdict: Verdict) -> Verdict {
-    if !verdict.is_success() {
-        return verdict;
-    }
-    let (config, target) = (Arc::clone(config), node.clone());
-    let told = blocking(move || acknowledge(&config, &target)).await;
-    let told = match told {
-        Ok(()) => "DLM was told".to_owned(),
-        Err(error) => format!("DLM could not be told: {}", chain(&error)),
-    };
-    match verdict {
-        Verdict::Cut(text) => Verdict::Cut(format!("{text}; {told}")),
-        Verdict::Nothing(text) => Verdict::Nothing(format!("{text}; {told}")),
-        doubtful @ Verdict::Doubtful(_) => doubtful,
-    }
-}
-
-fn acknowledge(config: &FenceConfig, node: &NodeName) -> Result<(), AckError> {
-    let path = config.corosync.display().to_string();
-    let text = fs::read_to_string(&config.corosync)
-        .map_err(|source| AckError::Read { path: path.clone(), source })?;
-    let id = corosync::node_id(&text, node)
-        .ok_or_else(|| AckError::NoNumber { path, node: node.clone() })?;
-    Ok(dlm::fence_ack(&config.dlm_tool, id, ACK_WITHIN)?)
-}
-
-/// Answers, and only then takes the request away; gives it back if it could not be answered.
-async fn answer(
-    spool: &Spool,
-    (name, request): (FileName, Request),
-    verdict: Verdict,
-) -> Option<FileName> {
-    let (spool, of) = (spool.clone(), name.clone());
-    let answered = blocking(move || {
-        spool.answer(&of, &Response::new(&request, &verdict, Timestamp::now()))?;
-        log::info!("answered {of}: {}", if verdict.is_success() { "fenced" } else { "not fenced" });
-        // The answer is there: a request that stays is taken away when it is seen again.
-        tell(spool.take_away(&of));
-        Ok(())
-    });
-    let answered: Result<(), SpoolError> = answered.await;
-    let failed = answered.is_err();
-    tell(answered);
-    failed.then_some(name)
-}
-
-fn tell(result: Result<(), SpoolError>) {
-    if let Err(error) = result {
-        log::error!("{}", chain(&error));
-    }
-}
-
 fn joined(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
     match ended {
         Ok(ended) => ended,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("reading and writing files does not panic")
 }

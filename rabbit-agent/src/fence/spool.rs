@@ -64,8 +64,8 @@ pub(super) struct Scan {
     pub(super) marked: BTreeSet<NodeName>,
     /// Requests without an answer.
     pub(super) asked: BTreeMap<FileName, Request>,
-    /// Requests that have one: a crash came before they were deleted.
-    pub(super) answered: Vec<FileName>,
+    /// Requests that have one, each with whether it says that the node is fenced: a crash came before they were deleted.
+    pub(super) answered: BTreeMap<FileName, bool>,
     /// Files that do not read as what they should be, each with the reason.
     pub(super) troubles: BTreeSet<String>,
 }
@@ -109,8 +109,9 @@ impl Spool {
             }
         }
         for (name, bytes) in requests {
-            if matches!(responses.get(&name), Some(Ok(bytes)) if is_marker(bytes).is_ok()) {
-                scan.answered.push(name);
+            let answer = responses.get(&name).and_then(|bytes| bytes.as_ref().ok());
+            if let Some(Ok(success)) = answer.map(|bytes| is_marker(bytes)) {
+                scan.answered.insert(name, success);
                 continue;
             }
             let read = bytes
@@ -160,6 +161,20 @@ impl Spool {
         name: &FileName,
         response: &Response<'_>,
     ) -> Result<(), SpoolError> {
+        self.put(name, response, |_| true)
+    }
+
+    /// Says more in an answer that is still there: who deleted it has let its node come back.
+    pub(super) fn amend(&self, name: &FileName, response: &Response<'_>) -> Result<(), SpoolError> {
+        self.put(name, response, Path::exists)
+    }
+
+    fn put(
+        &self,
+        name: &FileName,
+        response: &Response<'_>,
+        is_due: fn(&Path) -> bool,
+    ) -> Result<(), SpoolError> {
         let path = self.responses.join(name.to_string());
         let temporary = self.responses.join(format!(".{name}"));
         let write = || {
@@ -168,6 +183,9 @@ impl Spool {
             let mut file = File::create(&temporary)?;
             file.write_all(&bytes)?;
             file.sync_all()?;
+            if !is_due(&path) {
+                return fs::remove_file(&temporary);
+            }
             fs::rename(&temporary, &path)?;
             sync(&self.responses)
         };
@@ -260,7 +278,7 @@ mod tests {
         answer(&spool, &name, &Verdict::Cut(String::new()));
         let scan = spool.scan().unwrap();
         assert_eq!((nodes(&scan.marked), scan.asked.len()), (vec!["compute-01"], 0));
-        assert_eq!(scan.answered, std::slice::from_ref(&name));
+        assert_eq!(scan.answered, [(name.clone(), true)].into());
         spool.take_away(&name).unwrap();
         spool.take_away(&name).unwrap();
         let scan = spool.scan().unwrap();
@@ -268,6 +286,11 @@ mod tests {
 
         fs::remove_file(spool.responses.join(name.to_string())).unwrap();
         assert_eq!(spool.scan().unwrap(), Scan::default());
+        let bytes = body("compute-01").to_string();
+        let request = Request::read(&name, bytes.as_bytes()).unwrap();
+        let verdict = Verdict::Cut(String::new());
+        spool.amend(&name, &Response::new(&request, &verdict, Timestamp::UNIX_EPOCH)).unwrap();
+        assert_eq!(spool.scan().unwrap(), Scan::default(), "it is not fenced anew");
     }
 
     #[test]
@@ -275,7 +298,9 @@ mod tests {
         let (_directory, spool) = spool();
         let name = ask(&spool, "compute-01");
         answer(&spool, &name, &Verdict::Doubtful(String::new()));
-        assert!(spool.scan().unwrap().marked.is_empty());
+        let scan = spool.scan().unwrap();
+        assert!(scan.marked.is_empty());
+        assert_eq!(scan.answered, [(name.clone(), false)].into());
         let other = name.to_string().replace("0b9b", "1b9b");
         fs::write(spool.responses.join(other), r#"{"status": "success"}"#).unwrap();
         assert_eq!(nodes(&spool.scan().unwrap().marked), ["compute-01"]);

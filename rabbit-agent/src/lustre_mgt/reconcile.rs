@@ -190,7 +190,7 @@ impl Run<'_> {
             source: Box::new(source),
         })?;
         let same = found.items.into_iter().find(|it: &NnfLustreMgt| it.uid() == self.object.uid());
-        same.ok_or(WriteError::Gone { object })
+        same.ok_or(WriteError::Unknown { object })
     }
 
     async fn tell(

@@ -107,9 +107,9 @@ pub fn check_block(
     }
     let rabbit = name_of(&object.metadata.namespace);
     let lacking = made.iter().take(needed).position(|it| {
-        let paths = it.accesses.get(&rabbit).map_or(0, |access| access.device_paths.len());
-        // Fewer paths than devices: a drive is away. Whether the volume can do without is for the volume to say.
-        it.devices.is_empty() || paths == 0
+        // Fewer paths than devices, or none: drives are away. Whether the volume can do without is for the volume to say, and
+        // what is away of one is no other's trouble.
+        it.devices.is_empty() || !it.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
 }

@@ -30,6 +30,8 @@ pub struct View {
     pub object: Arc<NnfNodeStorage>,
     /// The block storage underneath, if it exists.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
+    /// Whether that exists and cannot be read: it is as it was last read, or not known at all.
+    pub is_unreadable: bool,
     /// Its pinned profile, or why it cannot be had.
     pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
     /// ClientMounts of this rabbit through which its file systems may be mounted.
@@ -82,6 +84,17 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
         block_name(object)
     );
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
+}
+
+/// Nothing tells of its end but that it is not there any more.
+fn unreadable(object: &NnfNodeStorage) -> Failure {
+    let text = format!(
+        "NnfNodeBlockStorage {}/{} cannot be read, so that it is not known on which devices there is anything to tear down: \
+         make it fit its definition, or delete it if nothing was ever made on it",
+        object.namespace().unwrap_or_default(),
+        block_name(object)
+    );
+    Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
 }
 
 /// What the object asks for; with `to_make`, on devices that are there.
@@ -150,6 +163,16 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
         let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
         return pass.refuse(context, object, &failure, report::refused).await;
     }
+    if view.block.is_none() {
+        if view.is_unreadable {
+            return pass.refuse(context, object, &unreadable(object), report::refused).await;
+        }
+        let namespace = object.namespace().unwrap_or_default();
+        if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
+            pass.wait();
+            return Ok(());
+        }
+    }
     if let Some(block) =
         view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))
     {
@@ -177,7 +200,7 @@ async fn tear_down(
 ) -> Result<Torn, Failure> {
     let status = block.status.as_ref();
     if status.is_some_and(|status| status.ready && !is_current(status, &context.started)) {
-        return Ok(Torn::NotYet);
+        return unseen(block).map_or(Ok(Torn::NotYet), Err);
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
@@ -188,6 +211,13 @@ async fn tear_down(
     let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
     let results = unit::tear_down(context, on_devices.collect()).await;
     failure(&results).map_or(Ok(Torn::Down), Err)
+}
+
+/// Why the devices were not seen again; `None` while they are on their way, which is soon over.
+fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
+    let error = block.status.as_ref()?.error.as_ref()?;
+    let why = error.user_message.as_ref().unwrap_or(&error.debug_message);
+    Some(Failure::waiting(format!("waiting for the devices of {}: {why}", describe(block))))
 }
 
 fn failure(results: &[Outcome]) -> Option<Failure> {

@@ -93,6 +93,20 @@ fn a_client_mount_that_we_released_needs_nothing() {
 }
 
 #[test]
+fn a_client_mount_that_goes_unheld_claims_nothing_any_more() {
+    let mut world = world();
+    let mount = samples::client_mount(1);
+    let let_go = Wake::LetGo(mount.name_any(), mount.uid().unwrap());
+    world.take(Event::Apply(versioned(mount.clone(), 1)));
+    let mut next = versioned(mount.clone(), 2);
+    assert!(!world.take(Event::Apply(next.clone())).contains(&let_go));
+    next.metadata.uid = Some("another".to_owned());
+    assert!(world.take(Event::Apply(versioned(next, 3))).contains(&let_go), "made anew");
+    world.take(Event::Apply(mount.clone()));
+    assert!(world.take(Event::Delete(mount)).contains(&let_go));
+}
+
+#[test]
 fn a_missing_profile_is_named_and_its_coming_wakes_who_waits() {
     let mut world = world();
     let storage = samples::node_storage(1, "xfs");

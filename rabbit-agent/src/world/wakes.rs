@@ -176,7 +176,8 @@ impl Kept for ClientMount {
         Some(Key::ClientMount(self.name_any()))
     }
 
-    /// One that is gone, or gone and made anew under its name, while it still carried our finalizer is cleaned up after.
+    /// One that is gone, or gone and made anew under its name, while it still carried our finalizer is cleaned up after. Of any
+    /// other nothing was made, but its paths were claimed.
     fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         if !change.object().is_some_and(|it| world.is_ours(&**it)) {
             return Vec::new();
@@ -187,11 +188,14 @@ impl Kept for ClientMount {
         }
         if let Some(old) = &change.old
             && change.new.as_ref().is_none_or(|new| new.uid() != old.uid())
-            && has_finalizer(&**old, finalizer::CLIENT_MOUNT)
         {
             let uid = old.uid().unwrap_or_default();
-            world.vanished.insert(uid.clone(), Arc::clone(old));
-            wakes.push(Wake::Related(Key::Vanished(uid)));
+            if has_finalizer(&**old, finalizer::CLIENT_MOUNT) {
+                world.vanished.insert(uid.clone(), Arc::clone(old));
+                wakes.push(Wake::Related(Key::Vanished(uid)));
+            } else {
+                wakes.push(Wake::LetGo(old.name_any(), uid));
+            }
         }
         wakes
     }

@@ -108,6 +108,41 @@ async fn writes_that_are_refused_for_a_while_are_made_up_for() {
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
+/// Refuses what is written to `path` as if there were no such object, until it was tried; then all goes on.
+async fn unknown_for_a_while(bench: &Bench, path: String, write: impl AsyncFnOnce()) {
+    let is_it = move |method: &Method, at: &str| *method == Method::PATCH && at.ends_with(&path);
+    let refused = is_it.clone();
+    let tries = bench.asked().iter().filter(|(method, at)| is_it(method, at)).count();
+    bench.refuse(move |request| {
+        let refused = refused(request.method(), request.uri().path());
+        refused.then_some(Refused::Status(404, "404 page not found"))
+    });
+    write().await;
+    bench.until_asked(tries + 1, is_it).await;
+    bench.admit();
+}
+
+#[tokio::test]
+async fn an_object_that_the_api_does_not_know_for_a_while_is_not_given_up() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    unknown_for_a_while(&bench, format!("/{MOUNT}/status"), async || {
+        bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
+    })
+    .await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    unknown_for_a_while(&bench, format!("/{MOUNT}"), async || {
+        bench.delete::<ClientMount>(MOUNT).await;
+    })
+    .await;
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    unknown_for_a_while(&bench, format!("/nnfnodestorages/{NAME}"), async || {
+        bench.delete::<NnfNodeStorage>(NAME).await;
+    })
+    .await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+}
+
 fn crd_of<K: Kind>() -> Value {
     let name = format!("{}.{}", K::plural(&()), K::group(&()));
     let all = api::crd::crd_values();
@@ -184,6 +219,19 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     bench.until("other", "ready", block_ready).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage("other", 1)).await;
     bench.until("other", "ready", storage_ready).await;
+    // File systems on one that cannot be read may be there, and are not taken for torn down.
+    let mut over = node_storage("over", 1);
+    over["spec"]["blockReference"]["name"] = json!("nothing");
+    bench.make::<NnfNodeStorage>(RABBIT, over).await;
+    bench.until("over", "held", |it: &NnfNodeStorage| !it.finalizers().is_empty()).await;
+    bench.delete::<NnfNodeStorage>("over").await;
+    let refused = |it: &NnfNodeStorage| {
+        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+        error.is_some_and(|error| error.debug_message.contains("/nothing cannot be read"))
+    };
+    bench.until("over", "refused", refused).await;
+    bench.delete::<NnfNodeBlockStorage>("nothing").await;
+    bench.until_gone::<NnfNodeStorage>("over").await;
     bench.delete::<ClientMount>("nothing").await;
     bench.until_gone::<ClientMount>("nothing").await;
     bench.delete::<ClientMount>(MOUNT).await;

@@ -1,14 +1,17 @@
 use std::collections::BTreeSet;
 
-use api::{ClientMount, ErrorType, Severity, names::finalizer};
-use kube::ResourceExt;
+use api::{ClientMount, ErrorType, NnfStorageProfile, Severity, names::finalizer};
+use http::Method;
+use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use storage::{Desired, Step};
 
 use crate::bench::{
-    Bench, MOUNT, NAME, RABBIT, client_mount, in_tree, mount_failed, mount_ready, path,
+    Bench, MOUNT, NAME, RABBIT, Refused, client_mount, in_tree, mount_failed, mount_ready, path,
 };
 
+/// As `bench::profile` names it.
+const PROFILE: &str = "job-7-0";
 const COMPUTES: [&str; 3] = ["compute-01", "compute-02", "compute-03"];
 
 fn user_message(object: &ClientMount) -> String {
@@ -44,6 +47,29 @@ async fn the_tree_appears_and_goes_in_four_writes() {
     let mounts =
         bench.host.applied().iter().filter(|step| matches!(step, Step::Mount { .. })).count();
     assert_eq!(mounts, 6, "three to set up, three for the tree");
+}
+
+/// How to unmount is in the profile, and a watch that has not brought it is no proof that there is none.
+#[tokio::test]
+async fn a_mount_stays_while_the_api_does_not_say_whether_its_profile_is_there() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    bench.until::<ClientMount>(MOUNT, "mounted", mount_ready).await;
+    let before = bench.host.applied().len();
+    let is_it = |method: &Method, at: &str| *method == Method::GET && at.ends_with(PROFILE);
+    bench.refuse(move |request| {
+        let refused = is_it(request.method(), request.uri().path());
+        refused.then_some(Refused::Status(403, "forbidden"))
+    });
+    let profiles = bench.of::<NnfStorageProfile>("default");
+    drop(profiles.delete(PROFILE, &DeleteParams::default()).await.unwrap());
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.until_asked(2, is_it).await;
+    assert_eq!(bench.host.applied().len(), before);
+    bench.admit();
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    assert!(bench.host.applied().len() > before);
 }
 
 #[tokio::test]
@@ -113,6 +139,33 @@ async fn the_second_object_for_a_path_waits_for_the_first() {
     assert!(user_message(&object).contains(winner), "{}", user_message(&object));
     bench.delete::<ClientMount>(winner).await;
     let object = bench.until(loser, "mounted", mount_ready).await;
+    assert_eq!(object.status.unwrap().error, None);
+}
+
+#[tokio::test]
+async fn an_object_that_went_before_it_was_held_keeps_nobody_from_its_path() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.refuse(|request| {
+        let is_it = request.method() == Method::PATCH && request.uri().path().ends_with(MOUNT);
+        is_it.then_some(Refused::Status(403, "cannot patch"))
+    });
+    let first = bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.admit();
+    // Of two of one second chance decides who comes first.
+    let mut other = client_mount("other", &COMPUTES[..1]);
+    other["spec"]["mounts"][0]["mountPath"] = json!(in_tree("other"));
+    let created = |it: &ClientMount| it.creation_timestamp().map(|at| at.0);
+    while {
+        let other = bench.make::<ClientMount>(RABBIT, other.clone()).await;
+        bench.delete::<ClientMount>("other").await;
+        bench.until_gone::<ClientMount>("other").await;
+        created(&other) == created(&first)
+    } {}
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    let object: ClientMount = bench.until(MOUNT, "mounted", mount_ready).await;
     assert_eq!(object.status.unwrap().error, None);
 }
 

@@ -232,10 +232,17 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
         "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3"
     );
     assert_eq!(status.allocations[1].devices.len(), 1, "what was never told is made");
+    let failed = |it: &NnfNodeStorage| it.status.as_ref().is_some_and(|it| it.error.is_some());
+    let storage: NnfNodeStorage = bench.until(NAME, "without its first", failed).await;
+    let status = storage.status.unwrap();
+    let user = status.error.unwrap().user_message.unwrap();
+    assert!(user.contains("file system 0") && !user.contains("file system 1"), "{user}");
+    let ready: Vec<_> = status.allocations.iter().map(|it| it.ready).collect();
+    assert_eq!(ready, [false, true]);
     let steps = bench.host.applied();
-    let made = steps.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
-    assert_eq!(made, 1);
-    assert!(!steps.iter().any(|step| matches!(step, Step::MakeFileSystem { .. })), "{steps:#?}");
+    let count = |of: fn(&Step) -> bool| steps.iter().filter(|step| of(step)).count();
+    assert_eq!(count(|step| matches!(step, Step::CreateNamespace { .. })), 1);
+    assert_eq!(count(|step| matches!(step, Step::MakeFileSystem { .. })), 1, "{steps:#?}");
 }
 
 #[tokio::test]

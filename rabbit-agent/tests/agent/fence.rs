@@ -152,8 +152,8 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     assert!(message.contains("2 were detached") && message.contains("DLM was told"), "{message}");
     assert_eq!(
         told_dlm(&bench),
-        "fence_ack 5 1 0\n",
-        "before the answer, and before the end of the request"
+        "fence_ack 5 1 1\n",
+        "after the answer, and before the end of the request"
     );
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
     bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
@@ -300,9 +300,37 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
             .iter()
             .any(|step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE));
         assert!(!attached, "{point}: it was given something in between");
-        let acknowledged = if point == "answered" { "" } else { "fence_ack 5 1 0\n" };
-        assert_eq!(told_dlm(&bench), acknowledged, "{point}");
+        assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "{point}");
     }
+}
+
+/// Its marker is all that keeps the node out once the asker has given up.
+#[tokio::test]
+async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
+    let bench = sharing().await;
+    let in_the_way = response(&bench, 0, NODE);
+    fs::create_dir(&in_the_way).unwrap();
+    ask(&bench, 0, NODE);
+    // It was written, and could not be put in its place.
+    until(&in_the_way.with_file_name(format!(".{}", name(0, NODE))), true).await;
+    assert!(request(&bench, 0, NODE).exists());
+    fs::remove_dir(&in_the_way).unwrap();
+    let told = answer(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "once");
+}
+
+/// A refusal that a crash left beside its request is none of DLM's business.
+#[tokio::test]
+async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
+    let mut bench = sharing().await;
+    bench.stop().await;
+    ask(&bench, 0, NODE);
+    fs::write(response(&bench, 0, NODE), r#"{"success": false}"#).unwrap();
+    bench.start();
+    let told = answer(&bench, 0, NODE).await;
+    assert_eq!((told["success"].clone(), told_dlm(&bench)), (json!(false), String::new()));
+    assert_eq!(reach(&bench, NODE), 3);
 }
 
 #[tokio::test]

@@ -1,15 +1,20 @@
-use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use api::{
+    ClientMount, NnfNodeBlockStorage, NnfNodeStorage, SystemConfiguration, names::finalizer,
+};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+};
 use serde_json::json;
 use storage::{
     Host, Step,
     desired::{AllocationId, NamespaceId},
-    fake::Fault,
+    fake::{FakeHost, Fault},
 };
 
 use crate::bench::{
-    Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
-    mount_ready, node_storage, path, storage_ready,
+    Bench, MOUNT, NAME, RABBIT, block_failed, block_ready, block_storage, client_mount, in_tree,
+    mount_failed, mount_ready, node_storage, path, storage_ready, system,
 };
 
 fn mounts(bench: &Bench) -> usize {
@@ -138,6 +143,74 @@ async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
         .skip(before)
         .filter(|step| matches!(step, Step::RunHook { id, .. } if id.phase == "preTeardown"));
     assert_eq!((torn_down.count(), created(&bench, before)), (1, 0));
+}
+
+/// A stopped agent's two file systems, each on a drive of its own, of which a reboot did not bring back the first.
+async fn without_a_drive(go: fn(&FakeHost, u32)) -> Bench {
+    let mut bench = Bench::new().await;
+    bench.file_systems(2).await;
+    bench.stop().await;
+    bench.host.reboot();
+    go(&bench.host, 0);
+    bench
+}
+
+async fn delete_both(bench: &Bench) {
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.delete::<NnfNodeBlockStorage>(NAME).await;
+}
+
+#[tokio::test]
+async fn what_lost_a_drive_before_a_restart_is_torn_down_and_given_back() {
+    let mut bench = without_a_drive(FakeHost::swap_drive).await;
+    bench.start();
+    let block: NnfNodeBlockStorage = bench.until(NAME, "without its first", block_failed).await;
+    let status = block.status.unwrap();
+    let paths = status.allocations.iter().map(|it| it.accesses[RABBIT].device_paths.len());
+    assert_eq!(paths.collect::<Vec<_>>(), [0, 1]);
+    delete_both(&bench).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+}
+
+#[tokio::test]
+async fn what_is_going_away_without_a_drive_is_torn_down_and_given_back_with_it() {
+    let mut bench = without_a_drive(FakeHost::pull_drive).await;
+    delete_both(&bench).await;
+    bench.start();
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    let waits = |it: &NnfNodeBlockStorage| {
+        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+        let user = error.and_then(|error| error.user_message.as_ref());
+        user.is_some_and(|user| user.contains("give back allocation 0"))
+    };
+    let block: NnfNodeBlockStorage = bench.until(NAME, "waiting", waits).await;
+    assert_eq!(block.finalizers(), [finalizer::NNF_NODE_BLOCK_STORAGE]);
+    bench.host.put_drive_back(0);
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
+    assert!(bench.host.is_clean());
+}
+
+#[tokio::test]
+async fn what_cannot_be_torn_down_yet_says_what_it_waits_for() {
+    let mut bench = without_a_drive(|_, _| {}).await;
+    let asked = json!({"spec": {"allocations": [
+        {"capacity": 1 << 20, "access": [RABBIT, "compute-77"]}, {"capacity": 1 << 20, "access": [RABBIT]}]}});
+    bench.change::<NnfNodeBlockStorage>(NAME, asked).await;
+    delete_both(&bench).await;
+    bench.start();
+    let waits = |it: &NnfNodeStorage| {
+        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+        let user = error.and_then(|error| error.user_message.as_ref());
+        user.is_some_and(|user| user.contains(NAME) && user.contains("compute-77"))
+    };
+    bench.until::<NnfNodeStorage>(NAME, "waiting", waits).await;
+    let computes = system(&[("compute-77", 3)]);
+    let patch = Patch::Merge(json!({"spec": {"storageNodes": computes["spec"]["storageNodes"]}}));
+    let systems = bench.of::<SystemConfiguration>("default");
+    systems.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
 }
 
 /// A stopped agent's mount, whose object is gone.

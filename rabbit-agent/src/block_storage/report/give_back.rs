@@ -63,6 +63,12 @@ pub fn is_lack_of_room(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
 }
 
+/// Whether nothing of an allocation that others were told of can be reached: so much was seen of it.
+#[must_use]
+pub fn is_lost(error: &ConvergeError) -> bool {
+    matches!(error, ConvergeError::Rejected(Rejection::Lost { .. }))
+}
+
 /// Whether nothing is left of an allocation: its drives are there, and have none of its namespaces.
 #[must_use]
 pub fn is_deleted(error: &ConvergeError) -> bool {
