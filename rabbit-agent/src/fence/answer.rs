@@ -127,13 +127,13 @@ fn tell(result: Result<(), SpoolError>) {
 }
 
 /// What a crash left between the answer and the end of the request: DLM may not have heard of it, and hearing it twice does no
-/// harm.
+/// harm. Gives back the requests that could not be taken away.
 pub(super) async fn finish(
     config: Arc<FenceConfig>,
     spool: Spool,
     node: NodeName,
     answered: Vec<(FileName, bool)>,
-) -> (NodeName, Vec<FileName>) {
+) -> Vec<FileName> {
     if answered.iter().any(|(_, success)| *success) {
         tell_dlm(&config, &node).await;
     }
@@ -141,7 +141,7 @@ pub(super) async fn finish(
     for (name, _) in answered {
         left.extend(take_away(&spool, name).await);
     }
-    (node, left)
+    left
 }
 
 /// Reads or writes files.

@@ -63,6 +63,24 @@ impl Drop for Grant {
     }
 }
 
+/// A fence works on the node, or something is left running of one.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Closed {
+    of: Arc<Shared>,
+    node: NodeName,
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let mut state = lock(&self.of);
+        if let Some(fences) = state.busy.get_mut(&self.node) {
+            *fences -= 1;
+        }
+        state.busy.retain(|_, fences| *fences > 0);
+    }
+}
+
 impl Default for Fences {
     /// Nobody is fenced.
     fn default() -> Self {
@@ -121,18 +139,10 @@ impl Fences {
         changes
     }
 
-    /// A fence of `node` begins.
-    pub(super) fn begin(&self, node: &NodeName) {
+    /// A fence of `node` begins: it is given nothing before the end of what this returns.
+    pub(super) fn close(&self, node: &NodeName) -> Closed {
         *lock(&self.0).busy.entry(node.clone()).or_default() += 1;
-    }
-
-    /// A fence of `node` has ended, with all that it left running.
-    pub(super) fn end(&self, node: &NodeName) {
-        let mut state = lock(&self.0);
-        if let Some(fences) = state.busy.get_mut(node) {
-            *fences -= 1;
-        }
-        state.busy.retain(|_, fences| *fences > 0);
+        Closed { of: Arc::clone(&self.0), node: node.clone() }
     }
 
     /// Waits until no pass is left that may give `node` anything.
@@ -187,10 +197,10 @@ mod tests {
         assert_eq!(granted(&fences), ["rabbit-1"]);
         assert_eq!(fences.marked(), set(&["compute-01"]));
 
-        fences.begin(&"compute-01".parse().unwrap());
+        let closed = fences.close(&"compute-01".parse().unwrap());
         assert!(fences.saw(set(&[]), set(&[])));
         assert_eq!(granted(&fences), ["rabbit-1", "compute-03"], "work on it has not ended");
-        fences.end(&"compute-01".parse().unwrap());
+        drop(closed);
         assert_eq!(granted(&fences).len(), 3);
     }
 
@@ -198,11 +208,11 @@ mod tests {
     fn the_end_of_a_fence_opens_nothing_to_a_node_that_the_next_one_works_on() {
         let fences = Fences::default();
         let node: NodeName = "compute-01".parse().unwrap();
-        fences.begin(&node);
-        fences.begin(&node);
-        fences.end(&node);
+        let last = fences.close(&node);
+        let next = fences.close(&node);
+        drop(last);
         assert_eq!(granted(&fences), ["rabbit-1", "compute-03"]);
-        fences.end(&node);
+        drop(next);
         assert_eq!(granted(&fences).len(), 3);
     }
 
@@ -214,7 +224,7 @@ mod tests {
         let mut none = wanted();
         none[0].access.retain(|it| it.node != node);
         let other = fences.grant(&mut none).unwrap();
-        fences.begin(&node);
+        let _closed = fences.close(&node);
         let mut quiet = Box::pin(fences.quiet(&node));
         assert!(quiet.as_mut().now_or_never().is_none());
         let later = fences.grant(&mut wanted()).unwrap();

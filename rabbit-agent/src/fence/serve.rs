@@ -20,6 +20,7 @@ pub(crate) use super::cut::Tools;
 use super::{
     FenceConfig,
     answer::{answer_all, blocking, finish},
+    barrier::Closed,
     cut::{cut, doubtful},
     notify::Watch,
     request::{FileName, Request},
@@ -48,6 +49,8 @@ pub(crate) struct Fencer {
     busy: BTreeSet<NodeName>,
     /// Requests that could not be answered or taken away: there is nothing to gain before anything changes.
     given_up: BTreeSet<FileName>,
+    /// Nodes whose files may have changed since the work on them began.
+    outdated: BTreeSet<NodeName>,
     /// What was said of files that cannot be read.
     told: BTreeSet<String>,
 }
@@ -58,8 +61,14 @@ struct Desk {
     watch: Watch,
 }
 
-/// A node with which no fence is busy any more, and the requests that could not be answered or taken away.
-type Ended = (NodeName, Vec<FileName>);
+/// Nothing works on the node's files any more.
+struct Ended {
+    node: NodeName,
+    /// Requests that could not be answered or taken away.
+    left: Vec<FileName>,
+    /// What kept it out, if it was to be fenced.
+    closed: Option<Closed>,
+}
 
 /// What to do next.
 enum Turn {
@@ -88,6 +97,7 @@ impl Fencer {
             running: JoinSet::new(),
             busy: BTreeSet::new(),
             given_up: BTreeSet::new(),
+            outdated: BTreeSet::new(),
             told: BTreeSet::new(),
         };
         match fencer.desk() {
@@ -132,13 +142,19 @@ impl Fencer {
                 },
             };
             match turn {
-                Turn::Changed => self.given_up.clear(),
-                Turn::Ended((node, left)) => {
+                Turn::Changed => {
+                    self.given_up.clear();
+                    self.outdated.clone_from(&self.busy);
+                }
+                Turn::Ended(Ended { node, left, closed }) => {
                     self.busy.remove(&node);
-                    self.given_up.extend(left);
+                    // What was in the way may have gone before it was known that anything was.
+                    if !self.outdated.remove(&node) {
+                        self.given_up.extend(left);
+                    }
                     // First what the files say of it now, so that it is not open in between.
                     self.look().await;
-                    self.tools.fences.end(&node);
+                    drop(closed);
                     self.changed();
                     continue;
                 }
@@ -204,13 +220,15 @@ impl Fencer {
         let spool = desk.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, of) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            self.work_on(node, finish(config, spool, of, answered));
+            // What it may be given, its answer says: a node that was not fenced keeps all that it has.
+            self.work_on(node, None, finish(config, spool, of, answered));
         }
         for (node, requests) in self.by_node(scan.asked) {
             requests.iter().for_each(|_| self.signs.count_fence());
             let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
             let (spool, of) = (spool.clone(), node.clone());
-            self.work_on(node, fence(tools, config, spool, of, requests));
+            let closed = tools.fences.close(&node);
+            self.work_on(node, Some(closed), fence(tools, config, spool, of, requests));
         }
     }
 
@@ -225,21 +243,25 @@ impl Fencer {
         by_node
     }
 
-    fn work_on(&mut self, node: NodeName, work: impl Future<Output = Ended> + Send + 'static) {
-        self.tools.fences.begin(&node);
-        self.busy.insert(node);
-        self.running.spawn(work);
+    fn work_on(
+        &mut self,
+        node: NodeName,
+        closed: Option<Closed>,
+        work: impl Future<Output = Vec<FileName>> + Send + 'static,
+    ) {
+        self.busy.insert(node.clone());
+        self.running.spawn(async move { Ended { left: work.await, node, closed } });
     }
 }
 
-/// Fences one node, and answers everybody who asked for it.
+/// Fences one node, and answers everybody who asked for it; gives back the requests that could not be answered or taken away.
 async fn fence(
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
     spool: Spool,
     node: NodeName,
     requests: Vec<(FileName, Request)>,
-) -> Ended {
+) -> Vec<FileName> {
     let (served, refused): (Vec<_>, Vec<_>) =
         requests.into_iter().partition(|(_, request)| request.served().is_ok());
     let mut left = Vec::new();
@@ -248,7 +270,7 @@ async fn fence(
         left.extend(answer_all(&config, &spool, &node, vec![asked], &doubtful(&node, &why)).await);
     }
     if served.is_empty() {
-        return (node, left);
+        return left;
     }
     for (_, request) in &served {
         log::info!(
@@ -268,7 +290,7 @@ async fn fence(
         // What it still detaches would be missing from a node that was given it again.
         drop(late.await);
     }
-    (node, left)
+    left
 }
 
 /// The fence, or that it did not come to its end, with what of it still runs.
