@@ -95,9 +95,12 @@ impl NvmeDrive {
         }
     }
 
-    /// Gives what a crash left to the allocation it was made for, once.
-    fn settle(&self) -> Result<()> {
-        self.ledger.settle_once(|| self.list(), DriveError::Ledger)
+    /// What every question and change begins with: it is this drive that answers, and what a crash left on it is given to the
+    /// allocation that it was made for, once.
+    fn settle(&self) -> Result<IdentifyController> {
+        let controller = self.controller()?;
+        self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;
+        Ok(controller)
     }
 
     /// All namespaces of the drive.

@@ -28,7 +28,7 @@ use crate::desired::Nqn;
 pub(super) struct Ledgers {
     directory: PathBuf,
     opened: Mutex<BTreeMap<Nqn, Arc<Ledger>>>,
-    _alone: Option<Flock<File>>,
+    _alone: Flock<File>,
 }
 
 impl Ledgers {
@@ -36,6 +36,9 @@ impl Ledgers {
     /// While another agent works on them: it must be stopped first.
     pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
+        // One at a time: what another agent has just locked is not to be taken for a dead one's.
+        let _turn = Flock::lock(File::open(&directory)?, FlockArg::LockExclusive)
+            .map_err(|(_, errno)| errno)?;
         let alone = alone(&directory.join("agent"))?;
         Ok(Self { directory, opened: Mutex::default(), _alone: alone })
     }
@@ -70,19 +73,22 @@ impl Ledgers {
 }
 
 /// Keeps every other agent out for as long as this process lives (flock(2)); it finds the PID in the file.
-fn alone(path: &Path) -> io::Result<Option<Flock<File>>> {
+fn alone(path: &Path) -> io::Result<Flock<File>> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut held) => {
             held.set_len(0)?;
             write!(held, "{} {}", process::id(), pid_namespace()?)?;
-            Ok(Some(held))
+            Ok(held)
         }
         Err((mut file, Errno::EWOULDBLOCK)) => {
             let mut holder = String::new();
             file.rewind()?;
             file.read_to_string(&mut holder)?;
-            outlive(path, holder.trim()).map(|()| None)
+            outlive(path, holder.trim())?;
+            // What is left of the dead one keeps its lock, on a file without a name.
+            fs::remove_file(path)?;
+            alone(path)
         }
         Err((_, errno)) => Err(errno.into()),
     }
@@ -157,12 +163,15 @@ mod tests {
         assert!(refused.starts_with(&format!("process {} works", process::id())), "{refused}");
         let held = fs::read_to_string(state.path().join("agent")).unwrap();
         // Its child has the lock on, and it is not there any more; no PID is that large.
-        let told = held.replace(&process::id().to_string(), &i32::MAX.to_string());
+        let told = held.replacen(&process::id().to_string(), &i32::MAX.to_string(), 1);
         fs::write(state.path().join("agent"), told).unwrap();
-        Ledgers::open(state.path().to_owned()).unwrap();
+        let second = Ledgers::open(state.path().to_owned()).unwrap();
+        Ledgers::open(state.path().to_owned()).expect_err("the second one has a lock of its own");
         fs::write(state.path().join("agent"), format!("{} pid:[1]", i32::MAX)).unwrap();
         Ledgers::open(state.path().to_owned()).unwrap_err();
         drop(first);
+        Ledgers::open(state.path().to_owned()).unwrap_err();
+        drop(second);
         Ledgers::open(state.path().to_owned()).unwrap();
     }
 }

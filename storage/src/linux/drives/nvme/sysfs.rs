@@ -109,7 +109,10 @@ impl Sysfs {
             };
             let controllers = entries(&function.join("nvme"))?;
             let is_named = controllers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-            if !is_named.contains(&true) {
+            // A function that is passed through to a guest will never have one.
+            let driver = fs::read_link(function.join("driver")).ok();
+            let is_passed_on = driver.is_some_and(|it| name(&it) != "nvme");
+            if !is_named.contains(&true) && !is_passed_on {
                 return Ok(Some(format!("PCI function {}", name(&function))));
             }
         }

@@ -15,9 +15,9 @@ impl NvmeDrive {
         endpoint: Endpoint,
         node: &NodeName,
     ) -> Result<()> {
-        self.settle()?;
+        let controller = self.settle()?;
         self.known_as_ours(&self.known(nsid)?)?;
-        let wanted = self.controllers(&self.controller()?, &self.secondaries()?).of(endpoint)?;
+        let wanted = self.controllers(&controller, &self.secondaries()?).of(endpoint)?;
         // The name first: access that nobody is known to have would be withdrawn.
         self.ledger.named(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
@@ -25,10 +25,10 @@ impl NvmeDrive {
 
     /// Lets `node` reach it no more; that the namespace is gone is fine.
     pub(in super::super) fn detach(&self, nsid: u32, node: &NodeName) -> Result<()> {
-        self.settle()?;
+        let controller = self.settle()?;
         let Some(namespace) = self.find(nsid)? else { return Ok(()) };
         self.known_as_ours(&namespace)?;
-        let controllers = self.controllers(&self.controller()?, &self.secondaries()?);
+        let controllers = self.controllers(&controller, &self.secondaries()?);
         let record = self.ledger.record(nsid);
         for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
             let endpoint = controllers.endpoint(attached);

@@ -51,10 +51,10 @@ pub(in super::super) struct Held {
 
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
-        self.settle()?;
+        let controller = self.settle()?;
         // The records first: what is made meanwhile is on the drive before it is recorded, and not lost.
         let mut lost = self.ledger.records();
-        let (controller, found) = (self.controller()?, self.list()?);
+        let found = self.list()?;
         lost.retain(|record| found.iter().all(|it| it.nsid != record.nsid));
         let listed = self.secondaries()?;
         let controllers = self.controllers(&controller, &listed);

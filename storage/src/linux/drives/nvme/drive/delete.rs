@@ -16,10 +16,10 @@ use crate::{
 impl NvmeDrive {
     /// Erases and deletes a namespace of `allocation`; that it is gone already is fine.
     pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
-        self.settle()?;
+        let controller = self.settle()?;
         if let Some(namespace) = self.find(nsid)? {
             self.belongs(&namespace, allocation)?;
-            self.erase(&namespace, &self.controller()?)?;
+            self.erase(&namespace, &controller)?;
             let _turn = self.ledger.turn();
             // While others had theirs it may have gone, and its NSID to another.
             if self.is_still(&namespace)? {
