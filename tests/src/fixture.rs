@@ -94,6 +94,9 @@ impl Fixture {
         let mut found = Vec::new();
         for ledger in std::fs::read_dir(ledgers).context("list the ledgers")? {
             let path = ledger.context("list the ledgers")?.path();
+            if path.extension().is_none_or(|it| it != "json") {
+                continue;
+            }
             let text = std::fs::read(&path).context("read a ledger")?;
             let ledger: serde_json::Value =
                 serde_json::from_slice(&text).context("decode a ledger")?;
