@@ -231,6 +231,9 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     };
     bench.until("over", "refused", refused).await;
     bench.delete::<NnfNodeBlockStorage>("nothing").await;
+    // Nothing but the clock would have it look again.
+    let again = json!({"metadata": {"labels": {"look": "again"}}});
+    bench.change::<NnfNodeStorage>("over", again).await;
     bench.until_gone::<NnfNodeStorage>("over").await;
     bench.delete::<ClientMount>("nothing").await;
     bench.until_gone::<ClientMount>("nothing").await;

@@ -52,11 +52,12 @@ async fn the_tree_appears_and_goes_in_four_writes() {
 /// How to unmount is in the profile, and a watch that has not brought it is no proof that there is none.
 #[tokio::test]
 async fn a_mount_stays_while_the_api_does_not_say_whether_its_profile_is_there() {
-    let bench = Bench::new().await;
+    let mut bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     bench.until::<ClientMount>(MOUNT, "mounted", mount_ready).await;
     let before = bench.host.applied().len();
+    bench.stop().await;
     let is_it = |method: &Method, at: &str| *method == Method::GET && at.ends_with(PROFILE);
     bench.refuse(move |request| {
         let refused = is_it(request.method(), request.uri().path());
@@ -65,6 +66,7 @@ async fn a_mount_stays_while_the_api_does_not_say_whether_its_profile_is_there()
     let profiles = bench.of::<NnfStorageProfile>("default");
     drop(profiles.delete(PROFILE, &DeleteParams::default()).await.unwrap());
     bench.delete::<ClientMount>(MOUNT).await;
+    bench.start();
     bench.until_asked(2, is_it).await;
     assert_eq!(bench.host.applied().len(), before);
     bench.admit();

@@ -187,6 +187,7 @@ async fn what_is_going_away_without_a_drive_is_torn_down_and_given_back_with_it(
     let block: NnfNodeBlockStorage = bench.until(NAME, "waiting", waits).await;
     assert_eq!(block.finalizers(), [finalizer::NNF_NODE_BLOCK_STORAGE]);
     bench.host.put_drive_back(0);
+    bench.signs.health.call();
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     assert!(bench.host.is_clean());
 }
