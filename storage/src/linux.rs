@@ -197,7 +197,7 @@ impl Node {
     }
 
     fn is_at(&self, namespace: &NamespaceId, device: &Path) -> bool {
-        let found = self.drives.device(namespace).ok().flatten();
+        let found = self.drives.device(namespace, None).ok().flatten();
         found.is_some_and(|found| found.path == device)
     }
 

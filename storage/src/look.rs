@@ -5,8 +5,8 @@ mod volumes;
 use crate::{
     Desired, Observed,
     desired::{
-        FileSystem, FileSystemKind, Hook, HookId, HookScope, IndexTree, LustreTarget, Mount,
-        MountHooks, MountPoint, MountSource, NamespaceId, RootFile, Volume, VolumeLayer,
+        AllocationId, FileSystem, FileSystemKind, Hook, HookId, HookScope, IndexTree, LustreTarget,
+        Mount, MountHooks, MountPoint, MountSource, NamespaceId, RootFile, Volume, VolumeLayer,
     },
     host::ObserveError,
     observed::{
@@ -20,7 +20,12 @@ use crate::{
 pub(crate) trait Eyes {
     /// Drives, namespaces and the pool; the rest stays empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError>;
+    /// What is recorded for another allocation than `made_for` is not reached.
+    fn device(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError>;
     /// What the device that carries a file system begins with.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// What this node has active of a logical volume; the report stays empty.
@@ -93,7 +98,7 @@ fn lustre(eyes: &impl Eyes, target: &LustreTarget) -> Result<Observed, ObserveEr
     let own = [&target.post_activate, &target.pre_deactivate];
     let lists = own.into_iter().chain(of_client.into_iter().flatten());
     let mut observed = hooks(eyes, &target.scope(), lists.flatten())?;
-    let (devices, missing) = devices(eyes, &target.namespaces)?;
+    let (devices, missing) = devices(eyes, &target.namespaces, target.made_for)?;
     let imported = eyes.zpool(target, &devices)?;
     let look_for = imported.is_none() && !devices.is_empty();
     let found = if look_for { eyes.pools_on(&devices)? } else { Vec::new() };
@@ -107,10 +112,11 @@ fn lustre(eyes: &impl Eyes, target: &LustreTarget) -> Result<Observed, ObserveEr
 fn devices(
     eyes: &impl Eyes,
     namespaces: &[NamespaceId],
+    made_for: Option<AllocationId>,
 ) -> Result<(Vec<BlockDevice>, Vec<NamespaceId>), ObserveError> {
     let (mut devices, mut missing) = (Vec::new(), Vec::new());
     for namespace in namespaces {
-        match eyes.device(namespace)? {
+        match eyes.device(namespace, made_for)? {
             Some(device) => devices.push(device),
             None => missing.push(namespace.clone()),
         }
@@ -155,7 +161,7 @@ fn volume(
     signed: bool,
     told: impl Fn(&LvmState) -> bool,
 ) -> Result<VolumeState, ObserveError> {
-    let (devices, missing) = devices(eyes, &volume.namespaces)?;
+    let (devices, missing) = devices(eyes, &volume.namespaces, volume.made_for)?;
     let mut state = VolumeState { devices, missing, ..VolumeState::default() };
     let device = match volume.layer {
         VolumeLayer::Plain => match &state.devices[..] {

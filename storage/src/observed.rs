@@ -221,3 +221,14 @@ pub enum NamespaceOwner {
     /// Somebody else's; the text says what gave it away.
     Foreign(String),
 }
+
+impl NamespaceOwner {
+    /// The allocation that it was made for, as far as that is known.
+    #[must_use]
+    pub const fn allocation(&self) -> Option<AllocationId> {
+        match self {
+            Self::Ours(id) | Self::Partial(id) | Self::Replaced(id) => Some(*id),
+            Self::Unknown | Self::Foreign(_) => None,
+        }
+    }
+}

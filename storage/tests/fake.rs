@@ -192,6 +192,11 @@ fn rejections_foreign_signature() {
 }
 
 #[test]
+fn rejections_made_for_another() {
+    scenarios::rejections::made_for_another(&Memory::new());
+}
+
+#[test]
 fn rejections_not_made_or_anothers() {
     scenarios::rejections::not_made_or_anothers(&Memory::new());
 }

@@ -117,6 +117,11 @@ fn rejections_foreign_signature() {
 }
 
 #[test]
+fn rejections_made_for_another() {
+    with_lab(|lab| scenarios::rejections::made_for_another(lab));
+}
+
+#[test]
 fn rejections_not_made_or_anothers() {
     with_lab(|lab| scenarios::rejections::not_made_or_anothers(lab));
 }

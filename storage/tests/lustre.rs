@@ -60,6 +60,7 @@ fn target(host: &FakeHost) -> LustreTarget {
         id,
         dataset: Dataset::new(POOL, "ost").unwrap(),
         namespaces: namespaces(host),
+        made_for: Some(allocation().id),
         target: point("/mnt/nnf/a-ost-0"),
         lines: TargetLines {
             create: command(&format!("{POOL} $DEVICE_LIST")),

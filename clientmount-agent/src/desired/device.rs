@@ -62,7 +62,8 @@ impl Device {
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
         // Its lines may name the volume itself: they come with the variables.
-        let volume = Volume { group, logical, namespaces, layer: VolumeLayer::Plain };
+        let layer = VolumeLayer::Plain;
+        let volume = Volume { group, logical, namespaces, made_for: None, layer };
         Ok(Self {
             source: MountSource::Volume { volume, id },
             reference: Some(Reference { rabbit: rabbit.to_owned(), index }),

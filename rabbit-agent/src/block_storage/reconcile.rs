@@ -259,13 +259,7 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
 /// outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
     let owners = seen.namespaces.iter().map(|it| &it.owner).chain(seen.lost.values());
-    let ids = owners.filter_map(|it| match it {
-        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
-            Some(*id)
-        }
-        NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
-    });
-    ids.filter(move |id| id.owner == owner)
+    owners.filter_map(NamespaceOwner::allocation).filter(move |id| id.owner == owner)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use api::{
 use storage::{
     Observed,
     desired::{Endpoint, ObjectUid},
-    observed::{Drive, Namespace, NamespaceOwner},
+    observed::{Drive, Namespace},
 };
 
 use crate::{
@@ -108,12 +108,8 @@ pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
     claimants: &BTreeSet<ObjectUid>,
 ) -> Vec<&'a Namespace> {
-    let claimed = |it: &Namespace| match &it.owner {
-        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
-            claimants.contains(&id.owner)
-        }
-        NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
-    };
+    let claimed =
+        |it: &Namespace| it.owner.allocation().is_some_and(|id| claimants.contains(&id.owner));
     namespaces.iter().filter(|it| !claimed(it)).collect()
 }
 
@@ -180,7 +176,7 @@ mod tests {
     use storage::{
         desired::{AllocationId, NamespaceId},
         health::Link,
-        observed::DriveWarning,
+        observed::{DriveWarning, NamespaceOwner},
     };
 
     use super::*;

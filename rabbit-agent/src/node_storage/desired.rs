@@ -12,8 +12,8 @@ use clientmount_agent::volumes::{Volumes, making};
 pub use error::NodeStorageError;
 use storage::{
     desired::{
-        AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookScope, MountPoint,
-        MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
+        AllocationId, AllowedRoots, FileSystem, FileSystemId, FileSystemKind, HookScope,
+        MountPoint, MountPointError, NamespaceId, ObjectUid, Volume, VolumeLayer,
     },
     template::SiteCommandError,
 };
@@ -201,11 +201,12 @@ impl Text<'_> {
         let renamed = |variable: &str, name: String| {
             self.lines.variable_override.get(variable).cloned().unwrap_or(name)
         };
-        let place = if shared { 0 } else { index as usize };
+        let place = if shared { 0 } else { index };
         Ok(Volume {
             group: renamed("$VG_NAME", group),
             logical: renamed("$LV_NAME", logical),
-            namespaces: namespaces(block, place)?,
+            namespaces: namespaces(block, place as usize)?,
+            made_for: Some(allocation(block, place)?),
             layer: VolumeLayer::Plain,
         })
     }
@@ -285,4 +286,20 @@ pub fn namespaces(
         .iter()
         .map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id));
     ids.collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// The allocation of the block storage at that place.
+///
+/// # Errors
+/// When the block storage's uid is none.
+pub fn allocation(
+    block: &NnfNodeBlockStorage,
+    index: u32,
+) -> Result<AllocationId, NodeStorageError> {
+    let uid = block.metadata.uid.as_deref().unwrap_or_default();
+    let owner = uid.parse().map_err(|source| NodeStorageError::BlockUid {
+        block: name_of(&block.metadata.name),
+        source,
+    })?;
+    Ok(AllocationId { owner, index })
 }

@@ -143,7 +143,13 @@ mod tests {
     #[test]
     fn a_volume_that_lost_a_device_is_degraded_and_named() {
         let layer = VolumeLayer::Lvm(Box::default());
-        let volume = Volume { group: "vg".into(), logical: "lv".into(), namespaces: vec![], layer };
+        let volume = Volume {
+            group: "vg".into(),
+            logical: "lv".into(),
+            namespaces: vec![],
+            made_for: None,
+            layer,
+        };
         let seen = |missing, trouble: Option<&str>| {
             let logical = LogicalVolume {
                 name: "lv".into(),
@@ -206,6 +212,7 @@ mod tests {
             group: "vg".into(),
             logical: "lv".into(),
             namespaces: vec![],
+            made_for: None,
             layer: VolumeLayer::Plain,
         };
         let state = |was_ready| State::of(volume.clone(), was_ready, &syncing());

@@ -21,7 +21,7 @@ use storage::{
 };
 
 use super::{
-    desired::{NodeStorageError, TemporaryRoot, count, namespaces},
+    desired::{NodeStorageError, TemporaryRoot, allocation, count, namespaces},
     lines::{Lines, Variables, with_given},
 };
 
@@ -128,6 +128,7 @@ impl Text<'_> {
             id,
             dataset: dataset(&variables)?,
             namespaces: namespaces(block, index as usize)?,
+            made_for: Some(allocation(block, index)?),
             target,
             lines: self.lines(lines)?,
             post_activate: hooks("postActivate", &asked.post_activate)?,

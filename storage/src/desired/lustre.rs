@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{FileSystemId, Hook, HookScope, MountPoint, NameError, NamespaceId};
+use super::{AllocationId, FileSystemId, Hook, HookScope, MountPoint, NameError, NamespaceId};
 use crate::template::SiteCommand;
 
 /// Bytes of a dataset's name with its pool's (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
@@ -93,6 +93,9 @@ pub struct LustreTarget {
     pub dataset: Dataset,
     /// The namespaces beneath it.
     pub namespaces: Vec<NamespaceId>,
+    /// The allocation that they were made for, where that is recorded: on the rabbit. What is recorded for another one by now is
+    /// none of them, for a drive gives an NSID anew.
+    pub made_for: Option<AllocationId>,
     /// Where it is mounted, for as long as it serves.
     pub target: MountPoint,
     /// What drives it.

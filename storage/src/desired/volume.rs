@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::NamespaceId;
+use super::{AllocationId, NamespaceId};
 use crate::template::SiteCommand;
 
 /// Where a file system lives: a logical volume, or with the `plain` layer the one namespace itself.
@@ -14,6 +14,9 @@ pub struct Volume {
     pub logical: String,
     /// The namespaces beneath it.
     pub namespaces: Vec<NamespaceId>,
+    /// The allocation that they were made for, where that is recorded: on the rabbit. What is recorded for another one by now is
+    /// none of them, for a drive gives an NSID anew.
+    pub made_for: Option<AllocationId>,
     /// What lies between them and the file system.
     pub layer: VolumeLayer,
 }

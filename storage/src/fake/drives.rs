@@ -11,7 +11,7 @@ use std::{
 use self::slot::{FakeDrive, Place};
 use super::{FakeMount, refused};
 use crate::{
-    desired::{Endpoint, NamespaceId, NodeName, Nqn},
+    desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::StepError,
     observed::{
         Attached, BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Observed, Pool,
@@ -170,6 +170,17 @@ impl FakeDrives {
             path: path(minor),
             number: DeviceNumber { major: 7, minor },
         })
+    }
+
+    /// The same, as far as it was made for that allocation.
+    pub(super) fn device_of(
+        &self,
+        id: &NamespaceId,
+        node: &NodeName,
+        made_for: Option<AllocationId>,
+    ) -> Option<BlockDevice> {
+        let owner = self.namespaces.get(id)?.owner.allocation();
+        self.device(id, node).filter(|_| made_for.is_none() || owner == made_for)
     }
 
     pub(super) fn by_path(&self, device: &str) -> Option<NamespaceId> {

@@ -6,7 +6,8 @@ use super::{FakeHost, FakeMount, Local, ROOT, files::Entry};
 use crate::{
     Observed,
     desired::{
-        HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId, RootFile, Volume,
+        AllocationId, HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId,
+        RootFile, Volume,
     },
     host::ObserveError,
     look::Eyes,
@@ -31,8 +32,12 @@ impl Eyes for FakeHost {
         Ok(self.drives().inventory())
     }
 
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
-        Ok(self.drives().device(id, &self.node))
+    fn device(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError> {
+        Ok(self.drives().device_of(id, &self.node, made_for))
     }
 
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {

@@ -44,8 +44,12 @@ pub(super) trait Drives: Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The device of a namespace that this node reaches.
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError>;
+    /// The device of a namespace that this node reaches; where it is recorded whose namespaces are, one of `made_for`.
+    fn device(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError>;
 
     /// The namespace behind a device, whoever may reach it.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;

@@ -8,7 +8,8 @@ use super::{
 use crate::{
     Observed,
     desired::{
-        HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId, RootFile, Volume,
+        AllocationId, HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId,
+        RootFile, Volume,
     },
     host::ObserveError,
     look::Eyes,
@@ -36,8 +37,12 @@ impl Eyes for Node {
         })
     }
 
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
-        self.drives.device(id)
+    fn device(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError> {
+        self.drives.device(id, made_for)
     }
 
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {

@@ -7,9 +7,7 @@ use crate::{
     Observed,
     desired::{AllocationId, Endpoint},
     host::ObserveError,
-    observed::{
-        BlockDevice, LvmReport, Membership, Namespace, NamespaceOwner, OwnGroup, VolumeGroup,
-    },
+    observed::{BlockDevice, LvmReport, Membership, Namespace, OwnGroup, VolumeGroup},
 };
 
 /// LVM is shown the namespaces that are ours on drives that answer, and nothing else of the node.
@@ -17,8 +15,9 @@ pub(super) fn volumes(eyes: &impl Eyes) -> Result<Observed, ObserveError> {
     let mut observed = eyes.inventory()?;
     let mut devices = Vec::new();
     for namespace in &observed.namespaces {
-        if of_ours(namespace).is_some() && fault(namespace, &observed).is_none() {
-            devices.extend(eyes.device(&namespace.id)?);
+        let of_ours = namespace.owner.allocation();
+        if of_ours.is_some() && fault(namespace, &observed).is_none() {
+            devices.extend(eyes.device(&namespace.id, of_ours)?);
         }
     }
     // LVM without a list would look at every disk of the node.
@@ -28,15 +27,6 @@ pub(super) fn volumes(eyes: &impl Eyes) -> Result<Observed, ObserveError> {
     observed.mappings = eyes.mappings()?;
     observed.lock_spaces = eyes.lock_spaces()?;
     Ok(observed)
-}
-
-fn of_ours(namespace: &Namespace) -> Option<AllocationId> {
-    match namespace.owner {
-        NamespaceOwner::Ours(id) | NamespaceOwner::Partial(id) | NamespaceOwner::Replaced(id) => {
-            Some(id)
-        }
-        NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
-    }
 }
 
 fn fault<'a>(namespace: &Namespace, observed: &'a Observed) -> Option<&'a str> {
@@ -67,7 +57,7 @@ impl Looked<'_> {
         let devices: Vec<_> = members.map(|it| it.device.clone()).collect();
         let allocation = self.allocation(&devices);
         let (mut unattached, mut lost) = (Vec::new(), Vec::new());
-        let same = |it: &&Namespace| allocation.is_some() && of_ours(it) == allocation;
+        let same = |it: &&Namespace| allocation.is_some() && it.owner.allocation() == allocation;
         for namespace in self.observed.namespaces.iter().filter(same) {
             match self.standing(namespace, group) {
                 Standing::Used => {}
@@ -82,7 +72,7 @@ impl Looked<'_> {
     fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
         let under = |it: &&Namespace| self.device(it).is_some_and(|it| on.contains(&it.path));
         let mut owners: Vec<_> =
-            self.observed.namespaces.iter().filter(under).map(of_ours).collect();
+            self.observed.namespaces.iter().filter(under).map(|it| it.owner.allocation()).collect();
         owners.dedup();
         match owners[..] {
             [only] => only,

@@ -226,6 +226,7 @@ fn volume() -> Volume {
         group: "vg".into(),
         logical: "lv".into(),
         namespaces: vec![id(1)],
+        made_for: None,
         layer: VolumeLayer::Plain,
     }
 }

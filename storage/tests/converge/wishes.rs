@@ -104,6 +104,7 @@ pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
             group: format!("{}_{index}", owner()),
             logical: "lv".into(),
             namespaces: vec![namespace],
+            made_for: Some(allocation(index, 0).id),
             layer: layer(index),
         },
         mkfs: command("$DEVICE"),
@@ -148,6 +149,7 @@ fn target(host: &FakeHost) -> LustreTarget {
         id,
         dataset: Dataset::new(POOL, "ost").unwrap(),
         namespaces: namespaces(host, TARGET),
+        made_for: Some(allocation(TARGET, 0).id),
         target: point("/mnt/nnf/ost-0"),
         lines: TargetLines {
             create: command(&format!("{POOL} $DEVICE_LIST")),

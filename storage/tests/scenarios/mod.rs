@@ -125,6 +125,7 @@ pub fn volume(index: u32, namespace: &NamespaceId) -> Volume {
         group: format!("{}_0_{index}", uid(2)),
         logical: "lv".into(),
         namespaces: vec![namespace.clone()],
+        made_for: None,
         layer: VolumeLayer::Plain,
     }
 }

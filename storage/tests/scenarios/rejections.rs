@@ -101,6 +101,20 @@ pub fn not_made_or_anothers(world: &dyn World) {
     }
 }
 
+/// A drive gives an NSID anew, and what is recorded for another allocation by now is not taken for the one of before.
+pub fn made_for_another(world: &dyn World) {
+    let blank = allocate(world, &allocation(5, SIZE, &[]));
+    let mut mistaken = file_system(world, 5, &blank.id);
+    mistaken.volume.made_for = Some(allocation(6, SIZE, &[]).id);
+    let rabbit = world.rabbit();
+    let ready = Desired::FileSystemReady(mistaken.clone());
+    let seen = rabbit.observe(&ready).unwrap().volume.unwrap();
+    assert_eq!((seen.devices, seen.missing), (Vec::new(), vec![blank.id]));
+    rejected(world, &rabbit, &ready);
+    mistaken.volume.made_for = Some(allocation(5, SIZE, &[]).id);
+    settle(&rabbit, &Desired::FileSystemReady(mistaken));
+}
+
 pub fn profile_sets_uuid(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &[]));
     for line in ["-m uuid=0 $DEVICE", "-mcrc=1,uuid=0 $DEVICE"] {

@@ -117,6 +117,15 @@ pub enum NodeStorageError {
     /// `$TEMP_DIR` leads somewhere else.
     #[error("temporary mount directory")]
     Temporary(#[source] MountPointError),
+    /// Which allocations are its cannot be told.
+    #[error("metadata.uid of NnfNodeBlockStorage {block}")]
+    BlockUid {
+        /// The block storage.
+        block: String,
+        /// What is wrong.
+        #[source]
+        source: NameError,
+    },
     /// The block storage's status names what cannot be a namespace.
     #[error("status.allocations[{index}].devices of NnfNodeBlockStorage {block}")]
     Device {

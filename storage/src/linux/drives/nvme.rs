@@ -45,7 +45,7 @@ pub(in crate::linux) use self::{
     sysfs::{ControllerNode, Sysfs, attribute},
 };
 use crate::{
-    desired::{NamespaceId, NodeName, Nqn},
+    desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
     linux::{drives::Inventory, looks::Looks},
 };
@@ -164,13 +164,17 @@ impl NvmeDrives {
         })
     }
 
-    /// The block device of a namespace, as far as it is proved to be that one. A drive that is known need not be asked for that,
-    /// and its switch, which may be busy, neither.
-    fn block(&self, id: &NamespaceId) -> io::Result<Option<BlockNode>> {
+    /// The block device of a namespace, as far as it is proved to be that one, and made for that allocation. A drive that is
+    /// known need not be asked for that, and its switch, which may be busy, neither.
+    fn block(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> io::Result<Option<BlockNode>> {
         let known = lock(&self.drives).get(&id.subsystem).map(Arc::clone);
         let known = known.map_or_else(|| self.find(&id.subsystem), |known| Ok(Some(known)))?;
         let Some(managed) = known else { return Ok(None) };
-        self.reach.find(id, |block| managed.is_recorded(block))
+        self.reach.find(id, |block| managed.is_recorded_for(block, made_for))
     }
 }
 
@@ -181,6 +185,12 @@ impl Managed {
     fn is_recorded(&self, block: &BlockNode) -> bool {
         let record = self.ledger.record(block.device.namespace.nsid);
         record.is_some_and(|record| block.may_be(&record.nguid))
+    }
+
+    fn is_recorded_for(&self, block: &BlockNode, made_for: Option<AllocationId>) -> bool {
+        let record = self.ledger.record(block.device.namespace.nsid);
+        let owner = record.and_then(|record| record.owner().allocation());
+        self.is_recorded(block) && (made_for.is_none() || owner == made_for)
     }
 }
 

@@ -114,8 +114,12 @@ impl Drives for FilePool {
         self.look().map_err(|source| unreadable(&self.root, source))
     }
 
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
-        self.reach(id).map_err(|source| unreadable(&self.root, source))
+    fn device(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError> {
+        self.reach(id, made_for).map_err(|source| unreadable(&self.root, source))
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {

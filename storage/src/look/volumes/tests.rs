@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     desired::NamespaceId,
     health::GroupFacts,
-    observed::{Attached, DeviceNumber, Drive, PhysicalVolume, WARRENS},
+    observed::{Attached, DeviceNumber, Drive, NamespaceOwner, PhysicalVolume, WARRENS},
 };
 
 fn id(drive: u8) -> NamespaceId {

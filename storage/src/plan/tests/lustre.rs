@@ -30,6 +30,7 @@ fn target() -> LustreTarget {
         id: fs_id(0),
         dataset: named(POOL),
         namespaces: vec![id(1), id(2)],
+        made_for: None,
         target: point(TARGET),
         lines: TargetLines {
             create: command(&format!("-O canmount=off -o cachefile=none {POOL} $DEVICE_LIST")),

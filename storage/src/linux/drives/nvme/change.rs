@@ -79,7 +79,7 @@ impl NvmeDrives {
     /// Gone from under a mount its data would be lost, and the mount would hang: whoever uses it lets go first.
     fn unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = |source| StepError::System { call, target: id.to_string(), source };
-        match self.block(id).map_err(failed)? {
+        match self.block(id, None).map_err(failed)? {
             Some(block) => {
                 match exclusive::with(call, &block.device.path, self.deadline, |_| Ok(())) {
                     Err(StepError::System { source, .. }) if is_away(&source) => Ok(()),
@@ -132,8 +132,12 @@ impl Drives for NvmeDrives {
         self.source.links().map_err(broken)
     }
 
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
-        Ok(self.block(id).map_err(unreadable)?.map(|it| it.device))
+    fn device(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError> {
+        Ok(self.block(id, made_for).map_err(unreadable)?.map(|it| it.device))
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {

@@ -39,7 +39,12 @@ impl Drives for ReachedNamespaces {
         Ok(Inventory::default())
     }
 
-    fn device(&self, id: &NamespaceId) -> Result<Option<BlockDevice>, ObserveError> {
+    /// Whose namespaces are is recorded on the rabbit.
+    fn device(
+        &self,
+        id: &NamespaceId,
+        _: Option<AllocationId>,
+    ) -> Result<Option<BlockDevice>, ObserveError> {
         let found = self.reach.find_patiently(id, |_| true).map_err(unreadable)?;
         Ok(found.map(|it| it.device))
     }

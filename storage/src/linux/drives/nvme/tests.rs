@@ -74,7 +74,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     drives.adopt(&id, allocation, 4096, 16).unwrap_err();
     drives.create(allocation, &bad, 4096, 16).unwrap_err();
     drives.forget(&id, allocation).unwrap_err();
-    drives.device(&id).unwrap_err();
+    drives.device(&id, None).unwrap_err();
     assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
 
     fs::remove_file(&file).unwrap();

@@ -132,8 +132,15 @@ impl FilePool {
         }
     }
 
-    pub(super) fn reach(&self, id: &NamespaceId) -> io::Result<Option<BlockDevice>> {
+    pub(super) fn reach(
+        &self,
+        id: &NamespaceId,
+        made_for: Option<AllocationId>,
+    ) -> io::Result<Option<BlockDevice>> {
         let Some(path) = self.directory(id)? else { return Ok(None) };
+        if made_for.is_some() && OwnerFile::read(&path).0.allocation() != made_for {
+            return Ok(None);
+        }
         if !path.join("access").join(self.node.as_str()).exists() {
             return Ok(None);
         }
