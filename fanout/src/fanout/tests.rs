@@ -245,15 +245,21 @@ fn a_relist_tells_what_was_missed() {
     );
 }
 
-#[test]
-fn profile_missing_then_made_then_changed() {
+/// With a mount whose profile the watch, which may be behind, does not know.
+fn asking() -> (Fanout, Key, Version) {
     let mut fanout = Fanout::default();
     fanout.replace_profiles(Vec::new());
     let object = mount("n1", "a", 1, 5);
     let (key, version) = (object.key.clone(), object.version.clone());
     fanout.replace_mounts(vec![object]);
     join(&mut fanout, "n1", EPOCH);
-    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"], "the watch may be behind");
+    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    (fanout, key, version)
+}
+
+#[test]
+fn profile_missing_then_made_then_changed() {
+    let (mut fanout, key, version) = asking();
     fanout.answer(&key, &version, Err(missing()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
     assert_eq!(fanout.unanswered(&key), None, "the watch tells when it is there");
@@ -271,13 +277,7 @@ fn profile_missing_then_made_then_changed() {
 
 #[test]
 fn a_profile_that_the_watch_does_not_know_yet_is_told_as_it_was_read() {
-    let mut fanout = Fanout::default();
-    fanout.replace_profiles(Vec::new());
-    let object = mount("n1", "a", 1, 5);
-    let (key, version) = (object.key.clone(), object.version.clone());
-    fanout.replace_mounts(vec![object]);
-    join(&mut fanout, "n1", EPOCH);
-    assert_eq!(drain(&mut fanout, "n1"), ["ask n1/a"]);
+    let (mut fanout, key, version) = asking();
     assert_eq!(fanout.unanswered(&key), Some((version.clone(), Key::new("default", "pinned"))));
     fanout.answer(&key, &version, Ok(profile("8")));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8", "synced"]);

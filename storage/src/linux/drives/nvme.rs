@@ -48,6 +48,7 @@ use crate::{
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
     linux::{drives::Inventory, looks::Looks},
+    observed::NamespaceOwner,
 };
 
 /// The drives whose physical functions this node has, or reaches through its switches.
@@ -183,14 +184,13 @@ const ABSENT: &str =
 
 impl Managed {
     fn is_recorded(&self, block: &BlockNode) -> bool {
-        let record = self.ledger.record(block.device.namespace.nsid);
-        record.is_some_and(|record| block.may_be(&record.nguid))
+        self.is_recorded_for(block, None)
     }
 
     fn is_recorded_for(&self, block: &BlockNode, made_for: Option<AllocationId>) -> bool {
         let record = self.ledger.record(block.device.namespace.nsid);
-        let owner = record.and_then(|record| record.owner().allocation());
-        self.is_recorded(block) && (made_for.is_none() || owner == made_for)
+        let is_of = |owner: NamespaceOwner| made_for.is_none() || owner.allocation() == made_for;
+        record.is_some_and(|record| block.may_be(&record.nguid) && is_of(record.owner()))
     }
 }
 

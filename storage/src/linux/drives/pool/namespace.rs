@@ -138,8 +138,13 @@ impl FilePool {
         made_for: Option<AllocationId>,
     ) -> io::Result<Option<BlockDevice>> {
         let Some(path) = self.directory(id)? else { return Ok(None) };
-        if made_for.is_some() && OwnerFile::read(&path).0.allocation() != made_for {
-            return Ok(None);
+        if made_for.is_some() {
+            match OwnerFile::read(&path).0 {
+                // Whose it is cannot be told: that is not to have it.
+                NamespaceOwner::Foreign(why) => return Err(io::Error::other(why)),
+                owner if owner.allocation() != made_for => return Ok(None),
+                _ => {}
+            }
         }
         if !path.join("access").join(self.node.as_str()).exists() {
             return Ok(None);
