@@ -146,9 +146,18 @@ async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
 }
 
 /// A stopped agent's two file systems, each on a drive of its own, of which a reboot did not bring back the first.
+///
+/// One is asked for after the other is there, and so goes to the drive that has more room: two at once may find the same one the
+/// freest.
 async fn without_a_drive(go: fn(&FakeHost, u32)) -> Bench {
     let mut bench = Bench::new().await;
-    bench.file_systems(2).await;
+    let one = (1 << 20, &[RABBIT][..]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[one])).await;
+    bench.until(NAME, "the first", block_ready).await;
+    let both = block_storage(NAME, &[one, one]);
+    bench.change::<NnfNodeBlockStorage>(NAME, json!({"spec": both["spec"]})).await;
+    bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
+    bench.until(NAME, "ready", storage_ready).await;
     bench.stop().await;
     bench.host.reboot();
     go(&bench.host, 0);
