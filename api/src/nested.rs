@@ -22,6 +22,12 @@ impl<T: Default + PartialEq> Nested<T> {
     pub fn is_absent(&self) -> bool {
         !self.present && self.value == T::default()
     }
+
+    /// The object, unless it says nothing: Go writes a struct that holds nothing as `{}`, also under `omitempty`.
+    #[must_use]
+    pub fn given(&self) -> Option<&T> {
+        (self.value != T::default()).then_some(&self.value)
+    }
 }
 
 impl<T> From<T> for Nested<T> {
@@ -96,6 +102,16 @@ mod tests {
         for source in [json!({}), json!({ "inner": [] }), json!({ "inner": [1] })] {
             let outer: Outer = serde_json::from_value(source.clone()).unwrap();
             assert_eq!(serde_json::to_value(&outer).unwrap(), source);
+        }
+    }
+
+    #[test]
+    fn empty_is_none_whether_or_not_it_is_present() {
+        for (source, given) in
+            [(json!({}), None), (json!({ "inner": [] }), None), (json!({ "inner": [1] }), Some(1))]
+        {
+            let outer: Outer = serde_json::from_value(source).unwrap();
+            assert_eq!(outer.inner.given().and_then(|it| it.first().copied()), given);
         }
     }
 

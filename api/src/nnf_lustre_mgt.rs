@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ResourceError;
+use crate::nested::Nested;
 use crate::schema;
 
 /// Who asks the management target for what.
@@ -33,9 +34,9 @@ pub struct NnfLustreMgtSpec {
     #[schemars(length(min = 8, max = 8))]
     pub fs_name_start: String,
     /// A ConfigMap that holds the next name instead, under `NextFsName`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub fs_name_start_reference: Option<ObjectReference>,
+    pub fs_name_start_reference: Nested<ObjectReference>,
     /// The storages that want a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::references")]
@@ -50,9 +51,9 @@ pub struct NnfLustreMgtSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfLustreMgtSpecCommand {
     /// The `NnfStorage` that asks.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub reference: Option<ObjectReference>,
+    pub reference: Nested<ObjectReference>,
     /// The commands, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
@@ -82,9 +83,9 @@ pub struct NnfLustreMgtStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfLustreMgtStatusClaim {
     /// The `NnfStorage` that has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub reference: Option<ObjectReference>,
+    pub reference: Nested<ObjectReference>,
     /// The name.
     #[serde(rename = "fsname", skip_serializing_if = "String::is_empty")]
     pub fs_name: String,
@@ -95,9 +96,9 @@ pub struct NnfLustreMgtStatusClaim {
 #[serde(rename_all = "camelCase")]
 pub struct NnfLustreMgtStatusCommand {
     /// The `NnfStorage` that asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub reference: Option<ObjectReference>,
+    pub reference: Nested<ObjectReference>,
     /// Whether all commands were run.
     #[serde(default)]
     #[schemars(!default)]

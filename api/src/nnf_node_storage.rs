@@ -108,9 +108,9 @@ pub struct NnfNodeStorageSpec {
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     pub lustre_storage: Nested<LustreStorageSpec>,
     /// The `NnfNodeBlockStorage` underneath.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub block_reference: Option<ObjectReference>,
+    pub block_reference: Nested<ObjectReference>,
 }
 
 /// A variable for the profile's command lines.

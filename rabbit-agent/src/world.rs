@@ -375,6 +375,6 @@ fn refers_to(mount: &ClientMount, name: &str) -> bool {
 /// Name of the block storage under a NnfNodeStorage: the one it refers to, or else its namesake.
 #[must_use]
 pub fn block_name(object: &NnfNodeStorage) -> String {
-    let referred = object.spec.block_reference.as_ref().and_then(|it| it.name.clone());
+    let referred = object.spec.block_reference.name.clone();
     referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())
 }

@@ -24,7 +24,7 @@ pub(super) async fn read(
     client: &Client,
     object: &NnfLustreMgt,
 ) -> Result<Option<Published>, MgtError> {
-    let Some(reference) = &object.spec.fs_name_start_reference else { return Ok(None) };
+    let Some(reference) = object.spec.fs_name_start_reference.given() else { return Ok(None) };
     if !is_name_wanted(object) {
         return Ok(None);
     }

@@ -90,12 +90,13 @@ impl From<&MgtError> for Failure {
             MgtError::Name { field, .. } if field.starts_with("ConfigMap") => {
                 Self { retry: Retry::Later, ..Self::input(text) }
             }
-            MgtError::Name { .. } | MgtError::NoStart | MgtError::Reference { .. } => {
-                Self::input(text)
-            }
-            MgtError::Line(_) => Self::input(text),
-            MgtError::Command { .. } => Self { retry: Retry::Later, ..Self::waiting(text) },
-            MgtError::ConfigMap { .. }
+            MgtError::Name { .. }
+            | MgtError::NoStart
+            | MgtError::Reference { .. }
+            | MgtError::Line(_) => Self::input(text),
+            // The workflow waits for all of these, and shows only what is more than minor.
+            MgtError::Command { .. }
+            | MgtError::ConfigMap { .. }
             | MgtError::NotErasable(_)
             | MgtError::Erase { .. }
             | MgtError::NotKept => {

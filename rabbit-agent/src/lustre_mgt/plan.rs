@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use api::{
-    NnfLustreMgt, NnfLustreMgtStatus, RabbitLabels, ResourceError,
+    Nested, NnfLustreMgt, NnfLustreMgtStatus, RabbitLabels, ResourceError,
     names::label,
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim, NnfLustreMgtStatusCommand},
 };
@@ -44,7 +44,7 @@ pub enum Work {
     /// Erasing a name.
     Erase(String),
     /// Running the commands that an object asked for.
-    Commands(Option<ObjectReference>),
+    Commands(Nested<ObjectReference>),
     /// Writing down what is no longer asked for.
     Records,
 }
@@ -55,8 +55,8 @@ impl fmt::Display for Work {
             Self::Names => write!(f, "give out names"),
             Self::Erase(fs_name) => write!(f, "erase {fs_name}"),
             Self::Commands(reference) => {
-                let name = reference.as_ref().and_then(|it| it.name.as_deref());
-                write!(f, "run the commands of {}", name.unwrap_or_default())
+                let name = reference.name.as_deref().unwrap_or_default();
+                write!(f, "run the commands of {name}")
             }
             Self::Records => write!(f, "drop what is not asked for"),
         }
@@ -142,7 +142,7 @@ pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) 
         .all(|(key, part)| part.is_some() && object.label(key) == part.as_deref())
     };
     let deleted = object.metadata.deletion_timestamp.is_some();
-    deleted || claim.reference.as_ref().is_some_and(of_owner)
+    deleted || claim.reference.given().is_some_and(of_owner)
 }
 
 /// The status with this error, or none.
@@ -158,9 +158,7 @@ fn status(object: &NnfLustreMgt) -> NnfLustreMgtStatus {
 /// The first claim that has no name yet.
 fn unnamed(object: &NnfLustreMgt) -> Option<&ObjectReference> {
     let given = status(object).claim_list;
-    let has_name = |claim: &&ObjectReference| {
-        given.iter().any(|given| given.reference.as_ref() == Some(*claim))
-    };
+    let has_name = |claim: &&ObjectReference| given.iter().any(|given| *given.reference == **claim);
     object.spec.claim_list.iter().find(|claim| !has_name(claim))
 }
 
@@ -187,7 +185,7 @@ fn name(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, 
     if published.is_some_and(|it| it.next.as_deref() != Some(&*after.to_string())) {
         return Ok(Action::Publish(after));
     }
-    let (reference, fs_name) = (Some(claim.clone()), next.to_string());
+    let (reference, fs_name) = (claim.clone().into(), next.to_string());
     status.claim_list.push(NnfLustreMgtStatusClaim { reference, fs_name });
     status.fs_name_next = after.to_string();
     Ok(Action::Tell(Box::new(status)))
@@ -221,7 +219,7 @@ fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
 /// Names whose claim is gone. One that nobody ever claimed is nobody's to withdraw.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
-        claim.reference.as_ref().is_some_and(|it| !object.spec.claim_list.contains(it))
+        claim.reference.given().is_some_and(|it| !object.spec.claim_list.contains(it))
     };
     let names: Vec<_> = status(object).claim_list.into_iter().filter(withdrawn).collect();
     names.into_iter().map(|claim| {

@@ -236,6 +236,16 @@ async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_ag
     bench.until("mgt", "named", has(&["dddddddd"])).await;
 }
 
+/// As the Go controllers write "none".
+#[tokio::test]
+async fn an_empty_reference_is_none() {
+    let bench = Bench::new().await;
+    let mut object = mgt("aaaaaaaa", &["one"]);
+    object["spec"]["fsNameStartReference"] = json!({});
+    bench.make::<NnfLustreMgt>(RABBIT, object).await;
+    bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
+}
+
 #[tokio::test]
 async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_one() {
     let bench = Bench::new().await;
@@ -254,13 +264,15 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
     let ready: Vec<bool> = told.command_list.iter().map(|it| it.ready).collect();
     assert_eq!(ready, [false, false, true]);
     let bad = told.command_list[0].error.clone().unwrap();
-    assert_eq!(bad.severity, Severity::Minor);
+    assert_eq!(bad.severity, Severity::Major, "the workflow waits for it");
     for part in ["spec.commandList[0].commands[1]", "exit status: 9", "not today"] {
         assert!(bad.debug_message.contains(part), "{bad:?}");
     }
     let torn = told.command_list[1].error.clone().unwrap();
     assert!(torn.debug_message.contains("spec.commandList[1].commands[1]: unbalanced quotes"));
-    let all = told.error.unwrap().debug_message;
+    let error = told.error.unwrap();
+    assert_eq!(error.severity, Severity::Fatal, "the torn line is the worst");
+    let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
     let ran = target.said("ran");
     assert!(!ran.iter().any(|it| it == "never" || it == "torn"), "{ran:?}");

@@ -138,6 +138,17 @@ fn a_name_is_erased_when_its_claim_is_withdrawn_and_not_used_before() {
     assert_eq!(names_of(&object), ["aaaaaaab"], "the name was in use when the new one was chosen");
 }
 
+/// Go writes a reference that it was not given as `{}`, or leaves it out.
+#[test]
+fn an_empty_reference_is_the_same_as_none() {
+    let nobody =
+        json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa", "reference": {}}]});
+    assert!(plan(&mgt(&json!({}), nobody), None, &[]).is_none(), "nobody withdrew a claim");
+    let spec = json!({"commandList": [{"reference": {}, "commands": ["lctl"]}]});
+    let told = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
+    assert!(plan(&mgt(&spec, told), None, &[]).is_none(), "it ran, and is still asked for");
+}
+
 #[test]
 fn what_nobody_claimed_and_what_is_no_name_is_not_erased() {
     let nobody = json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa"}]});
@@ -159,8 +170,7 @@ fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
     let (done, _) = settle(&mut object, None);
     assert_eq!(done, ["lctl one", "lctl two"]);
     let told = &object.status.as_ref().unwrap().command_list;
-    let names: Vec<_> =
-        told.iter().map(|it| it.reference.as_ref().unwrap().name.clone().unwrap()).collect();
+    let names: Vec<_> = told.iter().map(|it| it.reference.name.clone().unwrap()).collect();
     assert_eq!(names, ["two", "one"]);
     assert!(told.iter().all(|it| it.ready && it.error.is_none()), "{told:?}");
 }
