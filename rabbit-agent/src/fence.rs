@@ -3,7 +3,7 @@
 //!
 //! # Path of data
 //! ```text
-//! inotify ─► spool.rs: requests, markers ─► barrier.rs: nobody grants the node anything more
+//! inotify ─► spool.rs: requests, markers ─► barrier.rs: gate.rs attaches nothing to the node any more
 //!                                              └► cut.rs: detach, look again, doubt.rs ─► answer, DLM, request away
 //! ```
 //! # Guarantees
@@ -26,6 +26,7 @@ mod claims;
 mod corosync;
 mod cut;
 mod doubt;
+mod gate;
 mod notify;
 mod request;
 mod response;
@@ -34,7 +35,8 @@ pub mod shown;
 mod spool;
 
 pub use args::{FenceArgs, FenceConfig, FenceConfigError};
-pub use barrier::{Blind, Fences, Grant};
+pub use barrier::{Blind, Fences};
+pub(crate) use gate::Gate;
 pub(crate) use serve::{Fencer, Tools};
 
 use api::names::label;

@@ -36,6 +36,8 @@ pub struct Context {
     pub client: Client,
     /// The node's storage.
     pub converger: Arc<Converger>,
+    /// The same, where no compute that is fenced is given anything.
+    pub gated: Arc<Converger>,
     /// Tells device paths that this agent looked up from those of any earlier one, which are not trusted.
     pub started: Time,
     /// Who is fenced.
@@ -66,6 +68,15 @@ impl Context {
     /// Converges units side by side on threads that may block.
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
         let converger = Arc::clone(&self.converger);
+        self.blocking(move || converger.converge_all(&units)).await
+    }
+
+    /// The same for what a compute is given only while nobody fences it.
+    pub async fn converge_gated(
+        &self,
+        units: Vec<Desired>,
+    ) -> Vec<Result<Converged, ConvergeError>> {
+        let converger = Arc::clone(&self.gated);
         self.blocking(move || converger.converge_all(&units)).await
     }
 

@@ -26,7 +26,7 @@ use crate::{
     bind::BindError,
     config::{Config, Rabbit},
     events::Events,
-    fence::{Fencer, Fences, Tools},
+    fence::{Fencer, Fences, Gate, Tools},
     health::{Board, events as uevents, switches},
     pass::Context,
     probes::{self, Pages},
@@ -117,6 +117,7 @@ pub async fn work<E>(
         fences: Fences::default(),
     };
     let fences = tools.fences.clone();
+    let gated = converger.through(|host| Arc::new(Gate { host, fences: fences.clone() }));
     // Before anything is given to anybody it is known who is fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, signs.clone());
     let node = signs.health.looks_due().map(|()| Told::of_node()).boxed();
@@ -128,6 +129,7 @@ pub async fn work<E>(
         pod: rabbit.pod,
         client,
         converger,
+        gated: Arc::new(gated),
         fences,
         // Chosen anew once it is known what earlier agents told; no pass begins before that.
         started: Time(Timestamp::now()),

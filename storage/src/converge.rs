@@ -64,7 +64,7 @@ pub enum ConvergeError {
 #[derive(Debug)]
 pub struct Converger {
     host: Arc<dyn Host>,
-    groups: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+    groups: Arc<Mutex<HashMap<String, Arc<Mutex<()>>>>>,
 }
 
 /// One call's work on a unit.
@@ -103,7 +103,13 @@ impl Converger {
     /// A converger for `host`; two of them for one node would not serialise against each other.
     #[must_use]
     pub fn new(host: Arc<dyn Host>) -> Self {
-        Self { host, groups: Mutex::default() }
+        Self { host, groups: Arc::default() }
+    }
+
+    /// The same node, reached through a host that stands before this one's: units of one group still take turns.
+    #[must_use]
+    pub fn through(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
+        Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
     }
 
     /// Observes, plans and executes until nothing is left to do.

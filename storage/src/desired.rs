@@ -77,7 +77,10 @@ impl Desired {
     pub fn group(&self) -> String {
         match self {
             Self::Allocated(allocation) | Self::Adopted(allocation) => allocation.id.to_string(),
-            Self::Released(id) | Self::Withdrawn { allocation: id, .. } => id.to_string(),
+            Self::Released(id) => id.to_string(),
+            // Whoever withdraws cannot wait until a namespace of the allocation is zeroed, and makes sure himself that nobody
+            // gives it back.
+            Self::Withdrawn { allocation, host } => format!("{allocation} of {host}"),
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
             Self::TargetReady(target) | Self::TargetGone(target) => {
                 target.dataset.pool().to_owned()

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::{
     chassis::{Chassis, ChassisError},
-    fence::{Blind, Fences, Grant, is_shared},
+    fence::{Blind, Fences, is_shared},
 };
 
 /// How this rabbit allocates, whoever asks.
@@ -141,22 +141,22 @@ pub fn remembered(
     (0..count).zip(0..).map(allocation).collect()
 }
 
-/// The allocations that may be made and given now: those asked for, without computes that are fenced from a GFS2. They may be
-/// given for as long as the grant is held.
+/// The allocations that may be made and given now: those asked for, without computes that are fenced from a GFS2.
 ///
 /// # Errors
 /// As for `desired`, and when it is not known who is fenced.
-pub fn granted(
+pub fn admitted(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
     policy: AllocationPolicy,
     elsewhere: &Elsewhere,
     fences: &Fences,
-) -> Result<(Vec<Allocation>, Option<Grant>), BlockStorageError> {
+) -> Result<Vec<Allocation>, BlockStorageError> {
     let mut allocations = desired(object, chassis, policy, elsewhere)?;
-    let shared = is_shared(&object.metadata);
-    let grant = if shared { Some(fences.grant(&mut allocations)?) } else { None };
-    Ok((allocations, grant))
+    if is_shared(&object.metadata) {
+        fences.admit(&mut allocations)?;
+    }
+    Ok(allocations)
 }
 
 fn access(

@@ -16,14 +16,14 @@ use storage::{
 };
 
 use super::{
-    desired::{AllocationPolicy, BlockStorageError, Elsewhere, granted, remembered, uid},
+    desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, remembered, uid},
     news,
     report::{self, Outcome},
 };
 use crate::{
     chassis::Chassis,
     failure::{self, combined, no_room},
-    fence::Grant,
+    fence::is_shared,
     pass::{Context, Pass},
     world::Key,
     write::{WriteError, describe, has_finalizer},
@@ -43,13 +43,22 @@ pub struct View {
 }
 
 impl View {
-    fn granted(
+    fn admitted(
         &self,
         context: &Context,
         object: &NnfNodeBlockStorage,
         policy: AllocationPolicy,
-    ) -> Result<(Vec<Allocation>, Option<Grant>), BlockStorageError> {
-        granted(object, &self.chassis, policy, &self.elsewhere, &context.fences)
+    ) -> Result<Vec<Allocation>, BlockStorageError> {
+        admitted(object, &self.chassis, policy, &self.elsewhere, &context.fences)
+    }
+
+    /// Computes that come to be fenced meanwhile are given nothing of a GFS2.
+    async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
+        if is_shared(&self.object.metadata) {
+            context.converge_gated(units).await
+        } else {
+            context.converge(units).await
+        }
     }
 }
 
@@ -63,15 +72,14 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
         return leave(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
-    let (wanted, grant) = match view.granted(context, &object, context.policy) {
-        Ok(granted) => granted,
+    let wanted = match view.admitted(context, &object, context.policy) {
+        Ok(admitted) => admitted,
         Err(error) => {
             return pass.refuse(context, &object, &Failure::from(&error), report::refused).await;
         }
     };
     let units = wanted.iter().cloned().map(Desired::Allocated).collect();
-    let outcomes = context.converge(units).await;
-    drop(grant);
+    let outcomes = view.allocate(context, units).await;
     tell(context, &object, &wanted, &outcomes, pass).await
 }
 
@@ -80,16 +88,15 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
 async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     let policy = AllocationPolicy { replace: false, ..context.policy };
-    let (wanted, grant) = match view.granted(context, object, policy) {
-        Ok(granted) => granted,
+    let wanted = match view.admitted(context, object, policy) {
+        Ok(admitted) => admitted,
         Err(error) => {
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
     let told = |it: &&Allocation| !it.told.is_empty();
     let units = wanted.iter().filter(told).cloned().map(Desired::Allocated).collect();
-    let mut kept = context.converge(units).await.into_iter();
-    drop(grant);
+    let mut kept = view.allocate(context, units).await.into_iter();
     let outcome = |it: &Allocation| match if told(&it) { kept.next() } else { None } {
         None => Ok(Converged::default()),
         Some(Err(error)) if report::is_deleted(&error) => {

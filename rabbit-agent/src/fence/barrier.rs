@@ -1,7 +1,7 @@
 //! Who may be given a GFS2: nobody who is fenced, or is about to be.
 //!
-//! A pass that began earlier may still be about to attach what is being withdrawn, so passes say what they grant for as long
-//! as they work, and a fence waits for those that grant something to its node; for no other.
+//! A pass that began earlier may still be about to attach what is being withdrawn. So it is asked again right before each
+//! attachment, and a fence waits for those to its node that have begun; for no other, and for nothing else of a pass.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,6 +17,17 @@ use tokio::sync::Notify;
 #[error("a GFS2 is given to no compute, because it is not known which of them are fenced: {0}")]
 pub struct Blind(String);
 
+/// Why a compute is not given a GFS2.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotGranted {
+    /// Nobody knows.
+    #[error(transparent)]
+    Blind(#[from] Blind),
+    /// It is fenced, or is about to be.
+    #[error("{0} is fenced, or is being fenced")]
+    Closed(NodeName),
+}
+
 /// Who is fenced, for all who grant and show.
 #[derive(Debug, Clone)]
 pub struct Fences(Arc<Shared>);
@@ -24,7 +35,7 @@ pub struct Fences(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// A pass has ended.
+    /// A grant has ended.
     ended: Notify,
 }
 
@@ -37,9 +48,8 @@ struct State {
     asked: BTreeSet<NodeName>,
     /// How many fences work on it: the next one begins before the end of the last is told.
     busy: BTreeMap<NodeName, usize>,
-    /// What running passes grant, each under a number of its own.
-    grants: BTreeMap<u64, BTreeSet<NodeName>>,
-    granted: u64,
+    /// How many attachments to it have begun and not ended.
+    grants: BTreeMap<NodeName, usize>,
 }
 
 impl State {
@@ -48,17 +58,17 @@ impl State {
     }
 }
 
-/// A pass may give the computes that it asked for what they are to reach, for as long as it holds this.
+/// One namespace may be attached to the compute, for as long as this is held.
 #[derive(Debug)]
 #[must_use]
-pub struct Grant {
+pub(super) struct Grant {
     of: Arc<Shared>,
-    number: u64,
+    node: NodeName,
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        lock(&self.of).grants.remove(&self.number);
+        one_less(&mut lock(&self.of).grants, &self.node);
         self.of.ended.notify_waiters();
     }
 }
@@ -73,12 +83,15 @@ pub(super) struct Closed {
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        let mut state = lock(&self.of);
-        if let Some(fences) = state.busy.get_mut(&self.node) {
-            *fences -= 1;
-        }
-        state.busy.retain(|_, fences| *fences > 0);
+        one_less(&mut lock(&self.of).busy, &self.node);
     }
+}
+
+fn one_less(counts: &mut BTreeMap<NodeName, usize>, node: &NodeName) {
+    if let Some(count) = counts.get_mut(node) {
+        *count -= 1;
+    }
+    counts.retain(|_, count| *count > 0);
 }
 
 impl Default for Fences {
@@ -95,29 +108,38 @@ impl Fences {
         lock(&self.0).marked.clone()
     }
 
-    /// Takes those who may not reach it out of the allocations of a GFS2, and lets the others have it.
+    /// Takes those who may not reach it out of the allocations of a GFS2.
     ///
     /// # Errors
     /// When computes are to reach it and it is not known who may not.
-    pub fn grant(&self, wanted: &mut [Allocation]) -> Result<Grant, Blind> {
-        let mut state = lock(&self.0);
-        let mut computes = BTreeSet::new();
+    pub fn admit(&self, wanted: &mut [Allocation]) -> Result<(), Blind> {
+        let state = lock(&self.0);
+        let mut any = false;
         for allocation in wanted {
             let closed = |endpoint: Endpoint, node: &NodeName| match endpoint {
                 Endpoint::Rabbit => false,
                 Endpoint::Compute(_) => state.is_closed(node),
             };
             allocation.access.retain(|it| !closed(it.endpoint, &it.node));
-            let left = allocation.access.iter().filter(|it| it.endpoint != Endpoint::Rabbit);
-            computes.extend(left.map(|it| it.node.clone()));
+            any |= allocation.access.iter().any(|it| it.endpoint != Endpoint::Rabbit);
         }
-        if let Some(why) = state.blind.clone().filter(|_| !computes.is_empty()) {
-            return Err(Blind(why));
+        state.blind.clone().filter(|_| any).map_or(Ok(()), |why| Err(Blind(why)))
+    }
+
+    /// Lets a namespace of a GFS2 be attached to the compute `node`, if it may still be.
+    ///
+    /// # Errors
+    /// When it may not, or nobody knows.
+    pub(super) fn grant(&self, node: &NodeName) -> Result<Grant, NotGranted> {
+        let mut state = lock(&self.0);
+        if state.is_closed(node) {
+            return Err(NotGranted::Closed(node.clone()));
         }
-        state.granted += 1;
-        let number = state.granted;
-        state.grants.insert(number, computes);
-        Ok(Grant { of: Arc::clone(&self.0), number })
+        if let Some(why) = &state.blind {
+            return Err(Blind(why.clone()).into());
+        }
+        *state.grants.entry(node.clone()).or_default() += 1;
+        Ok(Grant { of: Arc::clone(&self.0), node: node.clone() })
     }
 
     /// It cannot be known any more who is fenced.
@@ -145,14 +167,14 @@ impl Fences {
         Closed { of: Arc::clone(&self.0), node: node.clone() }
     }
 
-    /// Waits until no pass is left that may give `node` anything.
+    /// Waits until nothing is being attached to `node` any more.
     pub(super) async fn quiet(&self, node: &NodeName) {
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
             // From here on an end is heard, also one before the wait.
             ended.as_mut().enable();
-            if !lock(&self.0).grants.values().any(|computes| computes.contains(node)) {
+            if !lock(&self.0).grants.contains_key(node) {
                 return;
             }
             ended.await;
@@ -184,8 +206,11 @@ mod tests {
 
     fn granted(fences: &Fences) -> Vec<String> {
         let mut wanted = wanted();
-        let _grant = fences.grant(&mut wanted).unwrap();
-        wanted[0].access.iter().map(|it| it.node.to_string()).collect()
+        fences.admit(&mut wanted).unwrap();
+        let left: Vec<_> = wanted[0].access.iter().map(|it| it.node.clone()).collect();
+        let computes = left.iter().filter(|it| it.as_str() != "rabbit-1");
+        assert!(computes.into_iter().all(|it| fences.grant(it).is_ok()), "{left:?}");
+        left.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -217,30 +242,31 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_waits_for_passes_that_grant_to_its_node_and_for_no_other() {
+    fn a_fence_waits_for_what_is_being_attached_to_its_node_and_for_nothing_else() {
         let fences = Fences::default();
         let node: NodeName = "compute-03".parse().unwrap();
-        let first = fences.grant(&mut wanted()).unwrap();
-        let mut none = wanted();
-        none[0].access.retain(|it| it.node != node);
-        let other = fences.grant(&mut none).unwrap();
+        let (first, second) = (fences.grant(&node).unwrap(), fences.grant(&node).unwrap());
+        let other = fences.grant(&"compute-01".parse().unwrap()).unwrap();
         let _closed = fences.close(&node);
         let mut quiet = Box::pin(fences.quiet(&node));
-        assert!(quiet.as_mut().now_or_never().is_none());
-        let later = fences.grant(&mut wanted()).unwrap();
         drop(first);
-        assert!(quiet.as_mut().now_or_never().is_some(), "what began later leaves it out");
-        drop((later, other));
+        assert!(quiet.as_mut().now_or_never().is_none());
+        assert_eq!(fences.grant(&node).unwrap_err(), NotGranted::Closed(node.clone()));
+        drop(second);
+        assert!(quiet.as_mut().now_or_never().is_some());
+        drop(other);
     }
 
     #[test]
     fn the_blind_give_nothing_to_computes_and_all_to_the_rabbit() {
         let fences = Fences::default();
         fences.blind("the disk is gone".to_owned());
-        assert!(fences.grant(&mut wanted()).unwrap_err().to_string().contains("disk is gone"));
+        assert!(fences.admit(&mut wanted()).unwrap_err().to_string().contains("disk is gone"));
+        let refused = fences.grant(&"compute-01".parse().unwrap()).unwrap_err();
+        assert!(matches!(refused, NotGranted::Blind(_)), "{refused}");
         let mut rabbit = wanted();
         rabbit[0].access.retain(|it| it.endpoint == Endpoint::Rabbit);
-        assert!(fences.grant(&mut rabbit).is_ok());
+        assert!(fences.admit(&mut rabbit).is_ok());
         fences.sees();
         assert_eq!(granted(&fences).len(), 3);
     }

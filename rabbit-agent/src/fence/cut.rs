@@ -18,7 +18,7 @@ use super::{
 };
 use crate::chassis::Chassis;
 
-/// A pass that attaches namespaces is not waited for longer: whoever asked waits too, and asks again.
+/// An attachment that has begun is not waited for longer: whoever asked waits too, and asks again.
 const QUIET_WITHIN: Duration = Duration::from_secs(15);
 
 /// An API that is well answers a list in less than a second.
@@ -44,7 +44,7 @@ enum CutError {
     #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
     Itself(NodeName),
     /// What is withdrawn could be given back.
-    #[error("it is being given a GFS2, and that has not ended within {} s", QUIET_WITHIN.as_secs())]
+    #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", QUIET_WITHIN.as_secs())]
     Busy,
     /// Whose the namespaces are is not known.
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]

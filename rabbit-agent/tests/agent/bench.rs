@@ -45,7 +45,7 @@ use rabbit_agent::{
 use serde_json::{Value, json};
 use storage::{
     Desired, Host, Observed, Step,
-    desired::{AllowedRoots, Endpoint, MountPoint, Spread},
+    desired::{AllowedRoots, MountPoint, Spread},
     fake::FakeHost,
     host::{ObserveError, StepError},
 };
@@ -80,10 +80,18 @@ struct Watched {
 pub(crate) struct Trouble {
     /// The first drive does not answer.
     pub(crate) fault: bool,
-    /// An attachment waits for this.
-    pub(crate) attach: Option<mpsc::Receiver<()>>,
+    /// The next such step waits.
+    held: Option<Held>,
+}
+
+/// A step that takes its time.
+#[derive(Debug)]
+struct Held {
+    is_it: fn(&Step) -> bool,
     /// That it began to wait is told here.
-    pub(crate) attaching: Option<oneshot::Sender<()>>,
+    begun: oneshot::Sender<()>,
+    /// It waits until the other end is dropped.
+    until: mpsc::Receiver<()>,
 }
 
 impl Host for Watched {
@@ -101,14 +109,10 @@ impl Host for Watched {
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        if let Step::Attach { endpoint: Endpoint::Compute(_), .. } = step {
-            let (held, attaching) = {
-                let mut trouble = self.trouble.lock().unwrap();
-                (trouble.attach.take(), trouble.attaching.take())
-            };
-            attaching.into_iter().for_each(|it| it.send(()).unwrap());
-            // Until the other end is dropped.
-            held.into_iter().for_each(|it| assert!(it.recv().is_err()));
+        let held = self.trouble.lock().unwrap().held.take_if(|held| (held.is_it)(step));
+        if let Some(Held { begun, until, .. }) = held {
+            begun.send(()).unwrap();
+            assert!(until.recv().is_err());
         }
         self.host.apply(step)?;
         match step {
@@ -316,6 +320,17 @@ impl Bench {
             asked.iter().filter(|(method, path)| holds(method, path)).count() >= count
         });
         assert!(tokio::time::timeout(PATIENCE, enough).await.is_ok(), "it did not ask");
+    }
+
+    /// The next step that `is_it` waits until the first of these is dropped; that it waits is told by the second.
+    pub(crate) fn hold(
+        &self,
+        is_it: fn(&Step) -> bool,
+    ) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
+        let (hold, until) = mpsc::channel();
+        let (begun, waits) = oneshot::channel();
+        self.trouble.lock().unwrap().held = Some(Held { is_it, begun, until });
+        (hold, waits)
     }
 
     pub(crate) fn start(&mut self) {

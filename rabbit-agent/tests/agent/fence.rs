@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::mpsc,
     time::Duration,
 };
 
@@ -16,7 +15,6 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use storage::{Desired, Host, Step, desired::NodeName};
 use tests::program::plant;
-use tokio::sync::oneshot;
 
 use crate::bench::{
     Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
@@ -238,12 +236,8 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     let bench = Bench::new().await;
     bench.until(NNF_NODE, "told", node_told).await;
     plant_cluster(&bench);
-    let (hold, held) = mpsc::channel();
-    let (attaching, attached) = oneshot::channel();
-    {
-        let mut trouble = bench.trouble.lock().unwrap();
-        (trouble.attach, trouble.attaching) = (Some(held), Some(attaching));
-    }
+    let gives = |step: &Step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE);
+    let (hold, attached) = bench.hold(gives);
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     attached.await.unwrap();
     ask(&bench, 0, NODE);
@@ -261,6 +255,21 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
         _ => false,
     });
     assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
+}
+
+/// Namespaces are zeroed for hours before anybody is given them, and the node that is to have them may die meanwhile.
+#[tokio::test]
+async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
+    let bench = sharing().await;
+    let (hold, creating) = bench.hold(|step| matches!(step, Step::CreateNamespace { .. }));
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
+    creating.await.unwrap();
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
+    drop(hold);
+    bench.until("another", "made", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    assert_eq!(reach(&bench, NODE), 1);
 }
 
 /// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still asked for.

@@ -3,18 +3,23 @@
 
 mod wishes;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
 };
 
 use proptest::prelude::*;
 use storage::{
     ConvergeError, Converger, Desired, Host, Observed, Step,
-    desired::Allocation,
+    desired::{Allocation, Endpoint},
     fake::{FakeHost, Fault},
     host::{ObserveError, StepError},
-    observed::Signature,
+    observed::{Attached, Signature},
 };
 
 use wishes::{
@@ -129,7 +134,7 @@ impl Alone {
     fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
         assert!(!self.inside.swap(true, Ordering::SeqCst), "two units of one group at once");
         let result = work();
-        std::thread::yield_now();
+        thread::yield_now();
         self.inside.store(false, Ordering::SeqCst);
         result
     }
@@ -151,7 +156,7 @@ fn two_units_of_one_group_never_run_at_once() {
     let host = Arc::new(Alone { host, inside: AtomicBool::new(false) });
     let converger = Converger::new(host);
     let one_group = Desired::Allocated(allocation(0, 2));
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..50 {
@@ -160,6 +165,53 @@ fn two_units_of_one_group_never_run_at_once() {
                 }
             });
         }
+    });
+}
+
+/// A host whose first attachment tells that it began, and ends when the other end is dropped.
+#[derive(Debug)]
+struct Slow {
+    host: Arc<FakeHost>,
+    attach: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+}
+
+impl Host for Slow {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.host.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        if matches!(step, Step::Attach { .. })
+            && let Some((begun, until)) = self.attach.lock().unwrap().take()
+        {
+            begun.send(()).unwrap();
+            assert!(until.recv().is_err());
+        }
+        self.host.apply(step)
+    }
+}
+
+/// A fence withdraws, and other work on the allocation may go on for hours.
+#[test]
+fn what_is_withdrawn_waits_for_no_other_work_on_its_allocation() {
+    let host = rabbit();
+    Converger::new(host.clone()).converge(&Desired::Allocated(allocation(0, 1))).unwrap();
+    let (begun, began) = mpsc::channel();
+    let (hold, until) = mpsc::channel();
+    let attach = Mutex::new(Some((begun, until)));
+    let converger = Converger::new(Arc::new(Slow { host, attach }));
+    let (done, ended) = mpsc::channel();
+    let cut_off =
+        Attached { endpoint: Some(Endpoint::Compute(0)), node: "compute-0".parse().unwrap() };
+    let withdrawn = Desired::Withdrawn { allocation: allocation(0, 0).id, host: cut_off };
+    thread::scope(|scope| {
+        scope.spawn(|| converger.converge(&Desired::Allocated(allocation(0, 2))).unwrap());
+        began.recv().unwrap();
+        scope.spawn(|| done.send(converger.converge(&withdrawn)).unwrap());
+        // Only a failing test waits.
+        let result = ended.recv_timeout(Duration::from_secs(30));
+        drop(hold);
+        assert!(matches!(result.unwrap().unwrap().steps[..], [Step::Detach { .. }]));
     });
 }
 

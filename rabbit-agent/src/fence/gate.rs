@@ -1,0 +1,75 @@
+//! The rabbit's storage as passes over a GFS2 reach it: what is attached to a compute is attached under a grant.
+//!
+//! A pass may zero a namespace for hours before it gives anything to anybody, and no fence can wait for that. So the grant is
+//! asked for by the one step that gives, and ends with it.
+
+use std::{io, sync::Arc};
+
+use storage::{
+    Desired, Host, Observed, Step,
+    desired::Endpoint,
+    host::{ObserveError, StepError},
+};
+
+use super::Fences;
+
+/// A host that attaches nothing to a compute which is fenced, or is about to be.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// What lies behind it.
+    pub(crate) host: Arc<dyn Host>,
+    /// Who is fenced.
+    pub(crate) fences: Fences,
+}
+
+impl Host for Gate {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        self.host.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let _grant = match step {
+            Step::Attach { id, endpoint: Endpoint::Compute(_), node } => {
+                // The next pass leaves it out.
+                let closed = |why| StepError::System {
+                    call: "attach namespace",
+                    target: id.to_string(),
+                    source: io::Error::new(io::ErrorKind::ResourceBusy, why),
+                };
+                Some(self.fences.grant(node).map_err(closed)?)
+            }
+            _ => None,
+        };
+        self.host.apply(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use storage::{desired::NodeName, fake::FakeHost};
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_attached_to_a_compute_that_was_closed_since_the_pass_began() {
+        let rabbit: NodeName = "rabbit-1".parse().unwrap();
+        let roots = storage::desired::AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+        let host = Arc::new(FakeHost::with_drives(rabbit.clone(), roots, 1, 1 << 30));
+        let fences = Fences::default();
+        let gate = Gate { host: Arc::<FakeHost>::clone(&host), fences: fences.clone() };
+        let id = storage::desired::NamespaceId { subsystem: "nqn.x:d0".parse().unwrap(), nsid: 1 };
+        let attach = |endpoint, node: &str| {
+            let step = Step::Attach { id: id.clone(), endpoint, node: node.parse().unwrap() };
+            gate.apply(&step).unwrap_err().to_string()
+        };
+        // There is no such namespace, and so it is told who was asked for it.
+        let asked_the_drive = attach(Endpoint::Compute(0), "compute-01");
+        fences.saw(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
+        let closed = attach(Endpoint::Compute(0), "compute-01");
+        assert_ne!(closed, asked_the_drive);
+        assert_eq!(attach(Endpoint::Rabbit, "rabbit-1"), asked_the_drive);
+        assert_eq!(attach(Endpoint::Compute(1), "compute-02"), asked_the_drive);
+    }
+}
