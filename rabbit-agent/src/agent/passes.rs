@@ -9,6 +9,7 @@ use super::Agent;
 use crate::{
     block_storage, client_mount,
     client_mount::{
+        computes::Computes,
         reconcile::{prepare, prepare_for},
         start::is_apart,
     },
@@ -98,7 +99,8 @@ impl Agent {
         let chassis = self.world.chassis();
         let elsewhere = self.world.told_elsewhere(name);
         let in_use = self.world.is_in_use(name);
-        let view = block_storage::reconcile::View { object, chassis, elsewhere, in_use };
+        let mounts = self.world.mounts_on(name);
+        let view = block_storage::reconcile::View { object, chassis, elsewhere, in_use, mounts };
         let context = Arc::clone(&self.context);
         self.spawn(Key::BlockStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -129,10 +131,11 @@ impl Agent {
         let (work, moved) = prepare(&object, &self.world, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
         let profile = self.world.profile(&*object).err();
+        let computes = Computes::of(&object, &self.world);
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = client_mount::reconcile::View { object, work, profile };
+            let view = client_mount::reconcile::View { object, work, computes, profile };
             let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
             pass.ended(result)
         });

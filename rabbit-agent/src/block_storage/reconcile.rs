@@ -9,8 +9,8 @@ use api::{NnfNodeBlockStorage, names::finalizer};
 use clientmount_agent::error::Failure;
 use daemon::chain;
 use storage::{
-    Converged, Desired, Observed,
-    desired::{Allocation, AllocationId, NamespaceId, ObjectUid},
+    Converged, Desired, Observed, Step,
+    desired::{Allocation, AllocationId, Endpoint, NamespaceId, ObjectUid},
     observed::NamespaceOwner,
     plan::missing,
 };
@@ -40,6 +40,8 @@ pub struct View {
     pub elsewhere: Elsewhere,
     /// Whether the NnfNodeStorage on it exists.
     pub in_use: bool,
+    /// ClientMounts of this rabbit that show what is on it.
+    pub mounts: Vec<String>,
 }
 
 impl View {
@@ -80,7 +82,16 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     };
     let units = wanted.iter().cloned().map(Desired::Allocated).collect();
     let outcomes = view.allocate(context, units).await;
+    // Whose allocations they are can be told soon, and is shown beneath the index root.
+    if context.site.index_root.is_some() && outcomes.iter().flatten().any(gave_a_compute) {
+        pass.wakes.extend(view.mounts.iter().cloned().map(Key::ClientMount));
+    }
     tell(context, &object, &wanted, &outcomes, pass).await
+}
+
+fn gave_a_compute(converged: &Converged) -> bool {
+    let gives = |step: &Step| matches!(step, Step::Attach { endpoint: Endpoint::Compute(_), .. });
+    converged.steps.iter().any(gives)
 }
 
 /// Attaches what an object that is going away still has, and looks up its paths; what it has lost is not made again,

@@ -14,7 +14,10 @@ use clientmount_agent::{
 use kube::ResourceExt;
 use storage::desired::NamespaceId;
 
-use super::servers;
+use super::{
+    computes::{self, Computes},
+    servers,
+};
 use crate::{
     failure::combined,
     node_storage::desired::namespaces,
@@ -127,6 +130,8 @@ pub struct View {
     pub object: Arc<ClientMount>,
     /// What to do.
     pub work: Work,
+    /// Whose allocations it may show.
+    pub computes: Computes,
     /// Why there is no profile, if there is none.
     pub profile: Option<NoProfile>,
 }
@@ -136,7 +141,7 @@ pub struct View {
 /// # Errors
 /// When a write did not happen.
 pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
-    let View { object, work, profile } = view;
+    let View { object, work, computes, profile } = view;
     let object = &*object;
     let deleted = object.metadata.deletion_timestamp.is_some();
     if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
@@ -172,6 +177,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         Work::Units(mut units) => {
             pass.doubtful = deleted && units.mounts.iter().any(Result::is_err)
                 || (0..count).any(|place| units.is_untold(place));
+            computes::add(context, &computes, &object, &mut units, pass).await;
             match servers::add(context, &object, &mut units).await? {
                 Ok(()) => converge(context, units).await,
                 Err(error) => Outcome::refused(units.goal, count, Failure::from(&error)),

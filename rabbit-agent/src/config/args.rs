@@ -38,7 +38,8 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub temp_root: PathBuf,
-    /// Directory that shows every index tree once more as node-<k> bind mounts with a link per compute
+    /// Directory that shows every index tree once more as node-<k> bind mounts, with a link per compute once it is known which
+    /// compute has which
     #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
     pub index_root: Option<PathBuf>,
     /// Directory in which it is recorded whose the drives' namespaces are, and which of the site's hooks ran; keep it over

@@ -15,7 +15,7 @@ use api::{
 };
 use clap::Parser;
 use clientmount_agent::{
-    site::{Side, Site},
+    site::{IndexRoot, Side, Site},
     volumes::Volumes,
 };
 use daemon::End;
@@ -134,6 +134,7 @@ pub(crate) struct Bench {
     pub(crate) trouble: Arc<Mutex<Trouble>>,
     pub(crate) signs: Signs,
     pub(crate) volumes: Volumes,
+    pub(crate) index_root: Option<IndexRoot>,
     agent: Option<Agent>,
     gate: Gate,
     server: Server,
@@ -272,12 +273,13 @@ impl Bench {
             trouble: Arc::default(),
             signs: Signs::default(),
             volumes: Volumes::Plain,
+            index_root: None,
             agent: None,
             gate: Gate::default(),
             server,
             directory,
         };
-        for name in [RABBIT, "rabbit-2"] {
+        for name in [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"] {
             let namespace: Namespace =
                 serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             let created =
@@ -348,6 +350,7 @@ impl Bench {
         });
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
+        config.site.index_root.clone_from(&self.index_root);
         let task = tokio::spawn(work(
             config,
             host,
@@ -472,7 +475,7 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 
 /// The API that `make kube` started, with nothing on it but these definitions.
 async fn real(server: &Server, crds: Vec<Value>) -> Client {
-    let nodes = [RABBIT, "rabbit-2"].map(str::to_owned);
+    let nodes = [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"].map(str::to_owned);
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());

@@ -10,6 +10,7 @@ mod contract;
 mod events;
 mod fence;
 mod health;
+mod index_root;
 mod lustre_mgt;
 mod namespace;
 mod node;

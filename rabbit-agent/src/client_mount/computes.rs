@@ -1,0 +1,181 @@
+//! Whose allocation a mount of the rabbit shows. Central controllers leave that out of a rabbit's ClientMount; but the computes'
+//! own, of the same workflow and storage, name the allocation that each of them mounts.
+//!
+//! The order of an access list says nothing of it, so nothing is taken from there but who is still to come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{
+    ClientMount, RabbitLabels,
+    client_mount::{ClientMountDeviceReference, ClientMountInfo},
+    names::label,
+};
+use apiclient::plain;
+use clientmount_agent::{
+    desired::{Goal, MountUnits},
+    error::Retry,
+};
+use futures::future::try_join_all;
+use kube::{Api, api::ListParams, core::DeserializeGuard};
+use storage::desired::{IndexLink, IndexTree, MountPoint, NodeName};
+
+use crate::{
+    pass::{Context, Pass},
+    world::World,
+    write::describe,
+};
+
+/// The computes that may have mounted what an object shows.
+#[derive(Debug)]
+pub struct Computes {
+    /// Those of the chassis.
+    plugged_in: Vec<NodeName>,
+    /// Those that are given the storage now.
+    given: BTreeSet<String>,
+}
+
+impl Computes {
+    /// As far as the rabbit's own objects tell.
+    #[must_use]
+    pub fn of(object: &ClientMount, world: &World) -> Self {
+        let referred =
+            object.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
+        let names: BTreeSet<_> =
+            referred.filter_map(|it| it.object_reference.name.as_deref()).collect();
+        let blocks = names.into_iter().filter_map(|name| world.block_storage(name));
+        let access = blocks.flat_map(|it| &it.spec.allocations).flat_map(|it| &it.access);
+        let chassis = world.chassis();
+        let given = access.filter(|name| *name != chassis.rabbit().as_str()).cloned().collect();
+        Self { plugged_in: chassis.slots().into_values().collect(), given }
+    }
+}
+
+/// A mount that is shown in a tree and whose compute the object does not name.
+struct Shown<'a> {
+    tree: MountPoint,
+    name: String,
+    allocation: (&'a str, &'a str, i64),
+}
+
+/// Adds a link for each compute that mounts an allocation, where the object names none. While that cannot be asked, links stay as
+/// they are: it is tried again, and the mounts do not wait for it.
+pub(super) async fn add(
+    context: &Context,
+    computes: &Computes,
+    object: &ClientMount,
+    units: &mut MountUnits,
+    pass: &mut Pass,
+) {
+    let shown = if units.goal == Goal::Mounted { shown(object, units) } else { Vec::new() };
+    let (Some(workflow), Some(owner), false) = (
+        object.label(label::WORKFLOW_UID),
+        object.label(label::TARGET_OWNER_UID),
+        shown.is_empty() || units.refused(),
+    ) else {
+        return;
+    };
+    let labels = format!("{}={workflow},{}={owner}", label::WORKFLOW_UID, label::TARGET_OWNER_UID);
+    // From the server's memory: all rabbits of a job ask at once, and who is missing is asked for again.
+    let which = ListParams::default().labels(&labels).match_any();
+    match mounts_of(context, computes, &which).await {
+        Ok(mounts) => {
+            let mounted = allocations(&mounts);
+            let all_told = computes.given.iter().all(|it| mounted.contains_key(it.as_str()));
+            let wrong = link(&mut units.trees, &shown, &mounted);
+            pass.failures
+                .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
+            if !all_told {
+                // They were given it, so their ClientMounts are on their way.
+                pass.wait();
+            }
+        }
+        Err(error) => {
+            units.trees.retain(|tree| !shown.iter().any(|it| it.tree == tree.root));
+            let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
+            let remedy =
+                if forbidden { ": bind the ClusterRole warren-index-links to it" } else { "" };
+            pass.failures.push(format!(
+                "{}: this rabbit cannot list its computes' ClientMounts, and links to their allocations stay as they are: {}{remedy}",
+                describe(object),
+                plain(&error)
+            ));
+            pass.done = false;
+            pass.retry = pass.retry.min(Retry::Later);
+        }
+    }
+}
+
+fn shown<'a>(object: &'a ClientMount, units: &MountUnits) -> Vec<Shown<'a>> {
+    let is_unnamed =
+        |info: &ClientMountInfo| info.compute.as_deref().unwrap_or_default().is_empty();
+    let at = |(place, info): (usize, &'a ClientMountInfo)| {
+        let bind = units.binds.iter().find(|(of, _)| *of == place).map(|(_, bind)| &bind.target);
+        let path = bind.or_else(|| Some(&units.mounts.get(place)?.as_ref().ok()?.target))?;
+        let tree = path.parent().filter(|it| units.trees.iter().any(|tree| tree.root == *it))?;
+        let name = path.below().file_name()?.to_str()?.to_owned();
+        Some(Shown { tree, name, allocation: allocation(info.device.device_reference.as_ref()?)? })
+    };
+    let mounts = object.spec.mounts.iter().enumerate().filter(|(_, info)| is_unnamed(info));
+    mounts.filter_map(at).collect()
+}
+
+fn allocation(reference: &ClientMountDeviceReference) -> Option<(&str, &str, i64)> {
+    let to = &reference.object_reference;
+    Some((to.namespace.as_deref()?, to.name.as_deref()?, reference.allocation_index()))
+}
+
+/// The computes' ClientMounts that are meant.
+async fn mounts_of(
+    context: &Context,
+    computes: &Computes,
+    which: &ListParams,
+) -> kube::Result<Vec<(NodeName, ClientMount)>> {
+    let asked = computes.plugged_in.iter().map(|compute| mounts_in(context, compute, which));
+    Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+}
+
+/// One that cannot be read tells nothing.
+async fn mounts_in(
+    context: &Context,
+    compute: &NodeName,
+    which: &ListParams,
+) -> kube::Result<Vec<(NodeName, ClientMount)>> {
+    let api: Api<DeserializeGuard<ClientMount>> =
+        Api::namespaced(context.client.clone(), compute.as_str());
+    let listed = api.list(which).await?.items.into_iter().filter_map(|it| it.0.ok());
+    Ok(listed.map(|it| (compute.clone(), it)).collect())
+}
+
+type Allocations<'a> = BTreeMap<&'a str, BTreeSet<(&'a str, &'a str, i64)>>;
+
+fn allocations(mounts: &[(NodeName, ClientMount)]) -> Allocations<'_> {
+    let mut allocations = Allocations::new();
+    for (compute, object) in mounts {
+        let references =
+            object.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
+        allocations.entry(compute.as_str()).or_default().extend(references.filter_map(allocation));
+    }
+    allocations
+}
+
+/// Links each compute that mounts just one of what a tree shows: one that mounts several has none of its own. Why some cannot be
+/// linked.
+fn link(trees: &mut [IndexTree], shown: &[Shown<'_>], mounted: &Allocations<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for tree in trees {
+        for (compute, allocations) in mounted {
+            let its =
+                |it: &&Shown<'_>| it.tree == tree.root && allocations.contains(&it.allocation);
+            let mut its = shown.iter().filter(its);
+            let (Some(one), None) = (its.next(), its.next()) else { continue };
+            match IndexLink::new(compute, &one.name) {
+                Ok(link) if !tree.links.iter().any(|it| it.compute() == link.compute()) => {
+                    tree.links.push(link);
+                }
+                Ok(_) => {}
+                Err(error) => wrong.push(format!("{} is shown without a link: {error}", one.name)),
+            }
+        }
+    }
+    wrong
+}
