@@ -138,6 +138,14 @@ pub enum CommandError {
         /// Its stderr: all of it, or 512 bytes of either end.
         stderr: String,
     },
+    /// It printed more than is kept.
+    #[error("{command}: it printed more than {most} bytes, and a part of its answer is none")]
+    TooMuch {
+        /// The command line as it ran.
+        command: String,
+        /// Bytes that are kept.
+        most: usize,
+    },
     /// It outlived its deadline; its process group was killed.
     #[error("{command}: killed after {}{}; then waited: {waits}", humantime(*.deadline), stderr_text(.stderr))]
     TimedOut {

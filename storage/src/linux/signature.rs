@@ -120,7 +120,7 @@ struct Found {
 
 fn probe(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     let device = device.display().to_string();
-    let output = Cmd::new(["wipefs", "--no-act", "--json", &device]).run(deadline)?;
+    let output = Cmd::new(["wipefs", "--no-act", "--json", &device]).output(deadline)?;
     understand(&output).map_err(|error| ObserveError::Malformed {
         what: format!("output of wipefs --json {device}"),
         why: error.to_string(),
