@@ -1,10 +1,14 @@
 //! Everything that cannot be computed: a node, looked at and changed.
 
-use std::{error::Error as _, fmt::Debug, io, iter, time::Duration};
+use std::{error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Desired, Observed, Step, desired::Nqn, execute::ExecuteError};
+use crate::{
+    Desired, Observed, Step,
+    desired::{FileSystemKind, Nqn},
+    execute::ExecuteError,
+};
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
@@ -87,6 +91,9 @@ pub enum StepError {
     /// A drive has no room where by all that it tells it has some.
     #[error(transparent)]
     NoRoom(RoomRefused),
+    /// A device is too small for its file system.
+    #[error(transparent)]
+    TooSmall(TooSmall),
     /// The node changed between the look and the step.
     #[error("{0}")]
     Changed(String),
@@ -113,6 +120,24 @@ pub struct RoomRefused {
     /// How many it can have, where it tells.
     pub most_namespaces: Option<u32>,
     /// Its answer.
+    pub why: String,
+}
+
+/// A device on which mkfs makes nothing, and which is smaller than what it takes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{} has {size} bytes, on which no {kind} can be made ({why}): ask for at least {least} bytes", .device.display()
+)]
+pub struct TooSmall {
+    /// Which.
+    pub device: PathBuf,
+    /// What was to be made on it.
+    pub kind: FileSystemKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Bytes that it takes.
+    pub least: u64,
+    /// What mkfs said.
     pub why: String,
 }
 
