@@ -234,11 +234,17 @@ impl Converger {
     }
 }
 
-/// A drive without room is no failure of the drive: its like is rejected where the look shows it.
+/// A drive without room is no failure of the drive: its like is rejected where the look shows it. Neither is a device that is too
+/// small for its file system.
 fn of_step(error: ExecuteError) -> ConvergeError {
-    match error.room_refused() {
-        Some(refused) => Rejection::DriveRefused(refused.clone()).into(),
-        None => error.into(),
+    if let Some(refused) = error.room_refused() {
+        return Rejection::DriveRefused(refused.clone()).into();
+    }
+    match error {
+        ExecuteError { source: StepError::TooSmall(refused), .. } => {
+            Rejection::TooSmall(refused).into()
+        }
+        other => other.into(),
     }
 }
 

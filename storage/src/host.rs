@@ -1,10 +1,14 @@
 //! Everything that cannot be computed: a node, looked at and changed.
 
-use std::{error::Error as _, fmt::Debug, io, iter, time::Duration};
+use std::{error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Desired, Observed, Step, desired::Nqn, execute::ExecuteError};
+use crate::{
+    Desired, Observed, Step,
+    desired::{FileSystemKind, Nqn},
+    execute::ExecuteError,
+};
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
@@ -87,6 +91,9 @@ pub enum StepError {
     /// A drive has no room where by all that it tells it has some.
     #[error(transparent)]
     NoRoom(RoomRefused),
+    /// A device is too small for its file system.
+    #[error(transparent)]
+    TooSmall(TooSmall),
     /// The node changed between the look and the step.
     #[error("{0}")]
     Changed(String),
@@ -116,6 +123,24 @@ pub struct RoomRefused {
     pub why: String,
 }
 
+/// A device on which mkfs makes nothing, and which is smaller than what it takes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{} has {size} bytes, on which no {kind} can be made ({why}): ask for at least {least} bytes", .device.display()
+)]
+pub struct TooSmall {
+    /// Which.
+    pub device: PathBuf,
+    /// What was to be made on it.
+    pub kind: FileSystemKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Bytes that it takes.
+    pub least: u64,
+    /// What mkfs said.
+    pub why: String,
+}
+
 /// A command that did not succeed.
 #[derive(Debug, Error)]
 pub enum CommandError {
@@ -137,6 +162,14 @@ pub enum CommandError {
         status: String,
         /// Its stderr: all of it, or 512 bytes of either end.
         stderr: String,
+    },
+    /// It printed more than is kept.
+    #[error("{command}: it printed more than {most} bytes, and a part of its answer is none")]
+    TooMuch {
+        /// The command line as it ran.
+        command: String,
+        /// Bytes that are kept.
+        most: usize,
     },
     /// It outlived its deadline; its process group was killed.
     #[error("{command}: killed after {}{}; then waited: {waits}", humantime(*.deadline), stderr_text(.stderr))]

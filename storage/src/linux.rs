@@ -203,14 +203,14 @@ impl Node {
 
     fn make_file_system(
         &self,
-        device: &Path,
+        device: &VolumeDevice,
         kind: FileSystemKind,
         id: FileSystemId,
         line: &str,
     ) -> Result<(), StepError> {
         signature::make(device, kind, id, line, self.deadlines.command)?;
-        let (at, deadline) = (device.to_owned(), self.deadlines.command);
-        let name = format!("signature of {}", device.display());
+        let (device, deadline) = (&device.path, self.deadlines.command);
+        let (at, name) = (device.clone(), format!("signature of {}", device.display()));
         let read = looks::within(deadline, &name, move || signature::read(&at, deadline));
         let read = read.map_err(|source| failed("read signature", &device.display(), source))?;
         match read {
@@ -305,7 +305,7 @@ impl Node {
             }
             Step::MakeFileSystem { device, kind, id, line } => {
                 self.still_at(device)?;
-                self.make_file_system(&device.path, *kind, *id, line)
+                self.make_file_system(device, *kind, *id, line)
             }
             Step::CreateMountPoint { target, file } => mount::create_point(target, *file),
             Step::Mount { source, target, kind, line } => {

@@ -65,7 +65,9 @@ pub(crate) fn look(eyes: &impl Eyes, desired: &Desired) -> Result<Observed, Obse
         | Desired::Released(_)
         | Desired::Withdrawn { .. }
         | Desired::Inventory => eyes.inventory(),
-        Desired::FileSystemReady(fs) | Desired::FileSystemGone(fs) => file_system(eyes, fs),
+        Desired::FileSystemReady(fs) => file_system(eyes, fs, true),
+        // What is on the device matters only to those who are shown it: what cannot be read any more goes all the same.
+        Desired::FileSystemGone(fs) => file_system(eyes, fs, !fs.pre_teardown.is_empty()),
         Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(eyes, target),
         Desired::Mounted(mount) => mounted(eyes, mount, ToBe::Mounted),
         Desired::Unmounted(mount) => mounted(eyes, mount, ToBe::Unmounted),
@@ -77,7 +79,7 @@ pub(crate) fn look(eyes: &impl Eyes, desired: &Desired) -> Result<Observed, Obse
     }
 }
 
-fn file_system(eyes: &impl Eyes, fs: &FileSystem) -> Result<Observed, ObserveError> {
+fn file_system(eyes: &impl Eyes, fs: &FileSystem, signed: bool) -> Result<Observed, ObserveError> {
     let lists = [
         &fs.post_activate,
         &fs.post_setup,
@@ -86,7 +88,7 @@ fn file_system(eyes: &impl Eyes, fs: &FileSystem) -> Result<Observed, ObserveErr
         &fs.post_teardown,
     ];
     let observed = hooks(eyes, &fs.scope(), lists.into_iter().flatten())?;
-    let signed = fs.kind != FileSystemKind::Raw;
+    let signed = signed && fs.kind != FileSystemKind::Raw;
     let volume = volume(eyes, &fs.volume, signed, |_| true)?;
     let temporary = eyes.target(&fs.temporary)?;
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })

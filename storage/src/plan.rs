@@ -17,7 +17,7 @@ mod zpool;
 #[cfg(test)]
 mod tests;
 
-pub use allocation::{Absence, Missing, missing};
+pub use allocation::{Absence, Missing, allocatable, missing};
 pub(crate) use lvm::mapper_name;
 pub use reject::{Rejection, RejectionClass};
 pub(crate) use unmount::is_index;

@@ -94,9 +94,10 @@ fn made(
     }
     let mut devices: BTreeMap<_, _> =
         ours.iter().map(|it| (it.id.clone(), device(&it.id, it.size))).collect();
-    // What it was told to have and has not stays in the list: nothing takes its place.
+    // What it was told to have and has not stays in the list: nothing takes its place. All have one size, whatever was told.
+    let each = ours.iter().map(|it| it.size).max().unwrap_or_default();
     for told in allocation.told.iter().filter(|it| missing.contains(&it.id)) {
-        devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, told.size));
+        devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, each));
     }
     let mut reached = ours;
     reached.retain(|it| !missing.contains(&it.id));
@@ -229,6 +230,34 @@ mod tests {
         observed.namespaces.clear();
         assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
         assert_eq!(crate::failure::degraded(&missing(&wanted[0], &seen(&wanted[0]))), None);
+    }
+
+    #[test]
+    fn a_device_that_somebody_wrote_into_the_status_is_not_taken_over() {
+        let mut object = samples::block_storage(&[(8192, &["rabbit-1"])]);
+        let wanted = samples::wanted(&object);
+        let report = |object: &NnfNodeBlockStorage, observed: &Observed| {
+            let wanted = samples::wanted(object);
+            let outcome = Ok(Converged { steps: Vec::new(), observed: observed.clone() });
+            status(object, &wanted, &[outcome], &[], &samples::started(), None)
+        };
+        let whole = seen(&wanted[0]);
+        let honest = report(&object, &whole);
+        object.status = Some(honest.clone());
+        let devices = &mut object.status.as_mut().unwrap().allocations[0].devices;
+        devices.push(NnfNodeBlockStorageDeviceStatus {
+            nqn: "nqn.2026-01.io.warren:forged".to_owned(),
+            namespace_id: "7".to_owned(),
+            capacity_allocated: 1 << 50,
+        });
+        assert_eq!(report(&object, &whole), honest);
+
+        // Of one that is missing indeed, somebody wrote that it is larger.
+        object.status = Some(honest.clone());
+        object.status.as_mut().unwrap().allocations[0].devices[1].capacity_allocated = 1 << 50;
+        let mut lacking = whole;
+        lacking.namespaces.remove(2);
+        assert_eq!(report(&object, &lacking).allocations[0].capacity_allocated, 8192);
     }
 
     #[test]

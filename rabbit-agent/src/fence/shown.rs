@@ -30,6 +30,7 @@ mod tests {
             &samples::chassis(),
             &crate::health::Judgement::default(),
             0,
+            storage::desired::Spread::ONE,
         );
         let before = status.servers.clone();
         show(&mut status.servers, &["compute-03".parse().unwrap()].into());

@@ -117,7 +117,10 @@ fn degraded(judged: &Judgement) -> BTreeSet<String> {
 mod tests {
     use std::{collections::BTreeMap, time::Instant};
 
-    use storage::health::{Facts, GroupFacts};
+    use storage::{
+        desired::Spread,
+        health::{Facts, GroupFacts},
+    };
 
     use super::*;
     use crate::{
@@ -160,7 +163,7 @@ mod tests {
     fn shown(drive: &Drive, judged: &Judgement) -> Vec<NnfDriveStatus> {
         let seen = Observed { drives: vec![drive.clone()], ..Observed::default() };
         let before = NnfNodeStatus::default();
-        report::status(&before, Some(&seen), &samples::chassis(), judged, 0).drives
+        report::status(&before, Some(&seen), &samples::chassis(), judged, 0, Spread::ONE).drives
     }
 
     fn reasons(news: &[News]) -> Vec<&'static str> {

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use storage::{
     Desired, Observed,
-    desired::{Nqn, ObjectUid},
+    desired::{Nqn, ObjectUid, Spread},
     health::Facts,
+    plan::allocatable,
 };
 
 use super::{facts::facts, news, report};
@@ -51,12 +52,13 @@ pub async fn reconcile(
     let seen = looked.as_ref().ok();
     pass.drives = seen.map(usable);
     let known = board.judged();
-    let judged = judge(view, board, seen, facts.as_ref());
+    let spread = context.policy.spread;
+    let judged = judge(view, board, seen, (facts.as_ref(), spread));
     if let Err(failure) = &looked {
         pass.failed(&object, failure);
     }
     let before = object.status.clone().unwrap_or_default();
-    let mut status = report::status(&before, seen, &view.chassis, &judged, board.slots());
+    let mut status = report::status(&before, seen, &view.chassis, &judged, board.slots(), spread);
     fence::shown::show(&mut status.servers, &context.fences.marked());
     if let Some(nid) = facts.as_ref().and_then(|facts| facts.nids.first()) {
         status.lnet_nid.clone_from(nid);
@@ -108,7 +110,12 @@ fn usable(seen: &Observed) -> BTreeSet<Nqn> {
 }
 
 /// Judges what was seen, and puts that up for the coordinator.
-fn judge(view: &View, board: &Board, seen: Option<&Observed>, facts: Option<&Facts>) -> Judgement {
+fn judge(
+    view: &View,
+    board: &Board,
+    seen: Option<&Observed>,
+    (facts, spread): (Option<&Facts>, Spread),
+) -> Judgement {
     let unclaimed: Vec<String> = seen
         .iter()
         .flat_map(|seen| report::unclaimed(&seen.namespaces, &view.claimants))
@@ -122,8 +129,9 @@ fn judge(view: &View, board: &Board, seen: Option<&Observed>, facts: Option<&Fac
     let computes = &view.chassis.slots();
     let judged =
         board.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
-    let (total, allocated) = seen.map_or((0, 0), |seen| report::capacity(&seen.drives));
-    board.tell(&judged, total, allocated);
+    let (free, allocated) =
+        seen.map_or((0, 0), |seen| (allocatable(seen, spread), report::allocated(&seen.drives)));
+    board.tell(&judged, free.saturating_add(allocated), allocated);
     judged
 }
 

@@ -1,7 +1,7 @@
 //! How the rabbit is: the NnfNode's status, from what was seen of its drives and from the SystemConfiguration. Pure.
 //!
-//! `capacity` is what is free, `capacityAllocated` what is given to jobs: so the sites' central controllers and Flux read
-//! them (Storage.status.capacity is copied from here). A drive's own size is in `drives[].capacity`. Both change with
+//! `capacity` is what can be allocated, `capacityAllocated` what is given to jobs: so the sites' central controllers and Flux
+//! read them (Storage.status.capacity is copied from here). A drive's own size is in `drives[].capacity`. Both change with
 //! every allocation, not only when a link goes up or down.
 
 use std::{collections::BTreeSet, iter};
@@ -12,8 +12,9 @@ use api::{
 };
 use storage::{
     Observed,
-    desired::{Endpoint, ObjectUid},
+    desired::{Endpoint, ObjectUid, Spread},
     observed::{Drive, Namespace},
+    plan::allocatable,
 };
 
 use crate::{
@@ -33,6 +34,7 @@ pub fn status(
     chassis: &Chassis,
     judged: &Judgement,
     slots: u16,
+    spread: Spread,
 ) -> NnfNodeStatus {
     let mut after = before.clone();
     after.servers = servers(chassis, judged);
@@ -52,9 +54,8 @@ pub fn status(
         0 => NnfResourceHealth::Critical,
         _ => health::overall(judged),
     });
-    let (total, allocated) = capacity(&seen.drives);
-    after.capacity = bytes(total - allocated);
-    after.capacity_allocated = bytes(allocated);
+    after.capacity = bytes(allocatable(seen, spread));
+    after.capacity_allocated = bytes(allocated(&seen.drives));
     let count = seen.drives.len();
     let mut labels = labels(&seen.drives);
     let mut label = || labels.next().unwrap_or_default();
@@ -93,13 +94,10 @@ fn free(given: &BTreeSet<String>, first: u32) -> String {
     numbers.find(|it| !given.contains(it)).unwrap_or_default()
 }
 
-/// Bytes of all drives, and bytes of them that namespaces occupy; never more than there are.
+/// Bytes that namespaces occupy; never more than there are.
 #[must_use]
-pub fn capacity(drives: &[Drive]) -> (u64, u64) {
-    let total = drives.iter().fold(0_u64, |sum, it| sum.saturating_add(it.capacity));
-    let allocated =
-        drives.iter().fold(0_u64, |sum, it| sum.saturating_add(it.allocated.min(it.capacity)));
-    (total, allocated)
+pub fn allocated(drives: &[Drive]) -> u64 {
+    drives.iter().fold(0_u64, |sum, it| sum.saturating_add(it.allocated.min(it.capacity)))
 }
 
 /// Namespaces that no NnfNodeBlockStorage claims. They are told and never deleted: whose data it is, is not ours to guess.
@@ -176,7 +174,7 @@ mod tests {
     use storage::{
         desired::{AllocationId, NamespaceId},
         health::Link,
-        observed::{DriveWarning, NamespaceOwner},
+        observed::{DriveWarning, NamespaceOwner, Pool},
     };
 
     use super::*;
@@ -194,7 +192,12 @@ mod tests {
     }
 
     fn told(seen: &Observed) -> NnfNodeStatus {
-        status(&NnfNodeStatus::default(), Some(seen), &samples::chassis(), &judged(seen), 0)
+        told_of(seen, 0)
+    }
+
+    fn told_of(seen: &Observed, slots: u16) -> NnfNodeStatus {
+        let before = NnfNodeStatus::default();
+        status(&before, Some(seen), &samples::chassis(), &judged(seen), slots, Spread::ONE)
     }
 
     fn drive_of(capacity: u64, allocated: u64) -> Drive {
@@ -225,6 +228,14 @@ mod tests {
             (status.drives.len(), status.drives[0].capacity, &*status.drives[0].slot),
             (2, 100, "8")
         );
+    }
+
+    #[test]
+    fn what_the_disk_beneath_file_drives_does_not_have_is_not_offered() {
+        let drives = vec![drive_of(40 << 40, 0)];
+        let pool = Some(Pool { available: 3 << 40, promised: 1 << 40 });
+        let status = told(&Observed { drives, pool, ..Observed::default() });
+        assert_eq!((status.capacity, status.drives[0].capacity), (2 << 40, 40 << 40));
     }
 
     #[test]
@@ -271,7 +282,9 @@ mod tests {
 
     #[test]
     fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
-        assert_eq!(capacity(&[drive_of(100, 130), drive_of(50, 0)]), (150, 100));
+        let drives = vec![drive_of(100, 130), drive_of(50, 0)];
+        let status = told(&Observed { drives, ..Observed::default() });
+        assert_eq!((status.capacity, status.capacity_allocated), (50, 100));
     }
 
     #[test]
@@ -319,8 +332,7 @@ mod tests {
     #[test]
     fn slots_without_a_drive_are_not_present() {
         let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
-        let status =
-            status(&NnfNodeStatus::default(), Some(&seen), &samples::chassis(), &judged(&seen), 3);
+        let status = told_of(&seen, 3);
         let told: Vec<_> = status.drives.iter().map(|it| (&*it.id, it.status.clone())).collect();
         let not_present = || Some(NnfResourceStatus::NotPresent);
         let ready = Some(NnfResourceStatus::Ready);
@@ -343,8 +355,7 @@ mod tests {
         assert_eq!(shown(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
         assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
         let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
-        let before = NnfNodeStatus::default();
-        let told = status(&before, Some(&seen), &samples::chassis(), &judged(&seen), 3).drives;
+        let told = told_of(&seen, 3).drives;
         let told: Vec<_> = told.iter().map(|it| (&*it.id, &*it.slot)).collect();
         assert_eq!(told, [("0", "8"), ("1", "7"), ("2", "1")]);
     }
@@ -357,7 +368,8 @@ mod tests {
             capacity: 7,
             ..NnfNodeStatus::default()
         };
-        let failed = status(&before, None, &samples::chassis(), &Judgement::default(), 0);
+        let judged = Judgement::default();
+        let failed = status(&before, None, &samples::chassis(), &judged, 0, Spread::ONE);
         assert_eq!((failed.fenced, &*failed.lnet_nid, failed.capacity), (true, "10.0.0.1@tcp", 7));
         assert_eq!(failed.health, Some(NnfResourceHealth::Critical));
     }

@@ -22,6 +22,7 @@ use api::{
 };
 use clientmount_agent::error::{Failure, Retry};
 use kube::ResourceExt;
+use storage::{ConvergeError, Rejection};
 
 /// What an NnfNodeStorage refers to.
 #[derive(Debug)]
@@ -139,7 +140,7 @@ async fn make(
         State::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
     };
     let states: Vec<_> = units.iter().zip(&results).enumerate().map(of).collect();
-    let failure = failure(&results);
+    let failure = failure(object, &results);
     pass.progress = Some(progress(&results));
     if results.iter().flatten().any(|result| result.as_ref().is_err_and(is_syncing)) {
         pass.wait();
@@ -210,7 +211,7 @@ async fn tear_down(
     };
     let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
     let results = unit::tear_down(context, on_devices.collect()).await;
-    failure(&results).map_or(Ok(Torn::Down), Err)
+    failure(&view.object, &results).map_or(Ok(Torn::Down), Err)
 }
 
 /// Why the devices were not seen again; `None` while they are on their way, which is soon over.
@@ -220,11 +221,49 @@ fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
     Some(Failure::waiting(format!("waiting for the devices of {}: {why}", describe(block))))
 }
 
-fn failure(results: &[Outcome]) -> Option<Failure> {
+fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
     let errors = results.iter().enumerate();
     let errors = errors.filter_map(|(index, it)| Some((index, it.as_ref()?.as_ref().err()?)));
     let failed = errors
         .filter(|(_, error)| !is_syncing(error))
-        .map(|(index, error)| (format!("file system {index}"), Failure::of_convergence(error)));
+        .map(|(index, error)| (named(object, index, error), Failure::of_convergence(error)));
     combined(&failed.collect::<Vec<_>>())
+}
+
+/// Which file system it is, and which field says how large, where that is what is wrong.
+fn named(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -> String {
+    match error {
+        ConvergeError::Rejected(Rejection::TooSmall(_)) => {
+            format!("spec.capacity is {} bytes: file system {index}", object.spec.capacity)
+        }
+        _ => format!("file system {index}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::Severity;
+    use storage::{desired::FileSystemKind, host::TooSmall};
+
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn what_is_too_small_names_the_field_the_value_and_the_remedy() {
+        let mut object = samples::node_storage(1, "xfs");
+        object.spec.capacity = 1;
+        let refused = TooSmall {
+            device: "/dev/loop7".into(),
+            kind: FileSystemKind::Xfs,
+            size: 4096,
+            least: FileSystemKind::Xfs.least(),
+            why: "size 1 of data subvolume is too small, minimum 4096 blocks".into(),
+        };
+        let refused = ConvergeError::Rejected(Rejection::TooSmall(refused));
+        let failure = failure(&object, &[Some(Err(refused))]).unwrap();
+        assert_eq!((failure.severity, failure.retry), (Severity::Fatal, Retry::OnChange));
+        let told = "spec.capacity is 1 bytes: file system 0: /dev/loop7 has 4096 bytes, on which no xfs can be made (size 1 of \
+                    data subvolume is too small, minimum 4096 blocks): ask for at least 314572800 bytes";
+        assert_eq!(failure.user, told);
+    }
 }

@@ -62,6 +62,17 @@ pub enum FileSystemKind {
 }
 
 impl FileSystemKind {
+    /// Bytes of the smallest device on which it is made nowadays: mkfs.xfs(8) refuses less since xfsprogs 5.19, and mkfs.gfs2(8)
+    /// takes 16 MiB for one journal and more for others.
+    #[must_use]
+    pub fn least(self) -> u64 {
+        match self {
+            Self::Raw | Self::Lustre => 0,
+            Self::Xfs => 300 << 20,
+            Self::Gfs2 => 16 << 20,
+        }
+    }
+
     /// The word that mount(2) and `mkfs -t` use; `none` for raw.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -6,7 +6,7 @@ use std::{
         fd::{AsFd, AsRawFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -24,9 +24,10 @@ use crate::host::CommandError;
 
 mod left;
 
-/// Of each end: a program says first what is wrong, and last how it ended; usage texts stand between.
-const STDERR_KEPT: usize = 512;
-const STDOUT_KEPT: usize = 256 * 1024;
+/// A program says first what is wrong, and last how it ended; usage texts stand between.
+const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
+/// LVM's report of a rabbit with all namespaces that its drives can have is some hundred KiB.
+const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
 
 const NOT_ENDED: &str = "; SIGKILL did not end it, the kernel must let it go";
 
@@ -63,14 +64,27 @@ impl Cmd {
         Self { whose: whose.to_owned(), ..self }
     }
 
-    /// Runs it and returns its stdout, of which both ends are kept when it is very long.
+    /// Runs it; what it prints is nobody's concern, however long it is.
     ///
     /// Returns when the program itself has ended, whoever else still holds its pipes: a hook may start a daemon.
     ///
     /// # Errors
     /// When it cannot be started, fails, or outlives `deadline`; then its whole process group is killed. As long as the
     /// kernel does not let that go, the same command of the same owner is not begun again, and the same is told at once.
-    pub(super) fn run(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
+    pub(super) fn run(&self, deadline: Duration) -> Result<(), CommandError> {
+        self.stdout(deadline).map(drop)
+    }
+
+    /// Runs it and returns its stdout.
+    ///
+    /// # Errors
+    /// Those of [`Cmd::run`], and when it prints more than is kept: a part of an answer is none.
+    pub(super) fn output(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
+        let (command, most) = (self.shown.clone(), STDOUT_KEPT.first);
+        self.stdout(deadline)?.whole().ok_or(CommandError::TooMuch { command, most })
+    }
+
+    fn stdout(&self, deadline: Duration) -> Result<Kept<ChildStdout>, CommandError> {
         if let Some(waits) = left::waits(self) {
             let (command, stderr) = (self.shown.clone(), String::new());
             let waits = format!("{waits}{NOT_ENDED}");
@@ -98,7 +112,7 @@ impl Cmd {
         stdout.read();
         stderr.read();
         match status {
-            Some(status) if status.success() => Ok(stdout.bytes()),
+            Some(status) if status.success() => Ok(stdout),
             Some(status) => Err(CommandError::Failed {
                 command: self.shown.clone(),
                 status: status.to_string(),
@@ -183,21 +197,28 @@ fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
     }
 }
 
+/// How many bytes of a pipe's text are kept at either end.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    first: usize,
+    last: usize,
+}
+
 /// Beginning and end of a pipe's text; what is between is dropped, so that no command can fill our memory.
 struct Kept<P> {
     pipe: Option<P>,
     head: Vec<u8>,
     tail: Vec<u8>,
     dropped: bool,
-    limit: usize,
+    most: Ends,
 }
 
 impl<P: AsRawFd + AsFd + Read> Kept<P> {
-    fn new(pipe: Option<P>, limit: usize) -> io::Result<Self> {
+    fn new(pipe: Option<P>, most: Ends) -> io::Result<Self> {
         if let Some(pipe) = &pipe {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
-        Ok(Self { pipe, head: Vec::new(), tail: Vec::new(), dropped: false, limit })
+        Ok(Self { pipe, head: Vec::new(), tail: Vec::new(), dropped: false, most })
     }
 
     fn poll(&self) -> Option<PollFd<'_>> {
@@ -220,18 +241,18 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let room = self.limit - self.head.len();
+        let room = self.most.first - self.head.len();
         let (head, tail) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(head);
         self.tail.extend_from_slice(tail);
-        let surplus = self.tail.len().saturating_sub(self.limit);
+        let surplus = self.tail.len().saturating_sub(self.most.last);
         self.dropped |= surplus > 0;
         self.tail.drain(..surplus);
     }
 
-    fn bytes(mut self) -> Vec<u8> {
-        self.head.append(&mut self.tail);
-        self.head
+    /// All of the text, if none of it was dropped.
+    fn whole(self) -> Option<Vec<u8>> {
+        (!self.dropped).then(|| [self.head, self.tail].concat())
     }
 
     fn text(self) -> String {

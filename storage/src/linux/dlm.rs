@@ -27,7 +27,7 @@ const RECOVERED: u32 = 0x40;
 /// # Errors
 /// When it cannot be started, fails, or outlives `deadline`: no lock manager runs, or it waits for no such node.
 pub fn fence_ack(program: &str, id: u32, deadline: Duration) -> Result<(), CommandError> {
-    Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline).map(drop)
+    Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline)
 }
 
 /// Every lock that this node asked for and was not granted, the oldest request first, and every lock space that grants none;

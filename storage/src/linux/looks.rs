@@ -53,6 +53,20 @@ pub(super) fn is_given_up() -> bool {
     GIVEN_UP.with_borrow(|it| it.load(Ordering::SeqCst))
 }
 
+/// Does in this thread what must not be left half done, whether anybody waits for it or not.
+pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
+    let given_up = GIVEN_UP.take();
+    let done = work();
+    GIVEN_UP.set(given_up);
+    done
+}
+
+/// From now on nobody waits for what this thread does.
+#[cfg(test)]
+pub(super) fn give_up() {
+    GIVEN_UP.with_borrow(|it| it.store(true, Ordering::SeqCst));
+}
+
 #[derive(Debug)]
 struct Stuck {
     thread: JoinHandle<()>,
@@ -93,6 +107,16 @@ impl Looks {
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         self.take_within(self.deadline, name, look)
+    }
+
+    /// The same at what may take that much longer.
+    pub(super) fn take_longer<T: Send + 'static>(
+        &self,
+        more: Duration,
+        name: &str,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.take_within(self.deadline.saturating_add(more), name, look)
     }
 
     fn take_within<T: Send + 'static>(
@@ -202,6 +226,22 @@ mod tests {
             stuck.thread.join().unwrap();
         }
         assert_eq!(looks.take("vg-0", || 7).unwrap(), 7);
+    }
+
+    #[test]
+    fn what_may_take_longer_is_waited_for_that_much_longer() {
+        let changes = Looks::of_changes(Duration::from_millis(20));
+        let (release, held) = channel::<()>();
+        let hang = move || held.recv().is_ok();
+        let error = changes.take_longer(Duration::from_millis(30), "drive", hang).unwrap_err();
+        assert!(error.to_string().contains("within 0.05 s (thread "), "{error}");
+        drop(release);
+    }
+
+    #[test]
+    fn what_is_done_to_the_end_is_not_given_up() {
+        give_up();
+        assert!(!to_the_end(is_given_up) && is_given_up());
     }
 
     #[test]

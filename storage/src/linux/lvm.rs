@@ -81,7 +81,7 @@ pub(super) fn report(
     devices: &[BlockDevice],
     deadline: Duration,
 ) -> Result<LvmReport, ObserveError> {
-    let output = Cmd::shell(&format!("lvm {REPORT} {}", only(devices))).run(deadline)?;
+    let output = Cmd::shell(&format!("lvm {REPORT} {}", only(devices))).output(deadline)?;
     understand(&output)
         .map_err(|why| ObserveError::Malformed { what: "output of lvm fullreport".to_owned(), why })
 }
@@ -153,8 +153,7 @@ pub(super) fn run(
     line: &str,
     deadline: Duration,
 ) -> Result<(), CommandError> {
-    Cmd::shell(&command(action, devices, line)).run(deadline)?;
-    Ok(())
+    Cmd::shell(&command(action, devices, line)).run(deadline)
 }
 
 /// LVM refuses an option that is given twice, and some sites' lines say yes themselves.

@@ -17,7 +17,7 @@ const NOT_ASKED: [&str; 2] = ["opening /dev/", "must be run on the MGS"];
 /// # Errors
 /// When it cannot be started, fails, or outlives `deadline`.
 pub fn run(line: &str, deadline: Duration) -> Result<(), CommandError> {
-    Cmd::shell(line).run(deadline).map(drop)
+    Cmd::shell(line).run(deadline)
 }
 
 /// Makes the service forget a file system, by the site's `command` with the name after it (lctl(8), `erase_lcfg`). One that

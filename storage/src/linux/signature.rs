@@ -1,8 +1,9 @@
 //! What a block device begins with.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,8 +15,8 @@ use uuid::Uuid;
 use super::{cmd::Cmd, exclusive, mount_table};
 use crate::{
     desired::{FileSystemId, FileSystemKind},
-    host::{ObserveError, StepError},
-    observed::{self, DeviceNumber, Signature},
+    host::{CommandError, ObserveError, StepError, TooSmall},
+    observed::{self, DeviceNumber, Signature, VolumeDevice},
 };
 
 /// A superblock, as far as it says whose it is.
@@ -79,17 +80,25 @@ pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
 }
 
 fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
-    let mut file = File::open(device)?;
-    if let Some(found) = parse(&block_of(&mut file)?) {
+    let file = File::open(device)?;
+    if let Some(found) = parse(&block_at(&file, 0)?) {
         return Ok(Some(found));
     }
-    file.seek(io::SeekFrom::Start(gfs2::AT))?;
-    Ok(parse_gfs2(&block_of(&mut file)?))
+    Ok(parse_gfs2(&block_at(&file, gfs2::AT)?))
 }
 
-fn block_of(file: &mut File) -> io::Result<Vec<u8>> {
-    let mut block = Vec::new();
-    file.take(BLOCK as u64).read_to_end(&mut block)?;
+/// As much of a block as the device has: beyond its end there is nothing to read, and nowhere to seek to (lseek(2), EINVAL).
+fn block_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let (mut block, mut filled) = (vec![0; BLOCK], 0);
+    while filled < BLOCK {
+        match file.read_at(&mut block[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    block.truncate(filled);
     Ok(block)
 }
 
@@ -120,7 +129,7 @@ struct Found {
 
 fn probe(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     let device = device.display().to_string();
-    let output = Cmd::new(["wipefs", "--no-act", "--json", &device]).run(deadline)?;
+    let output = Cmd::new(["wipefs", "--no-act", "--json", &device]).output(deadline)?;
     understand(&output).map_err(|error| ObserveError::Malformed {
         what: format!("output of wipefs --json {device}"),
         why: error.to_string(),
@@ -160,17 +169,37 @@ pub(super) fn wipe_half_made(
 
 /// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`, then the site's arguments.
 pub(super) fn make(
-    device: &Path,
+    device: &VolumeDevice,
     kind: FileSystemKind,
     id: FileSystemId,
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
     // mkfs wants the device for itself and says only that it is busy; this says with whom.
-    exclusive::with("mkfs", device, deadline, |_| Ok(()))?;
+    exclusive::with("mkfs", &device.path, deadline, |_| Ok(()))?;
     let own = if kind == FileSystemKind::Gfs2 { "-O -U " } else { "-m uuid=" };
-    Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline)?;
-    Ok(())
+    let made = Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline);
+    made.map_err(|failed| explained(device, kind, failed))
+}
+
+/// mkfs alone knows what it makes, which depends on its version and arguments; how small the device is, is the reason only when
+/// it refused.
+fn explained(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
+    let least = kind.least();
+    match (&failed, size(device.number)) {
+        (CommandError::Failed { stderr, .. }, Ok(size)) if size < least => {
+            let why = stderr.lines().next().unwrap_or_default().to_owned();
+            StepError::TooSmall(TooSmall { device: device.path.clone(), kind, size, least, why })
+        }
+        _ => failed.into(),
+    }
+}
+
+/// Bytes of a device, by what sysfs has, which never waits for it: it counts in sectors of 512 bytes.
+fn size(device: DeviceNumber) -> io::Result<u64> {
+    let sectors = fs::read_to_string(format!("/sys/dev/block/{device}/size"))?;
+    let sectors: u64 = sectors.trim().parse().map_err(io::Error::other)?;
+    Ok(sectors.saturating_mul(512))
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn rows(deadline: Duration) -> Result<Vec<Row>, ObserveError> {
 fn list(deadline: Duration) -> Result<Vec<u8>, CommandError> {
     let columns =
         ["dmsetup", "info", "--columns", "--noheadings", "--separator", "\t", "-o", COLUMNS];
-    Cmd::new(columns).run(deadline)
+    Cmd::new(columns).output(deadline)
 }
 
 fn row(line: &str) -> Result<Row, String> {

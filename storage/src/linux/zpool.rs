@@ -30,7 +30,7 @@ pub(super) fn imported(
     deadline: Duration,
 ) -> Result<Option<Zpool>, ObserveError> {
     let pool = dataset.pool();
-    let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).run(deadline) {
+    let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
         Err(error) if is_without_zfs(&error) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -50,7 +50,7 @@ fn made_of(
     devices: &[BlockDevice],
     deadline: Duration,
 ) -> Result<(Status, Vec<Vdev>), ObserveError> {
-    let status = Cmd::new(["zpool", "status", "-P", "-L", pool]).run(deadline)?;
+    let status = Cmd::new(["zpool", "status", "-P", "-L", pool]).output(deadline)?;
     let status = read_status(&String::from_utf8_lossy(&status), pool).map_err(|why| {
         ObserveError::Malformed { what: format!("output of zpool status -P -L {pool}"), why }
     })?;
@@ -69,7 +69,7 @@ fn is_without_zfs(error: &CommandError) -> bool {
 fn state(dataset: &Dataset, deadline: Duration) -> Result<DatasetState, ObserveError> {
     let (pool, property) = (dataset.pool(), "lustre:svname");
     let asked = ["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool];
-    let output = Cmd::new(asked).run(deadline)?;
+    let output = Cmd::new(asked).output(deadline)?;
     read_state(&String::from_utf8_lossy(&output), dataset).map_err(|why| ObserveError::Malformed {
         what: format!("output of zfs get {property} {pool}"),
         why,
@@ -94,7 +94,7 @@ pub(super) fn pools_on(
     deadline: Duration,
 ) -> Result<Vec<FoundPool>, ObserveError> {
     let line = format!("zpool import {}", only(devices)?);
-    let output = match Cmd::shell(&line).run(deadline) {
+    let output = match Cmd::shell(&line).output(deadline) {
         Ok(output) => output,
         // Some versions call it a failure that there are none.
         Err(CommandError::Failed { stderr, .. }) if stderr.contains("no pools available") => {

@@ -10,6 +10,7 @@ mod place;
 use std::collections::BTreeSet;
 
 pub use members::{Absence, Missing, missing};
+pub use place::allocatable;
 
 use self::{
     members::{Members, Need},

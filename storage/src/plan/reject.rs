@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::Missing;
 use crate::{
     desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId, Nqn},
-    host::RoomRefused,
+    host::{RoomRefused, TooSmall},
     observed::Percent,
 };
 
@@ -270,6 +270,17 @@ pub enum Rejection {
         device: PathBuf,
         /// What should be there.
         wanted: FileSystemId,
+    },
+    /// mkfs makes nothing on a device of this size.
+    #[error(transparent)]
+    TooSmall(TooSmall),
+    /// What is on a device was not read.
+    #[error(
+        "what {} begins with was not looked at: nothing is made on it, nor taken for made, until it is", .device.display()
+    )]
+    NotLookedAt {
+        /// Where.
+        device: PathBuf,
     },
     /// Another mount is in the way.
     #[error("{target} is occupied by {kind} {from}: unmount it or use another mount path")]

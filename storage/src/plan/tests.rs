@@ -563,6 +563,17 @@ fn what_is_on_a_device_decides_whether_a_file_system_is_made() {
 }
 
 #[test]
+fn a_device_that_nobody_looked_at_is_not_blank() {
+    let unseen = VolumeState { signature: None, ..visible(Signature::Blank) };
+    let observed = Observed { volume: Some(unseen), ..Observed::default() };
+    let device = || "/dev/loop7".into();
+    let made = plan(&Desired::FileSystemReady(file_system()), &observed);
+    assert_eq!(made, Err(Rejection::NotLookedAt { device: device() }));
+    let mounted = plan(&Desired::Mounted(mount()), &observed);
+    assert_eq!(mounted, Err(Rejection::NotLookedAt { device: device() }));
+}
+
+#[test]
 fn raw_and_an_empty_mkfs_line_make_nothing() {
     let foreign = visible(Signature::Foreign { kind: "ext4".into(), uuid: None });
     let observed = Observed { volume: Some(foreign), ..Observed::default() };

@@ -61,7 +61,9 @@ pub(super) fn made(
     let path = || device.path.clone();
     let is_adopted = Lvm::of(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
     match &state.signature {
-        None | Some(Signature::Blank) => Ok(Made::No),
+        // Whoever has not looked does not know that nothing is there, and a mkfs would end what is.
+        None => Err(Rejection::NotLookedAt { device: path() }),
+        Some(Signature::Blank) => Ok(Made::No),
         Some(Signature::Ours(found)) if *found == wanted => Ok(Made::Whole),
         Some(Signature::HalfMade(found)) if *found == wanted => Ok(Made::Half),
         Some(Signature::Ours(found) | Signature::HalfMade(found)) => {

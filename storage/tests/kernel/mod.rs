@@ -25,7 +25,7 @@ use crate::{
     lab::{Lab, with_lab},
     scenarios::{
         SIZE, World, allocate, allocation, chain, command, converge, file_system, hook, made,
-        mount_of, rejected, settle, signature,
+        mount_of, namespace, rejected, settle, signature,
     },
 };
 
@@ -60,6 +60,52 @@ fn mkfs_that_makes_nothing_is_no_success() {
         assert!(chain(&error).contains("is not there"), "{}", chain(&error));
         mends(lab, fs);
     });
+}
+
+/// Also smaller than the places where superblocks are looked for.
+#[test]
+fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
+    with_lab(|lab| {
+        let rabbit = lab.rabbit();
+        for (asked, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
+            let wanted = allocation(0, asked, &[]);
+            let made = allocate(lab, &wanted);
+            let fs = file_system(lab, 0, &made.id);
+            let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
+            let told = rejection.to_string();
+            assert!(
+                matches!(&rejection, Rejection::TooSmall(it) if it.size == size && !it.why.is_empty()),
+                "{told}"
+            );
+            assert!(told.ends_with("ask for at least 314572800 bytes"), "{told}");
+            settle(&rabbit, &Desired::FileSystemGone(fs));
+            settle(&rabbit, &Desired::Released(wanted.id));
+            assert_eq!(namespace(lab, wanted.id), None);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_read_any_more_is_torn_down_all_the_same() {
+    with_lab(|lab| {
+        let (namespace, mut fs) = made(lab, 0);
+        let data = fs::read_to_string(backing_file(&lab.device(&namespace))).unwrap();
+        // Reads of what is beyond the end of the file beneath fail with EIO.
+        File::options().write(true).open(data.trim_end()).unwrap().set_len(0).unwrap();
+        must("blockdev", &["--flushbufs", &lab.device(&namespace)]);
+        let rabbit = lab.rabbit();
+        let unread = rabbit.observe(&Desired::FileSystemReady(fs.clone())).unwrap_err();
+        assert!(chain(&unread).contains("os error 5"), "{}", chain(&unread));
+        settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
+        // A hook that is to be shown the file system cannot be left out without a word.
+        fs.pre_teardown = vec![hook(fs.scope(), "preTeardown", "true")];
+        rabbit.observe(&Desired::FileSystemGone(fs)).unwrap_err();
+        settle(&rabbit, &Desired::Released(allocation(0, 0, &[]).id));
+    });
+}
+
+fn backing_file(device: &str) -> String {
+    format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"))
 }
 
 #[test]

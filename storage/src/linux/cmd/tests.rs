@@ -8,7 +8,7 @@ use crate::template::SiteCommand;
 const LONG: Duration = Duration::from_secs(60);
 
 fn output(line: &str) -> String {
-    String::from_utf8(Cmd::shell(line).run(LONG).unwrap()).unwrap()
+    String::from_utf8(Cmd::shell(line).output(LONG).unwrap()).unwrap()
 }
 
 fn failure(line: &str) -> (String, String) {
@@ -92,6 +92,18 @@ fn of_long_stderr_both_ends_are_kept() {
         failure("echo begin >&2; yes filler | head -n 100000 >&2; echo end >&2; exit 1");
     assert!(stderr.starts_with("begin\nfiller") && stderr.ends_with("filler\nend"), "{stderr}");
     assert!(stderr.contains("[…]") && stderr.len() < 1100, "{}", stderr.len());
+}
+
+/// A list with a gap reads like a whole one. Nobody reads what a site's line prints.
+#[test]
+fn output_that_is_not_kept_whole_is_a_failure_for_those_who_read_it() {
+    let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));
+    let count = |bytes| print(bytes).output(LONG).map(|it| it.len());
+    let most = STDOUT_KEPT.first;
+    assert_eq!(count(most).unwrap(), most);
+    let error = count(most + 1).unwrap_err();
+    assert!(matches!(error, CommandError::TooMuch { .. }), "{error}");
+    print(most + 1).run(LONG).unwrap();
 }
 
 #[test]

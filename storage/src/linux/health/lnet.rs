@@ -8,7 +8,7 @@ use crate::linux::cmd::Cmd;
 
 /// None on a node that has no Lustre, and none when its network is down: an address that was told once may be right still.
 pub(super) fn nids(deadline: Duration) -> Vec<String> {
-    match Cmd::new(["lctl", "list_nids"]).run(deadline) {
+    match Cmd::new(["lctl", "list_nids"]).output(deadline) {
         Ok(output) => understand(&String::from_utf8_lossy(&output)),
         Err(error) => {
             debug!("this node has no LNet address: {error}");

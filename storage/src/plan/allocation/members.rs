@@ -123,7 +123,20 @@ impl<'a> Members<'a> {
         for told in &allocation.told {
             members.enter(told, observed);
         }
+        if members.lacks() == Some(0) {
+            members.lost.clear();
+            members.adoptable.clear();
+        }
         members
+    }
+
+    /// How many it is made of and does not have; `None` when no record says how many. Of one that has them all nothing else was
+    /// ever made, whatever its object was told: somebody wrote that there.
+    fn lacks(&self) -> Option<usize> {
+        let away = self.away.iter().map(|(it, _)| *it);
+        let all: Vec<_> = self.reachable.iter().chain(&self.gone).copied().chain(away).collect();
+        let of = all.iter().map(|it| it.of).max().filter(|of| *of > 0)?;
+        Some(usize::from(of).saturating_sub(all.len()))
     }
 
     fn enter(&mut self, told: &Told, observed: &'a Observed) {
@@ -167,7 +180,8 @@ impl<'a> Members<'a> {
             size: it.size,
             of,
         };
-        let whole = self.lost.is_empty();
+        let fits = self.lacks().is_none_or(|lacks| self.adoptable.len() <= lacks);
+        let whole = self.lost.is_empty() && fits;
         self.adoptable.iter().filter(|_| whole).map(adopt).collect()
     }
 

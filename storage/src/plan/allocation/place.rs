@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::members::Wanted;
 use crate::{
     Rejection,
-    desired::{Allocation, Nqn},
+    desired::{Allocation, Nqn, Spread},
     observed::{Drive, NamespaceOwner, Observed},
 };
 
@@ -20,6 +20,20 @@ pub(super) struct Placement<'a> {
     pub(super) size: u64,
     /// How many the allocation is made of.
     pub(super) of: u16,
+}
+
+/// Bytes that allocations could have now: what drives have left that take part, as far as the disk beneath file-backed ones has it
+/// too, and nothing while there are too few of them for any allocation.
+#[must_use]
+pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
+    let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
+    if free.len() < spread.least() {
+        return 0;
+    }
+    let left = free.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
+    // Every share of an allocation is rounded up.
+    let piece = BLOCK * free.len().min(spread.most()) as u64;
+    observed.pool.map_or(left, |pool| left.min(pool.room() / piece * piece))
 }
 
 /// As many of the freest drives as the spread allows, the same share on each; ties go to the lowest slot.
@@ -87,10 +101,14 @@ fn too_few(
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
     let taken = taken(allocation, observed);
-    let usable = observed.drives.iter().filter(|it| it.free() > 0 && !taken.contains(&it.nqn));
-    let mut drives: Vec<_> = usable.filter(|it| observed.namespace_limit(it).is_none()).collect();
+    let mut drives: Vec<_> = taking_part(observed).filter(|it| !taken.contains(&it.nqn)).collect();
     drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
     drives
+}
+
+/// The drives that take namespaces.
+fn taking_part(observed: &Observed) -> impl Iterator<Item = &Drive> {
+    observed.drives.iter().filter(|it| it.free() > 0 && observed.namespace_limit(it).is_none())
 }
 
 fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, String)> {

@@ -30,6 +30,7 @@ impl Rejection {
             | Self::Resilvering { .. }
             | Self::StillMounted { .. }
             | Self::NotMade { .. }
+            | Self::NotLookedAt { .. }
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
             Self::TooFewDrives { .. }
             | Self::DriveRefused(_)
@@ -41,6 +42,7 @@ impl Rejection {
             | Self::PoolBroken { .. }
             | Self::DrivesFaulty { .. } => RejectionClass::Lost,
             Self::ZeroCapacity { .. }
+            | Self::TooSmall(_)
             | Self::MkfsSetsUuid { .. }
             | Self::NoActivation { .. }
             | Self::DuplicateLink { .. } => RejectionClass::Input,

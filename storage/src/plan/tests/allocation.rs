@@ -93,6 +93,45 @@ fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
     ));
 }
 
+/// Equal drives: what they have left is had by one allocation over all of them, or over one.
+#[test]
+fn what_counts_as_allocatable_is_allocated_and_nothing_more() {
+    let pool = |available| Some(Pool { available, promised: 5 * MIB });
+    let mut limited = rabbit(4, vec![on(0, NamespaceOwner::Unknown)]);
+    limited.drives.iter_mut().for_each(|it| it.most_namespaces = Some(1));
+    let mut read_only = rabbit(4, vec![]);
+    read_only.drives[2].warnings = vec![DriveWarning::ReadOnly];
+    let mut faulty = rabbit(4, vec![]);
+    faulty.drives[1].fault = Some("it does not answer".into());
+    for (seen, wanted, bytes) in [
+        (rabbit(4, vec![]), over(4, 2, &[]), 400 * MIB),
+        (limited.clone(), over(4, 3, &[]), 300 * MIB),
+        (limited, over(4, 4, &[]), 0),
+        (read_only, over(4, 2, &[]), 300 * MIB),
+        (faulty, over(4, 4, &[]), 0),
+        (Observed { pool: pool(45 * MIB + 123), ..rabbit(4, vec![]) }, over(4, 2, &[]), 40 * MIB),
+        (
+            Observed { pool: pool(45 * MIB - 1), ..rabbit(4, vec![]) },
+            over(4, 2, &[]),
+            40 * MIB - 4 * 4096,
+        ),
+        (
+            Observed { pool: pool(45 * MIB - 1), ..rabbit(4, vec![]) },
+            over(1, 1, &[]),
+            40 * MIB - 4096,
+        ),
+        (Observed { pool: pool(4 * MIB), ..rabbit(4, vec![]) }, over(1, 1, &[]), 0),
+        (rabbit(0, vec![]), over(1, 1, &[]), 0),
+    ] {
+        assert_eq!(allocatable(&seen, wanted.spread), bytes, "{seen:?}");
+        let all = Allocation { capacity: bytes, ..wanted.clone() };
+        if bytes > 0 {
+            assert!(!steps(&all, &seen).is_empty());
+        }
+        refused(&Allocation { capacity: bytes + 1, ..wanted }, &seen);
+    }
+}
+
 #[test]
 fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_them() {
     let mut seen = rabbit(14, vec![]);
@@ -194,6 +233,26 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
     hidden.namespaces.remove(0);
     let Rejection::Lost { missing, .. } = refused(&told, &hidden) else { panic!("adopted") };
     assert_eq!(missing[0].why, Absence::NoDrive);
+}
+
+#[test]
+fn what_is_told_beside_all_that_was_made_is_neither_missed_nor_adopted() {
+    let two = |slot| Namespace { of: 2, ..ours(slot) };
+    let unknown = |slot| on(slot, NamespaceOwner::Unknown);
+    let whole = rabbit(6, vec![two(0), two(1), unknown(3)]);
+    // A namespace without a record, one that is not there, and one of a drive that nobody knows.
+    for forged in [3, 4, 77] {
+        let told = over(2, 2, &[0, 1, forged]);
+        assert_eq!(missing(&told, &whole), [], "drive {forged}");
+        assert_eq!(steps(&told, &whole), []);
+        assert_eq!(plan(&Desired::Adopted(told), &whole), Ok(vec![]));
+    }
+    // One is missing: which of two is meant cannot be told, and neither is taken.
+    let lacking = rabbit(6, vec![two(0), unknown(3), unknown(4)]);
+    let told = over(2, 2, &[0, 3, 4]);
+    assert_eq!(steps(&told, &lacking), []);
+    assert_eq!(missing(&told, &lacking).len(), 2);
+    assert_eq!(steps(&over(2, 2, &[0, 3]), &lacking).len(), 1, "it is the one");
 }
 
 #[test]

@@ -96,8 +96,10 @@ pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// Looks are answered from the drive's memory.
 const QUICK: Duration = Duration::from_secs(10);
-/// Making, deleting and erasing take real drives many seconds.
+/// Making and deleting take real drives many seconds.
 const SLOW: Duration = Duration::from_secs(120);
+/// Erasing takes drives that have no cryptographic way to do it many minutes. One that is cut off is begun anew.
+pub(super) const ERASE: Duration = Duration::from_secs(3600);
 /// A change is not given up while a drive may still be at its slowest command.
 pub(super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));
 
@@ -236,11 +238,11 @@ impl Admin {
         wanted.capacity = blocks.into();
         wanted.format = format;
         wanted.sharing = SHARED;
-        self.send(opcode::NAMESPACE_MANAGEMENT, 0, 0, 0, wanted.as_mut_bytes())
+        self.send(change(opcode::NAMESPACE_MANAGEMENT, 0, 0), wanted.as_mut_bytes())
     }
 
     pub(super) fn delete(&self, nsid: u32) -> Answered<()> {
-        self.send(opcode::NAMESPACE_MANAGEMENT, nsid, 1, 0, &mut []).map(drop)
+        self.send(change(opcode::NAMESPACE_MANAGEMENT, nsid, 1), &mut []).map(drop)
     }
 
     /// That it already is, is fine.
@@ -257,7 +259,7 @@ impl Admin {
         let mut list = ControllerList::new_zeroed();
         list.count = 1.into();
         list.controllers[0] = controller.into();
-        self.send(opcode::NAMESPACE_ATTACHMENT, nsid, select, 0, list.as_mut_bytes())
+        self.send(change(opcode::NAMESPACE_ATTACHMENT, nsid, select), list.as_mut_bytes())
     }
 
     /// Erases a namespace, which keeps its block format; the controller must be attached to it.
@@ -269,7 +271,8 @@ impl Admin {
         let lower = u32::from(format & 0xf);
         let upper = u32::from(format >> 5 & 0b11);
         let cdw10 = lower | settings << 9 | upper << 12;
-        self.send(opcode::FORMAT, nsid, cdw10, 0, &mut []).map(drop)
+        let format = change(opcode::FORMAT, nsid, cdw10);
+        self.send(Command { timeout: ERASE, ..format }, &mut []).map(drop)
     }
 
     pub(super) fn virtualize(&self, controller: u16, action: Virtualization) -> Answered<()> {
@@ -283,7 +286,8 @@ impl Admin {
             Resource::Interrupts => 1,
         };
         let cdw10 = action | resource << 8 | u32::from(controller) << 16;
-        self.send(opcode::VIRTUALIZATION_MANAGEMENT, 0, cdw10, count.into(), &mut []).map(drop)
+        let virtualize = change(opcode::VIRTUALIZATION_MANAGEMENT, 0, cdw10);
+        self.send(Command { cdw11: count.into(), ..virtualize }, &mut []).map(drop)
     }
 
     fn identify<T: Answer>(&self, cns: u8, nsid: u32) -> Answered<T> {
@@ -294,17 +298,15 @@ impl Admin {
         Ok(answer)
     }
 
-    fn send(
-        &self,
-        opcode: u8,
-        nsid: u32,
-        cdw10: u32,
-        cdw11: u32,
-        data: &mut [u8],
-    ) -> Answered<u32> {
+    fn send(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
         still_wanted()?;
-        self.0.submit(Command { opcode, nsid, cdw10, cdw11, timeout: SLOW }, data)
+        self.0.submit(command, data)
     }
+}
+
+/// A command that changes something.
+fn change(opcode: u8, nsid: u32, cdw10: u32) -> Command {
+    Command { opcode, nsid, cdw10, cdw11: 0, timeout: SLOW }
 }
 
 /// Nothing is changed for somebody who has gone on, as if it had failed.
@@ -373,6 +375,13 @@ mod tests {
         let primary: fn(&Admin) =
             |it| it.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
         assert_eq!(words(primary), (0x1c, 0, 0x0000_0001, 0));
+    }
+
+    #[test]
+    fn erasing_has_more_time_than_anything_else() {
+        let (format, _) = sent(|it| it.format(7, 4, Erase::UserData).unwrap());
+        let (delete, _) = sent(|it| it.delete(7).unwrap());
+        assert_eq!((format.timeout, delete.timeout), (ERASE, SLOW));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     Managed, NvmeDrives,
+    admin::ERASE,
     drive::{DriveError, Made},
     ioctl,
     ledger::Wanted,
@@ -43,10 +44,22 @@ impl NvmeDrives {
         nqn: &Nqn,
         work: impl FnOnce(&Managed) -> Result<T, DriveError> + Send + 'static,
     ) -> Result<T, StepError> {
+        self.longer_change(Duration::ZERO, call, target, nqn, work)
+    }
+
+    /// One that may take `more` time than others.
+    fn longer_change<T: Send + 'static>(
+        &self,
+        more: Duration,
+        call: &'static str,
+        target: &impl fmt::Display,
+        nqn: &Nqn,
+        work: impl FnOnce(&Managed) -> Result<T, DriveError> + Send + 'static,
+    ) -> Result<T, StepError> {
         let drive = self.drive(nqn)?;
         let system = |source| StepError::System { call, target: target.to_string(), source };
-        let done = self.changes.take(&nqn.to_string(), move || work(&drive)).map_err(system)?;
-        done.map_err(|error| failed(call, target, error))
+        let done = self.changes.take_longer(more, &nqn.to_string(), move || work(&drive));
+        done.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
     fn appear(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
@@ -199,7 +212,7 @@ impl Drives for NvmeDrives {
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         self.unused("delete namespace", id)?;
         let nsid = id.nsid;
-        self.change("delete namespace", id, &id.subsystem, move |managed| {
+        self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
             managed.physical.drive.delete(nsid, allocation)
         })
     }

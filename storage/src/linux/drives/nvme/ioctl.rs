@@ -6,6 +6,7 @@ use std::{
     io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::{
@@ -23,7 +24,7 @@ nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
 /// The kernel resets a controller that takes longer for a command (drivers/nvme/host/pci.c, `nvme_timeout`): with it go the
 /// commands of all others, an erase too, and its virtual functions. Who looks or changes something has a patience of its own,
 /// after which it waits no more and resets nothing.
-const PATIENCE_MS: u32 = 600_000;
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The admin queue of a controller that this node has.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl AdminQueue for Controller {
             nsid: command.nsid,
             cdw10: command.cdw10,
             cdw11: command.cdw11,
-            timeout_ms: PATIENCE_MS,
+            timeout_ms: patience(command.timeout),
             ..PassthroughCommand::default()
         };
         if !data.is_empty() {
@@ -84,9 +85,26 @@ impl AdminQueue for Controller {
     }
 }
 
+/// Milliseconds after which the kernel may reset the controller.
+fn patience(within: Duration) -> u32 {
+    u32::try_from(within.max(PATIENCE).as_millis()).unwrap_or(u32::MAX)
+}
+
 /// Makes the first `bytes` of a block device read as zero.
 pub(super) fn zero(device: &File, bytes: u64) -> io::Result<()> {
     // SAFETY: the kernel reads two numbers, which outlive the call.
     unsafe { block_zero_out(device.as_raw_fd(), &raw const *&[0, bytes]) }?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_resets_nothing_before_a_command_has_had_its_time() {
+        for (within, milliseconds) in [(5, 600_000), (120, 600_000), (3600, 3_600_000)] {
+            assert_eq!(patience(Duration::from_secs(within)), milliseconds);
+        }
+    }
 }

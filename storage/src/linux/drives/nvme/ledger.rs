@@ -110,6 +110,7 @@ impl Ledger {
                 size: found.size,
                 of,
                 whole,
+                erased: false,
                 replaced: false,
                 hosts: BTreeMap::new(),
             });
@@ -127,6 +128,20 @@ impl Ledger {
         self.change(|file| {
             file.namespaces.iter_mut().filter(|it| it.nsid == nsid).for_each(|it| it.whole = true);
         })
+    }
+
+    /// Notes that a namespace was erased: from now on it is what is left of one, and nothing that could be lost is on it.
+    pub(super) fn erased(&self, namespace: &Found) -> io::Result<()> {
+        self.change(|file| {
+            for record in file.namespaces.iter_mut().filter(|it| it.is_of(namespace)) {
+                (record.whole, record.erased) = (false, true);
+            }
+        })
+    }
+
+    /// Whether it was erased, and nobody could write to it since.
+    pub(super) fn is_erased(&self, namespace: &Found) -> bool {
+        self.lock().namespaces.iter().any(|it| it.is_of(namespace) && it.erased)
     }
 
     /// Notes that another took the place of a namespace of `allocation`.
@@ -162,10 +177,11 @@ impl Ledger {
     }
 
     /// Notes what the host at an endpoint is called. Whoever is where it was before is not called so any more: a name that meant
-    /// two would let neither be told from the other.
+    /// two would let neither be told from the other. What was erased before counts as erased no more: the host may write to it.
     pub(super) fn named(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|it| it.nsid == nsid) {
+                record.erased = false;
                 record.hosts.retain(|_, known| known != node.as_str());
                 record.hosts.insert(endpoint, node.to_string());
             }

@@ -56,6 +56,8 @@ pub(super) struct State {
     /// The answer to the next such command is lost: before it is carried out, or after.
     pub(super) lose: Option<(u8, Lost)>,
     pub(super) surprise: Option<Surprise>,
+    /// How often it erased.
+    pub(super) formats: u32,
     /// How many commands it carried out.
     pub(super) answered: u32,
     made: u8,
@@ -113,6 +115,7 @@ impl Simulated {
             kelvin: 0,
             lose: None,
             surprise: None,
+            formats: 0,
             answered: 0,
             made: 0,
         })))
@@ -195,6 +198,7 @@ impl State {
                     return Err(INVALID_FIELD);
                 }
                 namespace.erased = true;
+                self.formats += 1;
                 // By the specification; no drive at hand does it.
                 if self.format & 0b11 != 0 {
                     self.namespaces.values_mut().for_each(|it| it.erased = true);

@@ -3,12 +3,15 @@
 use super::{DriveError, NvmeDrive, Result};
 use crate::{
     desired::AllocationId,
-    linux::drives::nvme::{
-        admin::Erase,
-        ledger::Found,
-        physical::FORMATS_ALL,
-        status::Code,
-        wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
+    linux::{
+        drives::nvme::{
+            admin::Erase,
+            ledger::Found,
+            physical::FORMATS_ALL,
+            status::Code,
+            wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
+        },
+        looks::to_the_end,
     },
     observed::NamespaceOwner,
 };
@@ -20,13 +23,19 @@ impl NvmeDrive {
         if let Some(namespace) = self.find(nsid)? {
             self.belongs(&namespace, allocation)?;
             self.erase(&namespace, &controller)?;
-            let _turn = self.ledger.turn();
-            // While others had theirs it may have gone, and its NSID to another.
-            if self.is_still(&namespace)? {
-                self.remove(nsid)?;
-            }
+            // What is erased is of no use to anybody: who has gone on meanwhile need not ask for its end again.
+            return to_the_end(|| self.delete_erased(&namespace, allocation));
         }
         self.ledger.gone(nsid, allocation).map_err(DriveError::Ledger)
+    }
+
+    fn delete_erased(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
+        let _turn = self.ledger.turn();
+        // While others had theirs it may have gone, and its NSID to another.
+        if self.is_still(namespace)? {
+            self.remove(namespace.nsid)?;
+        }
+        self.ledger.gone(namespace.nsid, allocation).map_err(DriveError::Ledger)
     }
 
     fn belongs(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
@@ -53,7 +62,8 @@ impl NvmeDrive {
         Ok(())
     }
 
-    /// Nobody reaches the namespace while it is erased, but the physical function, from which the command must come.
+    /// Nobody reaches the namespace while it is erased, but the physical function, from which the command must come. It is erased
+    /// once: the drive may take longer than anybody waits.
     fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
@@ -63,6 +73,9 @@ impl NvmeDrive {
         self.identified(namespace)?;
         for attached in attached {
             self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
+        }
+        if self.ledger.is_erased(namespace) {
+            return Ok(());
         }
         let erase = if controller.format & CRYPTOGRAPHIC_ERASE == 0 {
             Erase::UserData
@@ -74,8 +87,12 @@ impl NvmeDrive {
         let erased = self.identified(namespace).and_then(|described| {
             self.ask("erase the namespace", self.admin.format(nsid, described.format, erase))
         });
-        self.ask("detach the namespace after erasing", self.admin.detach(nsid, physical))?;
-        erased
+        to_the_end(|| {
+            let noted =
+                erased.and_then(|()| self.ledger.erased(namespace).map_err(DriveError::Ledger));
+            let detached = self.admin.detach(nsid, physical);
+            noted.and(self.ask("detach the namespace after erasing", detached))
+        })
     }
 
     /// The namespace as it is right before it is lost: a drive that was busy for minutes may have given its NSID to another.

@@ -11,7 +11,7 @@ use crate::{
         ledger::Wanted,
         simulated::{Lost, Simulated, Surprise, Way},
     },
-    linux::looks::Looks,
+    linux::looks::{Looks, give_up, is_given_up},
     observed::DriveWarning,
 };
 
@@ -138,6 +138,53 @@ fn nothing_is_deleted_before_it_was_erased() {
     assert!(bench.simulated.state().namespaces[&1].erased);
     drive.delete(1, allocation(0)).unwrap();
     assert_eq!(bench.left(), 64 * MIB);
+}
+
+#[test]
+fn what_was_erased_is_not_erased_again_unless_somebody_could_write_to_it() {
+    for (given_meanwhile, formats) in [(false, 1), (true, 2)] {
+        let bench = Bench::new(17);
+        let drive = bench.start();
+        drive.create(allocation(0), wanted(MIB), 1).unwrap();
+        bench.simulated.state().lose = Some((0x0d, Lost::Before));
+        drive.delete(1, allocation(0)).unwrap_err();
+        let drive = bench.start();
+        assert_eq!(owners(&drive), [NamespaceOwner::Partial(allocation(0))], "nothing is on it");
+        if given_meanwhile {
+            drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+        }
+        drive.delete(1, allocation(0)).unwrap();
+        assert_eq!(bench.left(), 64 * MIB);
+        assert_eq!(bench.simulated.state().formats, formats);
+    }
+}
+
+/// A drive may take longer for it than anybody waits.
+#[test]
+fn an_erasure_for_which_nobody_waited_is_brought_to_its_end() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.simulated.state().surprise =
+        Some(Surprise { before: |it| it.opcode == opcode::FORMAT, happens: |_| give_up() });
+    drive.delete(1, allocation(0)).unwrap();
+    assert!(is_given_up(), "nobody waits");
+    assert_eq!((bench.left(), drive.ledger.records().len()), (64 * MIB, 0));
+}
+
+#[test]
+fn what_was_given_up_before_it_was_erased_is_not_erased_and_nobody_is_left_attached() {
+    let bench = Bench::new(17);
+    let drive = bench.start();
+    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    // The first attachment is that of the physical function.
+    bench.simulated.state().surprise = Some(Surprise {
+        before: |it| it.opcode == opcode::NAMESPACE_ATTACHMENT && it.cdw10 == 0,
+        happens: |_| give_up(),
+    });
+    drive.delete(1, allocation(0)).unwrap_err();
+    let there = bench.simulated.state().namespaces[&1].clone();
+    assert!(!there.erased && there.attached.is_empty(), "{there:?}");
 }
 
 #[test]
@@ -450,6 +497,9 @@ mod through_a_switch {
     as_here! {
         a_namespace_is_made_given_taken_erased_and_deleted,
         nothing_is_deleted_before_it_was_erased,
+        what_was_erased_is_not_erased_again_unless_somebody_could_write_to_it,
+        an_erasure_for_which_nobody_waited_is_brought_to_its_end,
+        what_was_given_up_before_it_was_erased_is_not_erased_and_nobody_is_left_attached,
         a_crash_around_create_leaks_nothing,
         what_became_another_while_it_was_to_be_erased_is_not_erased,
         what_goes_during_a_look_is_no_fault_of_the_drive,

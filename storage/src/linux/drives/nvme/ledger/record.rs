@@ -54,6 +54,9 @@ pub(in crate::linux::drives::nvme) struct Record {
     pub(in crate::linux::drives::nvme) of: u16,
     /// Its blocks are known to read as zero.
     pub(super) whole: bool,
+    /// It was erased, to be deleted.
+    #[serde(default)]
+    pub(super) erased: bool,
     /// Its drive was gone for good, and another namespace took its place.
     #[serde(default)]
     pub(super) replaced: bool,
