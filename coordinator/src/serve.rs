@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use nix::sys::socket::{setsockopt, sockopt};
+use proto::limits::FROM_NODE;
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
 use thiserror::Error;
@@ -30,8 +31,6 @@ const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
 /// Milliseconds after which a message that a node did not acknowledge ends its connection: while one is on its way the kernel
 /// does not probe, and would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
-/// An API object has at most 3 MiB, and a message holds two.
-const LARGEST_MESSAGE: usize = 8 << 20;
 
 /// Why gRPC cannot be served.
 #[derive(Debug, Error)]
@@ -151,7 +150,7 @@ impl Services {
             .build_v1()
             .map_err(ServeError::Reflection)?;
         Ok(server
-            .add_service(NodeLinkServer::new(self.link).max_decoding_message_size(LARGEST_MESSAGE))
+            .add_service(NodeLinkServer::new(self.link).max_decoding_message_size(FROM_NODE))
             .add_service(ClusterServer::new(self.machine))
             .add_service(health)
             .add_service(reflection))

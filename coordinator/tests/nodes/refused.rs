@@ -128,5 +128,11 @@ async fn the_first_message_must_be_a_hello() {
     let nameless = Agent::connect(coordinator.socket(), hello("", 1)).await.err().unwrap();
     assert_eq!(nameless.code(), Code::InvalidArgument);
     assert!(nameless.message().contains("--node"));
+    let long = "x".repeat(100_000);
+    for name in ["a/b", "a\nb", "a\u{1b}[2J", &long] {
+        let refused = Agent::connect(coordinator.socket(), hello(name, 1)).await.err().unwrap();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
+        assert!(refused.message().starts_with("hello"), "{}", refused.message());
+    }
     coordinator.stop().await;
 }
