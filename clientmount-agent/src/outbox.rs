@@ -9,7 +9,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use proto::v1::{FromNode, Health, MountReport, from_node::Message};
+use proto::{
+    limits::bounded,
+    v1::{FromNode, Health, MountReport, from_node::Message},
+};
 use tokio::sync::Notify;
 
 /// Reports on their way up.
@@ -54,6 +57,7 @@ impl Outbox {
 
     /// Records the node's health; told only when it changed.
     pub fn set_health(&self, health: Health) {
+        let health = bounded(health);
         let mut inner = self.inner();
         if inner.health != health {
             inner.health = health;
@@ -244,5 +248,8 @@ mod tests {
         outbox.set_health(sick.clone());
         outbox.set_health(sick);
         assert_eq!(popped(&outbox, connection), ["health"]);
+        // The whole output of a command that failed.
+        outbox.set_health(Health { message: "x".repeat(512 << 10), ..Health::default() });
+        assert!(outbox.health().message.len() <= proto::limits::TEXT);
     }
 }

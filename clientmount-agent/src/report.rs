@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{ClientMountStatus, ErrorType, ResourceError, client_mount::ClientMountInfoStatus};
+use proto::limits::{ERROR_TEXT, shortened};
 use storage::desired::NodeName;
 
 use crate::{
@@ -35,10 +36,10 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     let user = told(failures, |failed| failed.failure.user.clone());
     let debug = told(failures, |failed| failed.failure.debug.clone());
     Some(ResourceError {
-        debug_message: format!("mount/unmount failed: {debug}"),
+        debug_message: shortened(format!("mount/unmount failed: {debug}"), ERROR_TEXT),
         severity: worst.severity.clone(),
         error_type: error_type(failures, &worst.error_type),
-        user_message: Some(format!("{node}: {user}")),
+        user_message: Some(shortened(format!("{node}: {user}"), ERROR_TEXT)),
     })
 }
 
@@ -116,6 +117,24 @@ mod tests {
         let json = serde_json::to_value(status(&node(), &outcome)).unwrap();
         let entry = serde_json::json!({ "state": "unmounted", "ready": true });
         assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
+    }
+
+    /// The coordinator takes no status that is larger than one with every mount that an object may have.
+    #[test]
+    fn texts_of_thousands_of_failures_do_not_make_a_status_too_large() {
+        let failures = 20_000;
+        let text = "x".repeat(200);
+        let fail = |place| {
+            failed(&format!("/mnt/nnf/{place}"), Severity::Major, &format!("{place} {text}"))
+        };
+        let outcome = Outcome {
+            goal: Goal::Mounted,
+            mounts: vec![MountOutcome::Failed; failures],
+            failures: (0..failures).map(fail).collect(),
+            unreadable: Vec::new(),
+        };
+        let status = serde_json::to_vec(&status(&node(), &outcome)).unwrap();
+        assert!(status.len() <= proto::limits::STATUS, "{}", status.len());
     }
 
     #[test]

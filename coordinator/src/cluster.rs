@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use proto::limits::ANSWER;
 use proto::v1::cluster_server::Cluster;
 use proto::v1::{ListNodesRequest, ListNodesResponse};
 use tonic::{Request, Response, Status};
 
+use crate::answer::bounded;
 use crate::hub::Hub;
 use crate::peer::Peer;
 
@@ -30,6 +32,6 @@ impl Cluster for Machine {
         request: Request<ListNodesRequest>,
     ) -> Result<Response<ListNodesResponse>, Status> {
         Peer::of(&request)?.operates(&self.operators)?;
-        Ok(Response::new(self.hub.nodes()))
+        Ok(Response::new(bounded(self.hub.nodes(), ANSWER)))
     }
 }

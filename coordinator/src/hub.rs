@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::SystemConfiguration;
 use fanout::{Audience, Exchange, Key, Scope, UnfitStatus};
+use proto::limits::{self, TooLong};
 use proto::v1::{self, Health, Hello, ListNodesResponse, MountReport};
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -52,6 +53,12 @@ pub(crate) enum RejectedReport {
         "node {node} is a rabbit, which writes the status of its ClientMounts itself, but reported on {key}"
     )]
     FromRabbit { node: String, key: Key },
+    #[error("report of node {node}")]
+    TooLong {
+        node: String,
+        #[source]
+        source: TooLong,
+    },
     #[error("report of node {node} on ClientMount {key}")]
     Unfit {
         node: String,
@@ -119,6 +126,8 @@ impl Hub {
         report: &MountReport,
     ) -> Result<(), RejectedReport> {
         let node = &session.node;
+        limits::check_report(report)
+            .map_err(|source| RejectedReport::TooLong { node: node.clone(), source })?;
         let key = Key::new(&report.namespace, &report.name);
         // Held to the end: no newer session may open between the check and the report.
         let roster = self.roster();

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use proto::limits;
 use proto::v1::from_node::Message as Said;
 use proto::v1::node_link_server::NodeLink;
 use proto::v1::to_node::Message as Told;
 use proto::v1::{FromNode, Hello, ToNode, Welcome};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::hub::{Hub, RejectedReport, Session, SessionEnd};
 use crate::peer::Peer;
@@ -81,7 +82,10 @@ async fn hello(said: &mut Streaming<FromNode>) -> Result<Hello, Status> {
         Status::deadline_exceeded(format!("no hello within {} s", HELLO_DEADLINE.as_secs()))
     })??;
     match first.and_then(|first| first.message) {
-        Some(Said::Hello(hello)) => Ok(hello),
+        Some(Said::Hello(hello)) => match limits::check_hello(&hello) {
+            Ok(()) => Ok(hello),
+            Err(too_long) => Err(Status::invalid_argument(too_long.to_string())),
+        },
         Some(Said::Report(_) | Said::Health(_)) | None => {
             Err(Status::invalid_argument("the first message of a node must be its hello"))
         }
@@ -123,6 +127,8 @@ async fn converse(
         tokio::select! {
             message = said.message() => match message {
                 Ok(Some(FromNode { message })) => take(hub, session, message)?,
+                // Larger than any message may be.
+                Err(status) if status.code() == Code::OutOfRange => return Err(status),
                 // Without its connection a node says nothing more; which way it was lost makes no difference.
                 Ok(None) | Err(_) => return Ok(()),
             },
@@ -148,7 +154,7 @@ fn take(hub: &Hub, session: &Session, message: Option<Said>) -> Result<(), Statu
     match message {
         Some(Said::Report(report)) => match hub.report(session, &report) {
             Ok(()) => Ok(()),
-            Err(rejected @ RejectedReport::Unfit { .. }) => {
+            Err(rejected @ (RejectedReport::TooLong { .. } | RejectedReport::Unfit { .. })) => {
                 // One object's report is wrong; the node's others need not suffer.
                 let cause = std::error::Error::source(&rejected)
                     .map(ToString::to_string)
@@ -168,7 +174,7 @@ fn take(hub: &Hub, session: &Session, message: Option<Said>) -> Result<(), Statu
             }
         },
         Some(Said::Health(health)) => {
-            hub.health(session, health);
+            hub.health(session, limits::bounded(health));
             Ok(())
         }
         Some(Said::Hello(_)) => Err(Status::invalid_argument("a second hello in one stream")),
@@ -179,9 +185,9 @@ fn take(hub: &Hub, session: &Session, message: Option<Said>) -> Result<(), Statu
 
 fn rejected_hello(rejected: &RejectedHello) -> Status {
     match rejected {
-        RejectedHello::NoName | RejectedHello::NoRole { .. } => {
-            Status::invalid_argument(rejected.to_string())
-        }
+        RejectedHello::NoName
+        | RejectedHello::NotHostName { .. }
+        | RejectedHello::NoRole { .. } => Status::invalid_argument(rejected.to_string()),
         // The layout may be wrong and not the agent: it comes again until one of them is another.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
@@ -202,8 +208,6 @@ fn ended(session: &Session, end: &SessionEnd) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use tonic::Code;
-
     use super::*;
 
     /// A node takes FailedPrecondition for the last word and ends for good; everything else it tries again.
@@ -218,6 +222,7 @@ mod tests {
             (role, false),
             (RejectedHello::NoRole { node: node() }, false),
             (RejectedHello::NoName, false),
+            (RejectedHello::NotHostName { node: node() }, false),
             (earlier, false),
             (older, true),
         ] {

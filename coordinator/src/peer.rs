@@ -1,10 +1,13 @@
 //! Who is at the other end of a connection.
 
 use nix::unistd::Uid;
+use proto::limits::{NAME, shortened};
 use tokio::net::UnixStream;
-use tonic::transport::server::UdsConnectInfo;
+use tonic::transport::server::{TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use crate::accept::Caller;
 
 /// The caller of a gRPC method.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +27,8 @@ impl Peer {
         if request.extensions().get::<UdsConnectInfo>().is_some() {
             return Ok(Self::Local);
         }
-        let certificates = request.peer_certs();
+        let connection = request.extensions().get::<TlsConnectInfo<Caller>>();
+        let certificates = connection.and_then(TlsConnectInfo::peer_certs);
         let Some(certificate) = certificates.as_ref().and_then(|chain| chain.first()) else {
             return Err(Status::unauthenticated(
                 "no client certificate: connect with the certificate of this node",
@@ -44,8 +48,8 @@ impl Peer {
             Self::Local => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| name == node) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
-                "the certificate is for {}, not for node {node}: start the agent with --node as in its certificate",
-                names.join(", ")
+                "the certificate is for {}, not for node {node:?}: start the agent with --node as in its certificate",
+                shown(names)
             ))),
         }
     }
@@ -59,11 +63,20 @@ impl Peer {
             Self::Local => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| operators.contains(name)) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
-                "{} is no operator: ask on the coordinator's host, or name the certificate with --operator there",
-                names.join(", ")
+                "the certificate is for {}, which is no operator: ask on the coordinator's host, or name the certificate with --operator there",
+                shown(names)
             ))),
         }
     }
+}
+
+/// Names as a terminal and a journal may have them: whoever signed them may have looked at nothing.
+fn shown(names: &[String]) -> String {
+    if names.is_empty() {
+        return "nobody: its subjectAltName has no DNS name".to_owned();
+    }
+    let all: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    shortened(all.join(", "), NAME)
 }
 
 /// Whether a process that connected to a unix socket may use it: root and our own user may (SO_PEERCRED, unix(7)).
@@ -76,19 +89,22 @@ pub(crate) fn may_connect(stream: &UnixStream) -> bool {
     may
 }
 
-/// Common name and DNS names of a certificate in DER.
+/// The names of a certificate in DER; None of one that cannot be read.
+///
+/// They are the DNS names of its subjectAltName. A common name counts only where there is no such extension (RFC 6125, 6.4.4):
+/// an authority that checks the one may copy the other unseen. An extension that is there twice or cannot be read does not
+/// make way for the common name.
 fn names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-    let mut names: Vec<String> = common.map(str::to_owned).collect();
-    if let Ok(Some(alternatives)) = certificate.subject_alternative_name() {
-        names.extend(alternatives.value.general_names.iter().filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        }));
-    }
-    names.dedup();
-    Some(names)
+    let Some(alternatives) = certificate.subject_alternative_name().ok()? else {
+        let common = certificate.subject().iter_common_name();
+        return Some(common.filter_map(|name| name.as_str().ok()).map(str::to_owned).collect());
+    };
+    let names = alternatives.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    Some(names.collect())
 }
 
 #[cfg(test)]
@@ -113,13 +129,71 @@ mod tests {
         assert!(Peer::Certificate(vec!["compute-1".to_owned()]).operates(&operators).is_err());
     }
 
-    #[test]
-    fn names_are_read_from_a_certificate() {
+    fn certificate(
+        common: Option<&str>,
+        alternatives: &[&str],
+        extension: Option<&[u8]>,
+    ) -> Vec<u8> {
+        let alternatives: Vec<String> = alternatives.iter().map(|&name| name.to_owned()).collect();
+        let mut parameters = rcgen::CertificateParams::new(alternatives).unwrap();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        if let Some(common) = common {
+            parameters.distinguished_name.push(rcgen::DnType::CommonName, common);
+        }
+        if let Some(content) = extension {
+            let subject_alt_name = &[2, 5, 29, 17];
+            let content = content.to_vec();
+            let extension = rcgen::CustomExtension::from_oid_content(subject_alt_name, content);
+            parameters.custom_extensions.push(extension);
+        }
         let key = rcgen::KeyPair::generate().unwrap();
-        let mut parameters = rcgen::CertificateParams::new(vec!["compute-1".to_owned()]).unwrap();
-        parameters.distinguished_name.push(rcgen::DnType::CommonName, "c1");
-        let certificate = parameters.self_signed(&key).unwrap();
-        assert_eq!(names(certificate.der()), Some(vec!["c1".to_owned(), "compute-1".to_owned()]));
+        parameters.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_common_name_counts_only_without_a_subject_alternative_name() {
+        let none: [&str; 0] = [];
+        let cases = [
+            (
+                certificate(Some("compute-1"), &["compute-2", "c2.hpc"], None),
+                &["compute-2", "c2.hpc"][..],
+            ),
+            (certificate(Some("operator"), &["compute-2"], None), &["compute-2"]),
+            (certificate(None, &["compute-2"], None), &["compute-2"]),
+            (certificate(Some("compute-1"), &[], None), &["compute-1"]),
+            (certificate(Some("compute-1"), &["192.0.2.7"], None), &none),
+        ];
+        for (certificate, expected) in cases {
+            assert_eq!(names(&certificate).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_nobody() {
         assert_eq!(names(b"not DER"), None);
+        let damaged = certificate(Some("compute-1"), &[], Some(b"not DER"));
+        assert_eq!(names(&damaged), None);
+        let twice = certificate(Some("compute-1"), &["compute-2"], Some(&[0x30, 0]));
+        assert_eq!(names(&twice), None);
+    }
+
+    #[test]
+    fn a_refusal_tells_what_the_certificate_says_and_no_more() {
+        let refused = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            let peer = Peer::Certificate(names);
+            let asked = peer.operates(&[]).unwrap_err();
+            [peer.speaks_for("compute-2").unwrap_err(), asked]
+        };
+        for refused in refused(&["a\u{1b}[2J\nb"]) {
+            assert!(refused.message().contains(r#""a\u{1b}[2J\nb""#), "{}", refused.message());
+        }
+        for refused in refused(&[]) {
+            assert!(refused.message().contains("no DNS name"), "{}", refused.message());
+        }
+        let many = vec!["c1.hpc"; 1000];
+        for refused in refused(&many) {
+            assert!(refused.message().len() < 1000, "{}", refused.message());
+        }
     }
 }

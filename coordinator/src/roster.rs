@@ -47,6 +47,10 @@ struct Session {
 pub(crate) enum RejectedHello {
     #[error("hello names no node: start the agent with --node NAME")]
     NoName,
+    #[error(
+        "hello of {node:?}: that is no host name (RFC 1123): start the agent with --node NAME, as in the SystemConfiguration"
+    )]
+    NotHostName { node: String },
     #[error("hello of {node} has no role: this agent is not of this version of Warren")]
     NoRole { node: String },
     #[error(
@@ -77,6 +81,9 @@ impl Roster {
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);
+        }
+        if !hostname_validator::is_valid(&hello.node) {
+            return Err(RejectedHello::NotHostName { node: hello.node });
         }
         if hello.role() == v1::Role::Unspecified {
             return Err(RejectedHello::NoRole { node: hello.node });

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use proto::v1::{self, MountReport};
 use tokio::sync::{Notify, watch};
 
-use crate::fanout::{Audience, Fanout, Next, ProfileAnswer, refusal};
+use crate::fanout::{Audience, Fanout, News, Next, ProfileAnswer, refusal};
 use crate::object::{Key, MountObject, ProfileObject, Version};
 use crate::status::{UnfitStatus, Write, Writes, fit, refused};
 
@@ -56,6 +56,16 @@ struct State {
     /// What went wrong with reads and writes of single objects since one worked last.
     complaints: BTreeSet<String>,
     closed: bool,
+}
+
+impl State {
+    /// Has the node asked again when somebody else has written over its word. While a status of its own is still to be
+    /// written, that write looks at what is there.
+    fn check_status(&mut self, key: &Key) {
+        if !self.writes.has_status(key) {
+            self.fanout.check_status(key);
+        }
+    }
 }
 
 /// What the API is to be asked about.
@@ -186,6 +196,7 @@ impl Exchange {
         }
         let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
         let status = fit(&report.status, &object)?;
+        state.fanout.answered(&key, &status);
         if state.writes.report(&object, status, report.released) {
             self.wished.notify_one();
         }
@@ -206,19 +217,32 @@ impl Exchange {
     pub fn apply_mount(&self, object: MountObject) {
         let mut state = self.lock();
         let key = object.key.clone();
-        if state.fanout.apply_mount(object) {
-            state.writes.stir(&key);
-            self.refuse(&mut state, &key);
+        match state.fanout.apply_mount(object) {
+            News::Question => {
+                state.writes.stir(&key);
+                self.refuse(&mut state, &key);
+            }
+            News::Status => {
+                self.refuse(&mut state, &key);
+                state.check_status(&key);
+            }
+            News::Nothing => {}
         }
     }
 
     /// The answer to a read or a write of a ClientMount that a watch told of; false when no watch knows it (any more).
     pub(crate) fn refresh_mount(&self, object: MountObject) -> bool {
-        let known = self.lock().fanout.mount(&object.key);
-        if known.is_none_or(|known| known.version.uid != object.version.uid) {
+        let key = object.key.clone();
+        let known = self.lock().fanout.mount(&key);
+        let Some(known) = known.filter(|known| known.version.uid == object.version.uid) else {
             return false;
+        };
+        if object.older_than(&known) {
+            // What the watch told meanwhile was not looked at, as our own status was on its way.
+            self.lock().check_status(&key);
+        } else {
+            self.apply_mount(object);
         }
-        self.apply_mount(object);
         true
     }
 
@@ -232,9 +256,13 @@ impl Exchange {
     /// All ClientMounts, as a list answered.
     pub fn replace_mounts(&self, objects: Vec<MountObject>) {
         let mut state = self.lock();
+        let keys: Vec<Key> = objects.iter().map(|object| object.key.clone()).collect();
         state.fanout.replace_mounts(objects);
         state.writes.stir_all();
-        self.refuse_all(&mut state);
+        for key in &keys {
+            self.refuse(&mut state, key);
+            state.check_status(key);
+        }
         self.judge_readiness(&mut state);
     }
 

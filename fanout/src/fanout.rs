@@ -2,7 +2,8 @@
 //!
 //! A node's queue holds names only; what is told is made when the node is ready to take it. So the newest version of each
 //! object wins, and a slow node costs the names of its own objects and nothing more. An object is told again only when
-//! its [`Version`] or its profile changed, which a status or a finalizer does not do: own writes wake nobody.
+//! its [`Version`] or its profile changed, which a status or a finalizer does not do: own writes wake nobody. A status that
+//! says something else than the node reported was written by somebody else, and the node is asked once more.
 //!
 //! Nothing is told before both lists, mounts and profiles, were read once; a list that fails later leaves what is known.
 //! Nor is a session told anything before it is admitted: by a list of its node's objects that is younger than the session.
@@ -15,9 +16,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use proto::v1::{DesiredMount, Gone};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject, Version, precedes};
+use crate::status::says;
 pub(crate) use newcomers::Listing;
 use node_queue::{NodeQueue, Told};
 use profiles::Profiles;
@@ -47,6 +50,17 @@ pub enum Audience {
     Compute,
     /// A rabbit: it watches the API itself, and is told nothing.
     Rabbit,
+}
+
+/// What another reading of a ClientMount brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Nothing that matters here.
+    Nothing,
+    /// It asks what it asked, but its status is another.
+    Status,
+    /// It asks something new.
+    Question,
 }
 
 /// One ClientMount and since when it asks what it asks.
@@ -127,25 +141,54 @@ impl Fanout {
         self.mounts.values().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }
 
-    /// Takes in a ClientMount; whether it asks something new.
-    pub(crate) fn apply_mount(&mut self, object: MountObject) -> bool {
+    /// Takes in a ClientMount.
+    pub(crate) fn apply_mount(&mut self, object: MountObject) -> News {
         let key = object.key.clone();
         let known = self.entry(&key);
         if known.is_some_and(|known| object.older_than(&known.object)) {
-            return false;
+            return News::Nothing;
         }
         let same = known.filter(|known| known.object.version == object.version);
         let since =
             same.map_or_else(|| object.resource_version.clone(), |known| known.since.clone());
-        let changed = same.is_none_or(|known| known.object.held() != object.held());
+        let news = match same {
+            Some(known) if known.object.held() != object.held() => News::Question,
+            Some(known) if known.object.status != object.status => News::Status,
+            Some(_) => News::Nothing,
+            None => News::Question,
+        };
         let answer = same.and_then(|known| known.answer.clone());
         self.index_profile(&key, Some(&object));
         let entry = Entry { object: Arc::new(object), since, answer };
         self.mounts.entry(key.namespace.clone()).or_default().insert(key.name.clone(), entry);
-        if changed {
+        if news == News::Question {
             self.touch(&key);
         }
-        changed
+        news
+    }
+
+    /// The node reported this status of an object.
+    pub(crate) fn answered(&mut self, key: &Key, status: &Value) {
+        if let Some(told) = self.told(key) {
+            told.answer = Some(status.clone());
+        }
+    }
+
+    /// Has the node asked again when the object's status is not what it reported.
+    pub(crate) fn check_status(&mut self, key: &Key) {
+        let Some(object) = self.mount(key) else { return };
+        let Some(told) = self.told(key).filter(|told| told.version == object.version) else {
+            return;
+        };
+        let is_said = |answer: &Value| says(object.status.as_ref(), answer);
+        if told.answer.take_if(|answer| !is_said(answer)).is_some() {
+            told.contradicted = true;
+            self.touch(key);
+        }
+    }
+
+    fn told(&mut self, key: &Key) -> Option<&mut Told> {
+        self.queues.get_mut(&key.namespace)?.told.get_mut(&key.name)
     }
 
     /// Takes out a ClientMount that is no more. A deletion seen late does not take out the object of that name made since.
@@ -296,7 +339,7 @@ impl Fanout {
             return Some(Next::Ask(object.key.clone()));
         };
         let (desired, told) = desired(entry?, profile);
-        if queue.told.get(name) == Some(&told) {
+        if queue.told.get(name).is_some_and(|known| known.covers(&told)) {
             return None;
         }
         queue.told.insert(name.to_owned(), told);
@@ -386,6 +429,8 @@ fn desired(entry: &Entry, profile: Result<&ProfileObject, Lack>) -> (DesiredMoun
             .as_ref()
             .map(|profile| profile.resource_version.clone())
             .map_err(Clone::clone),
+        answer: None,
+        contradicted: false,
     };
     let desired = DesiredMount {
         namespace: object.key.namespace.clone(),

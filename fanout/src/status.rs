@@ -94,6 +94,11 @@ impl Writes {
         })
     }
 
+    /// Whether a status of this object is still to be written.
+    pub(crate) fn has_status(&self, key: &Key) -> bool {
+        self.wishes.get(key).is_some_and(|wish| wish.status.is_some())
+    }
+
     /// The next object that waits for a writer.
     pub(crate) fn take(&mut self) -> Option<Key> {
         self.waiting.pop_front()
@@ -205,6 +210,11 @@ fn write(object: &MountObject, wish: &Wish) -> Option<Write> {
         }
     }
     releasing.then(|| patch(object, Part::Release, remove_finalizer(object)))
+}
+
+/// Whether a status says what was reported, whatever else stands in it.
+pub(crate) fn says(current: Option<&Value>, reported: &Value) -> bool {
+    current == Some(&merged(current, reported))
 }
 
 /// The node's word on the fields it owns; what else stands in the status, or in an entry of it, stays.

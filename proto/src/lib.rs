@@ -3,6 +3,8 @@
 //! The sources are in `proto/warren/v1`. Conversions between these messages and the types of `api` and `storage` live in
 //! the daemons, so that this crate knows neither.
 
+pub mod limits;
+
 /// Version 1 of the protocol.
 #[expect(
     clippy::allow_attributes,

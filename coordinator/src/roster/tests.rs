@@ -94,6 +94,24 @@ fn hello_must_name_node_and_role() {
     assert!(roster.records().is_empty());
 }
 
+/// The rule by which an agent takes its own name: it becomes a path, a namespace and a line on terminals.
+#[test]
+fn a_node_has_a_host_name() {
+    let mut roster = Roster::default();
+    let long = "x".repeat(254);
+    for name in ["a/b", "../a", "a\nb", "a\u{1b}[2J", "a b", "-a", "a_b", "a.", "ä", &long] {
+        let rejected = roster.hello(hello(name, "a", 1, 1), 0).unwrap_err();
+        assert_eq!(rejected, RejectedHello::NotHostName { node: name.to_owned() });
+        let text = rejected.to_string();
+        assert!(text.contains("host name") && text.contains("--node"), "{text}");
+        assert!(!text.contains(char::is_control), "{text}");
+    }
+    assert!(roster.records().is_empty());
+    for name in ["a", "compute-1", "x1000c0s0b0n0", "c1.hpc.example", "Rabbit-1"] {
+        roster.hello(hello(name, "a", 1, 1), 0).unwrap();
+    }
+}
+
 #[test]
 fn end_of_a_replaced_session_changes_nothing() {
     let mut roster = Roster::default();

@@ -6,7 +6,7 @@ use hyper_util::rt::TokioIo;
 use proto::v1::from_node::Message as Said;
 use proto::v1::node_link_client::NodeLinkClient;
 use proto::v1::to_node::Message as Told;
-use proto::v1::{DesiredMount, FromNode, Hello, MountReport, Role, ToNode};
+use proto::v1::{DesiredMount, FromNode, Health, Hello, MountReport, Role, ToNode};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::UnixStream;
@@ -98,6 +98,10 @@ impl Agent {
             released,
         };
         self.say(report).await;
+    }
+
+    pub(crate) async fn say_health(&self, health: Health) {
+        self.said.send(FromNode { message: Some(Said::Health(health)) }).await.unwrap();
     }
 
     pub(crate) async fn say(&self, report: MountReport) {

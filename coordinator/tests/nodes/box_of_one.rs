@@ -143,6 +143,13 @@ impl BoxOfOne {
         self.mounts(node).patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
+    /// Writes a status as anybody may who has the right.
+    pub(crate) async fn overwrite_status(&self, node: &str, name: &str, status: &Value) {
+        let operations = json!([{"op": "add", "path": "/status", "value": status}]);
+        let patch = Patch::Json::<()>(serde_json::from_value(operations).unwrap());
+        self.mounts(node).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     /// Returns when the object's status is `status`.
     pub(crate) async fn await_status(&self, node: &str, name: &str, status: Value) {
         wait_for(self.mounts(node), name, move |object: Option<&DynamicObject>| {

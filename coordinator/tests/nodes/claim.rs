@@ -1,5 +1,5 @@
-use proto::v1::ListNodesRequest;
 use proto::v1::cluster_client::ClusterClient;
+use proto::v1::{Health, ListNodesRequest, ListNodesResponse, NodeRecord};
 use tonic::Code;
 
 use crate::agent::{Agent, channel, hello};
@@ -65,6 +65,43 @@ async fn nodes_are_listed_with_place_and_session() {
             ("rabbit-1", "", None, false)
         ]
     );
+    coordinator.stop().await;
+}
+
+/// One node's word must not keep anybody from asking about the others.
+#[tokio::test]
+async fn however_much_a_node_says_the_nodes_are_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let mut cluster = ClusterClient::new(channel(coordinator.socket()).await);
+    let mut agents = Vec::new();
+    for (node, bytes) in [("compute-1", 1 << 20), ("compute-2", 8 << 20)] {
+        let agent = Agent::connect(coordinator.socket(), hello(node, 1)).await.unwrap();
+        agent.say_health(Health { message: "x".repeat(bytes), ..Health::default() }).await;
+        agents.push(agent);
+    }
+    // What no agent says ends its session, in words; a text that is only long is cut.
+    let end = loop {
+        match agents[1].next().await {
+            Ok(_) => {}
+            Err(end) => break end,
+        }
+    };
+    assert_eq!(end.code(), Code::OutOfRange, "{}", end.message());
+    let of = |answer: &ListNodesResponse, node: &str| {
+        answer.nodes.iter().find(|record| record.node == node).cloned().unwrap()
+    };
+    let health = |record: NodeRecord| record.health.unwrap_or_default().message;
+    loop {
+        let answer = cluster.list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
+        let heard = health(of(&answer, "compute-1"));
+        if !heard.is_empty() && !of(&answer, "compute-2").connected {
+            assert!(heard.len() <= 4096 && heard.ends_with("(1048576 bytes in all)"), "{heard}");
+            assert_eq!(health(of(&answer, "compute-2")), "");
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
     coordinator.stop().await;
 }
 

@@ -125,6 +125,29 @@ async fn a_stripped_finalizer_means_gone() {
     coordinator.stop().await;
 }
 
+/// Whoever overwrites what a node says is answered by the node, which looks again.
+#[tokio::test]
+async fn a_status_that_somebody_overwrites_is_asked_from_the_node_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (coordinator, mut agent) = with_agent(&directory).await;
+    coordinator.create_mount("compute-1", "job", "compute-1").await;
+    let desired = agent.desired().await;
+    agent.report(&desired, &status("mounted"), false).await;
+    coordinator.await_status("compute-1", "job", status("mounted")).await;
+    for overwritten in [status("unmounted"), json!({"mounts": [], "allReady": false}), json!(null)]
+    {
+        coordinator.overwrite_status("compute-1", "job", &overwritten).await;
+        let again = agent.desired().await;
+        assert_eq!(again.uid, desired.uid);
+        agent.report(&again, &status("mounted"), false).await;
+        coordinator.await_status("compute-1", "job", status("mounted")).await;
+    }
+    // What the coordinator wrote itself was told to nobody: what comes next is another object.
+    coordinator.create_mount("compute-1", "next", "compute-1").await;
+    assert_eq!(agent.desired().await.name, "next");
+    coordinator.stop().await;
+}
+
 #[tokio::test]
 async fn a_profile_that_appears_is_told() {
     let directory = tempfile::tempdir().unwrap();

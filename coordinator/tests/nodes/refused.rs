@@ -64,6 +64,9 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
         assert!(message.contains(namespace) && message.contains("\"compute-2\""), "{message}");
         assert_eq!(stray.metadata.finalizers, None);
         assert_eq!(stray.data["status"]["mounts"], json!([{"state": "mounted", "ready": false}]));
+        // Nobody looks after it but the coordinator: what somebody writes over its word does not stay.
+        coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
+        coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
     // The node was told of neither; its own object comes first.
     coordinator.create_mount("compute-1", "job", "compute-1").await;
@@ -125,5 +128,11 @@ async fn the_first_message_must_be_a_hello() {
     let nameless = Agent::connect(coordinator.socket(), hello("", 1)).await.err().unwrap();
     assert_eq!(nameless.code(), Code::InvalidArgument);
     assert!(nameless.message().contains("--node"));
+    let long = "x".repeat(100_000);
+    for name in ["a/b", "a\nb", "a\u{1b}[2J", &long] {
+        let refused = Agent::connect(coordinator.socket(), hello(name, 1)).await.err().unwrap();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
+        assert!(refused.message().starts_with("hello"), "{}", refused.message());
+    }
     coordinator.stop().await;
 }

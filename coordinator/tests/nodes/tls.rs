@@ -3,7 +3,7 @@ use std::fs;
 use coordinator::config::Tls;
 use proto::v1::ListNodesRequest;
 use proto::v1::cluster_client::ClusterClient;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -26,11 +26,16 @@ impl Authority {
     }
 
     fn issue(&self, name: &str) -> (String, String) {
+        self.issue_with(name, None)
+    }
+
+    fn issue_with(&self, name: &str, common: Option<&str>) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec![name.to_owned()])
-            .unwrap()
-            .signed_by(&key, &self.issuer)
-            .unwrap();
+        let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        if let Some(common) = common {
+            parameters.distinguished_name.push(DnType::CommonName, common);
+        }
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
 
@@ -55,11 +60,18 @@ impl Authority {
         port: u16,
         name: Option<&str>,
     ) -> Result<Channel, tonic::transport::Error> {
+        self.channel_with(port, name.map(|name| self.issue(name))).await
+    }
+
+    async fn channel_with(
+        &self,
+        port: u16,
+        identity: Option<(String, String)>,
+    ) -> Result<Channel, tonic::transport::Error> {
         let mut tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(&self.pem))
             .domain_name("localhost");
-        if let Some(name) = name {
-            let (certificate, key) = self.issue(name);
+        if let Some((certificate, key)) = identity {
             tls = tls.identity(Identity::from_pem(certificate, key));
         }
         Endpoint::from_shared(format!("https://127.0.0.1:{port}"))
@@ -93,6 +105,25 @@ async fn a_certificate_speaks_for_its_node_only() {
     assert!(nodes.nodes.iter().any(|record| record.node == "compute-1" && record.connected));
 
     drop(agent);
+    coordinator.stop().await;
+}
+
+/// An authority that looks at the names it signs may copy the common name unseen.
+#[tokio::test]
+async fn a_common_name_beside_other_names_makes_neither_a_node_nor_an_operator() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
+    let port = coordinator.node_address.unwrap().port();
+    for common in ["compute-1", "operator"] {
+        let identity = authority.issue_with("compute-2", Some(common));
+        let channel = authority.channel_with(port, Some(identity)).await.unwrap();
+        let other = Agent::over(channel.clone(), hello("compute-1", 1)).await.err().unwrap();
+        assert_eq!(other.code(), Code::PermissionDenied);
+        let asked = ClusterClient::new(channel.clone()).list_nodes(ListNodesRequest {}).await;
+        assert_eq!(asked.unwrap_err().code(), Code::PermissionDenied);
+        drop(Agent::over(channel, hello("compute-2", 1)).await.unwrap());
+    }
     coordinator.stop().await;
 }
 

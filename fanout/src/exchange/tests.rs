@@ -38,6 +38,109 @@ fn one_compute_is_told_once_its_profile_was_read() {
     assert!(exchange.unanswered(&key).is_some());
 }
 
+/// An exchange whose node was told of n1/a and has reported that it is mounted.
+fn reported() -> Exchange {
+    let exchange = Exchange::new(Scope::OneCompute);
+    exchange.open("n1", 1, Audience::Compute);
+    exchange.replace_mounts(vec![mount("n1", "a", 1, 5)]);
+    told(&exchange);
+    let (version, key) = exchange.unanswered(&Key::new("n1", "a")).unwrap();
+    let pinned = ProfileObject { key, resource_version: "1".to_owned(), json: Vec::new() };
+    exchange.answer(&Key::new("n1", "a"), &version, Ok(pinned));
+    assert_eq!(told(&exchange), ["desired a", "Synced(Synced)"]);
+    report(&exchange, 5);
+    exchange
+}
+
+fn report(exchange: &Exchange, resource_version: u64) {
+    let report = MountReport {
+        namespace: "n1".to_owned(),
+        name: "a".to_owned(),
+        uid: "uid-a".to_owned(),
+        observed_resource_version: resource_version.to_string(),
+        status: serde_json::to_vec(&state("mounted")).unwrap(),
+        released: false,
+    };
+    exchange.report(&report).unwrap();
+}
+
+fn state(state: &str) -> serde_json::Value {
+    serde_json::json!({"mounts": [{"state": state, "ready": true}], "allReady": true})
+}
+
+fn with_status(resource_version: u64, status: &serde_json::Value) -> MountObject {
+    let mut object = mount("n1", "a", 1, resource_version);
+    object.status = Some(status.clone());
+    object
+}
+
+/// The writer's work on n1/a, whose answer is this object; what was known meanwhile is in `before`.
+fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
+    let key = Key::new("n1", "a");
+    let write = exchange.next_write(&key).expect("a status to write");
+    before.into_iter().for_each(|object| exchange.apply_mount(object));
+    exchange.written(&key, &write);
+    assert!(exchange.refresh_mount(answer));
+    assert_eq!(exchange.next_write(&key), None);
+}
+
+#[test]
+fn own_writes_wake_nobody_and_a_status_written_over_has_the_node_asked_again() {
+    let exchange = reported();
+    write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
+    let mut more = state("mounted");
+    more["later"] = serde_json::json!(1);
+    exchange.apply_mount(with_status(7, &more));
+    assert!(told(&exchange).is_empty(), "it says what the node said");
+    exchange.apply_mount(with_status(8, &state("unmounted")));
+    assert_eq!(told(&exchange), ["desired a"]);
+    exchange.apply_mount(with_status(9, &state("other")));
+    assert!(told(&exchange).is_empty(), "it is asked already");
+    report(&exchange, 8);
+    write(&exchange, Vec::new(), with_status(10, &state("mounted")));
+    assert!(told(&exchange).is_empty());
+    exchange.replace_mounts(vec![with_status(12, &state("unmounted"))]);
+    assert_eq!(told(&exchange), ["desired a"], "the watch was away while it was written over");
+}
+
+#[test]
+fn a_status_written_over_while_the_answer_to_our_write_was_on_its_way_is_seen() {
+    let exchange = reported();
+    let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("unmounted"))];
+    write(&exchange, meanwhile, with_status(6, &state("mounted")));
+    assert_eq!(told(&exchange), ["desired a"]);
+}
+
+#[test]
+fn a_server_that_stores_something_else_has_the_node_asked_once_and_not_for_ever() {
+    let exchange = reported();
+    write(&exchange, Vec::new(), with_status(6, &state("pruned")));
+    assert_eq!(told(&exchange), ["desired a"]);
+    report(&exchange, 6);
+    write(&exchange, Vec::new(), with_status(6, &state("pruned")));
+    assert!(told(&exchange).is_empty());
+}
+
+#[test]
+fn a_refusal_that_is_written_over_is_written_again() {
+    let exchange = Exchange::new(Scope::OneCompute);
+    let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
+    foreign.node = "n2".to_owned();
+    foreign.finalizers.clear();
+    exchange.replace_mounts(vec![foreign.clone()]);
+    let write = exchange.next_write(&key).unwrap();
+    exchange.written(&key, &write);
+    foreign.status = Some(write.operations[1]["value"].clone());
+    foreign.resource_version = "6".to_owned();
+    exchange.refresh_mount(foreign.clone());
+    assert_eq!(exchange.next_write(&key), None);
+    foreign.status = Some(state("mounted"));
+    foreign.resource_version = "7".to_owned();
+    exchange.apply_mount(foreign);
+    let again = exchange.next_write(&key).unwrap();
+    assert_eq!(again.operations[1], write.operations[1]);
+}
+
 #[test]
 fn what_is_meant_for_another_node_is_refused_and_never_told() {
     let exchange = Exchange::new(Scope::OneCompute);

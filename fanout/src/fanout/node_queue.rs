@@ -1,17 +1,29 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::{Audience, Lack};
 use crate::object::{Version, precedes};
 
-/// What a node was told last about one object.
-#[derive(Clone, Debug, PartialEq)]
+/// What a node was told last about one object, and what it answered.
+#[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) version: Version,
     /// resourceVersion of the profile, or why there was none.
     pub(super) profile: Result<String, Lack>,
+    /// The status that the node reported since; None before it did, and once it is to be asked again.
+    pub(super) answer: Option<Value>,
+    /// The object's status does not say what the node reported: the node is told once more, and reports what it finds.
+    pub(super) contradicted: bool,
+}
+
+impl Told {
+    /// Whether the node knows all of this.
+    pub(super) fn covers(&self, news: &Self) -> bool {
+        !self.contradicted && self.version == news.version && self.profile == news.profile
+    }
 }
 
 /// One session's view of its objects.

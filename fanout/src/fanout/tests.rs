@@ -163,7 +163,7 @@ fn status_and_finalizer_of_ones_own_wake_nobody() {
     drain(&mut fanout, "n1");
     let mut later = mount("n1", "a", 1, 8);
     later.status = Some(serde_json::json!({"allReady": true}));
-    assert!(!fanout.apply_mount(later));
+    assert_eq!(fanout.apply_mount(later), News::Status);
     assert!(drain(&mut fanout, "n1").is_empty());
 }
 
@@ -187,7 +187,7 @@ fn each_change_that_matters_is_told_once_and_newest_wins() {
 #[test]
 fn an_older_reading_is_ignored() {
     let mut fanout = listed(vec![mount("n1", "a", 2, 9)]);
-    assert!(!fanout.apply_mount(mount("n1", "a", 1, 5)));
+    assert_eq!(fanout.apply_mount(mount("n1", "a", 1, 5)), News::Nothing);
     assert_eq!(fanout.mount(&Key::new("n1", "a")).unwrap().version.generation, 2);
 }
 

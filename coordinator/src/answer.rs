@@ -1,0 +1,107 @@
+//! What is said of the machine, no larger than a client accepts.
+
+use prost::Message;
+use proto::limits::{TEXT, shortened};
+use proto::v1::{ListNodesResponse, NodeRecord};
+
+/// For the gaps, which say what was left out.
+const GAPS: usize = 16 * TEXT;
+
+/// The answer in at most `limit` bytes. Texts are shortened first, all to one length; records that have no place even then
+/// are left out, and a gap says so.
+pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesResponse {
+    bound_gaps(&mut answer.gaps);
+    let mut longest = TEXT;
+    while answer.encoded_len() > limit && longest > 0 {
+        longest /= 2;
+        shorten_texts(&mut answer.nodes, longest);
+    }
+    leave_out(&mut answer, limit);
+    answer
+}
+
+/// A watch fails for each kind at most; why is an API server's words.
+fn bound_gaps(gaps: &mut Vec<String>) {
+    gaps.truncate(GAPS / TEXT - 1);
+    for gap in gaps {
+        *gap = shortened(std::mem::take(gap), TEXT);
+    }
+}
+
+fn shorten_texts(nodes: &mut [NodeRecord], longest: usize) {
+    for health in nodes.iter_mut().filter_map(|record| record.health.as_mut()) {
+        health.message = shortened(std::mem::take(&mut health.message), longest);
+    }
+}
+
+fn leave_out(answer: &mut ListNodesResponse, limit: usize) {
+    if answer.encoded_len() <= limit {
+        return;
+    }
+    let (mut bytes, all) = (GAPS, answer.nodes.len());
+    // Of each record also its key and its length (Protocol Buffers, "Encoding").
+    let size = |record: &NodeRecord| prost::length_delimiter_len(record.encoded_len()) + 1;
+    let fit = answer.nodes.iter().take_while(|record| {
+        bytes += size(record) + record.encoded_len();
+        bytes <= limit
+    });
+    let fit = fit.count();
+    answer.nodes.truncate(fit);
+    answer.gaps.push(format!(
+        "{} of {all} nodes are left out, the last by name: one answer has at most {limit} bytes",
+        all - fit
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::limits::{ANSWER, NAME, TOKEN};
+    use proto::v1::Health;
+
+    use super::*;
+
+    /// What tonic and every other gRPC implementation accept unless they are told otherwise.
+    const ACCEPTED: usize = 4 << 20;
+
+    fn answer(nodes: usize, text: usize) -> ListNodesResponse {
+        let record = |number| NodeRecord {
+            node: format!("compute-{number:05}"),
+            boot_id: "00000000-0000-0000-0000-000000000000".to_owned(),
+            rabbit: format!("rabbit-{:04}", number / 16),
+            health: Some(Health { message: "x".repeat(text), ..Health::default() }),
+            ..NodeRecord::default()
+        };
+        ListNodesResponse { nodes: (0..nodes).map(record).collect(), gaps: Vec::new() }
+    }
+
+    #[test]
+    fn what_fits_is_told_as_it_is() {
+        let all = answer(1000, 200);
+        assert_eq!(bounded(all.clone(), ANSWER), all);
+    }
+
+    #[test]
+    fn long_texts_of_a_whole_machine_leave_out_nobody() {
+        let told = bounded(answer(11_832, TEXT), ANSWER);
+        assert!(told.encoded_len() <= ACCEPTED, "{}", told.encoded_len());
+        assert_eq!((told.nodes.len(), told.gaps.len()), (11_832, 0));
+        let message = told.nodes[0].health.as_ref().unwrap().message.as_str();
+        assert!(message.starts_with('x') && message.ends_with("bytes in all)"), "{message}");
+    }
+
+    #[test]
+    fn records_that_have_no_place_are_a_gap() {
+        let mut told = answer(40_000, TEXT);
+        told.gaps = vec!["x".repeat(8 << 20); 100];
+        for record in &mut told.nodes {
+            record.rabbit = "r".repeat(NAME);
+            record.version = "v".repeat(TOKEN);
+        }
+        let told = bounded(told, ANSWER);
+        assert!(told.encoded_len() <= ACCEPTED, "{}", told.encoded_len());
+        assert!(told.nodes.len() > 1000, "{}", told.nodes.len());
+        let left_out = 40_000 - told.nodes.len();
+        let gap = told.gaps.last().unwrap();
+        assert!(gap.starts_with(&format!("{left_out} of 40000 nodes are left out")), "{gap}");
+    }
+}
