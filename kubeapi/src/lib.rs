@@ -47,10 +47,11 @@ pub use body::Body;
 pub use credentials::{Credentials, CredentialsError};
 pub use service::ApiService;
 pub use status::Status;
+pub use store::backup::{RestoreError, Restored, restore};
 
 use serde_json::{Value, json};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use store::{DiskError, Job, Store};
 use thiserror::Error;
@@ -105,6 +106,11 @@ impl OpenError {
     }
 }
 
+/// Makes the directory of a store, for its owner alone.
+fn make_directory(directory: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
 /// A running API server.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -119,8 +125,8 @@ impl Api {
     /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.
     pub fn open(config: Config) -> Result<Self, OpenError> {
         let directory = config.directory;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-        made.map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
+        make_directory(&directory)
+            .map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
         let store = Store::open(&directory, config.history, &config.crds)
             .map_err(|error| OpenError::of_store(directory, error))?;
         let api = Self { store: Arc::new(store) };

@@ -3,6 +3,7 @@
 //! One thread writes. Readers and watchers share [`State`] under a lock that is held for moments only.
 
 mod acknowledged;
+pub(crate) mod backup;
 mod batch;
 mod disk;
 mod load;
