@@ -1,10 +1,10 @@
 //! The command line, and the configuration made of it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use apiclient::Address;
-use clap::{Args, Parser};
+use clap::{Args, Parser, Subcommand};
 use daemon::LogArgs;
 use thiserror::Error;
 
@@ -23,6 +23,23 @@ pub struct CommandLine {
     nodes: NodeArgs,
     #[command(flatten)]
     pub logs: LogArgs,
+    #[command(subcommand)]
+    pub task: Option<Task>,
+}
+
+/// What is done in the place of serving.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Task {
+    /// Make a new store in --data-dir from a file that `warren backup` wrote. The coordinator must not run, and no store be
+    /// there: move a damaged one away
+    Restore { file: PathBuf },
+}
+
+impl CommandLine {
+    /// Where the store of the embedded API is.
+    pub fn data_dir(&self) -> &Path {
+        &self.standalone.data_dir
+    }
 }
 
 /// Which API to work on; without these options the coordinator serves one itself.
@@ -45,6 +62,7 @@ struct StandaloneArgs {
         long,
         value_name = "DIR",
         env = "WARREN_DATA_DIR",
+        global = true,
         default_value = "/var/lib/warren/coordinator"
     )]
     data_dir: PathBuf,
@@ -219,6 +237,18 @@ mod tests {
         };
         assert_eq!(standalone.kubeconfig, PathBuf::from("/d/kubeconfig"));
         assert!(config.tls.is_none());
+    }
+
+    #[test]
+    fn a_store_is_restored_where_the_coordinator_looks_for_it() {
+        for arguments in
+            [["restore", "/f", "--data-dir", "/d"], ["--data-dir", "/d", "restore", "/f"]]
+        {
+            let line = std::iter::once(&"coordinator").chain(&arguments);
+            let line = CommandLine::try_parse_from(line).unwrap();
+            assert_eq!(line.data_dir(), Path::new("/d"));
+            assert!(matches!(line.task, Some(Task::Restore { file }) if file == Path::new("/f")));
+        }
     }
 
     #[test]

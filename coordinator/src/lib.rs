@@ -34,10 +34,12 @@ mod layout;
 mod link;
 mod namespaces;
 mod peer;
+mod restore;
 mod roster;
 mod run;
 mod serve;
 mod standalone;
 
+pub use restore::{RestoreFailed, restore};
 pub use run::{Coordinator, RunError, StartError, run};
 pub use serve::ServeError;

@@ -3,10 +3,17 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use coordinator::config::{CommandLine, Config};
-use coordinator::run;
+use coordinator::config::{CommandLine, Config, Task};
+use coordinator::{restore, run};
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
-    daemon::run(&line.logs.clone(), Config::try_from(line), run)
+    let logs = line.logs.clone();
+    match line.task.clone() {
+        None => daemon::run(&logs, Config::try_from(line), run),
+        Some(Task::Restore { file }) => {
+            let from = Ok::<_, std::convert::Infallible>(file);
+            daemon::run(&logs, from, |file| async move { restore(line.data_dir(), &file) })
+        }
+    }
 }

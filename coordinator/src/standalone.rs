@@ -23,6 +23,15 @@ const HISTORY: usize = 20_000;
 pub enum StandaloneError {
     #[error("open the store in the data directory")]
     Open(#[source] OpenError),
+    #[error(
+        "the store is not served as it is: move objects.* in {directory} away, and make a new one of the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
+        directory = directory.display()
+    )]
+    Damaged {
+        directory: PathBuf,
+        #[source]
+        source: OpenError,
+    },
     #[error(transparent)]
     Socket(#[from] ListenError),
     #[error(
@@ -73,7 +82,12 @@ impl Embedded {
             crds: api::crd::crd_values(),
             history: HISTORY,
         })
-        .map_err(StandaloneError::Open)?;
+        .map_err(|error| match error {
+            OpenError::Damaged { .. } => {
+                StandaloneError::Damaged { directory: config.data_dir.clone(), source: error }
+            }
+            error => StandaloneError::Open(error),
+        })?;
         let credentials = Credentials::load_or_create(&config.data_dir, address)
             .map_err(StandaloneError::Credentials)?;
         credentials.write_kubeconfig(&config.kubeconfig).map_err(|source| {

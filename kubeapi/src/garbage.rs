@@ -69,7 +69,7 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
 /// What an owner reference leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// The owner is there, or of a kind that is not served here and may well exist elsewhere.
+    /// The owner is there, cannot be read, or is of a kind that is not served here and may well exist elsewhere.
     Solid,
     /// The owner is being deleted in the foreground, and waits for its dependents.
     Waiting,
@@ -79,6 +79,7 @@ enum Standing {
 fn standing(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Result<Standing, Status> {
     let Some(key) = owner_key(batch, dependent, owner) else { return Ok(Standing::Solid) };
     match batch.get(&key).filter(|found| found.uid == owner.uid) {
+        None if batch.is_unread(&key) => Ok(Standing::Solid),
         None => Ok(Standing::Absent),
         Some(found) if is_foreground(&found)? => Ok(Standing::Waiting),
         Some(_) => Ok(Standing::Solid),

@@ -11,6 +11,8 @@
 //! * Every change has its own resourceVersion. A watch that resumes from one sees each later change once, across restarts
 //!   too; when the log no longer reaches back that far it is told 410.
 //! * Owners, namespaces and CRDs take what depends on them along in the same commit.
+//! * A store file that is not what was written, or that lost a write that was answered, is refused by name. An object that
+//!   cannot be read in a file that is whole costs that object, which the log names.
 //! * Nothing polls: without requests and changes no thread wakes.
 //! * A bug that panics the writer ends the process, whatever the build profile: started anew it has every acknowledged write.
 //!
@@ -45,12 +47,13 @@ pub use body::Body;
 pub use credentials::{Credentials, CredentialsError};
 pub use service::ApiService;
 pub use status::Status;
+pub use store::backup::{RestoreError, Restored, restore};
 
 use serde_json::{Value, json};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use store::{Job, Store};
+use store::{DiskError, Job, Store};
 use thiserror::Error;
 
 /// Namespaces that are there from the start.
@@ -87,8 +90,25 @@ pub enum OpenError {
     MakeDirectory { directory: PathBuf, source: std::io::Error },
     #[error("the store in {} cannot be opened", directory.display())]
     OpenStore { directory: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    /// Nothing of it is served: a backup has to take its place.
+    #[error("the store file {} cannot be relied on", file.display())]
+    Damaged { file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{what} cannot be installed")]
     Install { what: String, source: Status },
+}
+
+impl OpenError {
+    fn of_store(directory: PathBuf, error: DiskError) -> Self {
+        match error.is_damage() {
+            true => Self::Damaged { file: store::file(&directory), source: Box::new(error) },
+            false => Self::OpenStore { directory, source: Box::new(error) },
+        }
+    }
+}
+
+/// Makes the directory of a store, for its owner alone.
+fn make_directory(directory: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// A running API server.
@@ -105,10 +125,10 @@ impl Api {
     /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.
     pub fn open(config: Config) -> Result<Self, OpenError> {
         let directory = config.directory;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-        made.map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
-        let store = Store::open(&directory, config.history)
-            .map_err(|source| OpenError::OpenStore { directory, source: Box::new(source) })?;
+        make_directory(&directory)
+            .map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
+        let store = Store::open(&directory, config.history, &config.crds)
+            .map_err(|error| OpenError::of_store(directory, error))?;
         let api = Self { store: Arc::new(store) };
         for name in FIRST_NAMESPACES {
             api.install(

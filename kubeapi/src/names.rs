@@ -36,13 +36,18 @@ pub(crate) fn dns_subdomain(name: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a part of a path.
+/// What is wrong with a part of a path. kube-apiserver also takes control characters, which no program gives a name on
+/// purpose, and which whoever lists the objects would have to disarm.
 pub(crate) fn path_segment(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
     }
     let odd = ["/", "%"].into_iter().filter(|odd| name.contains(odd));
-    odd.map(|odd| format!("may not contain '{odd}'")).collect()
+    let mut faults: Vec<String> = odd.map(|odd| format!("may not contain '{odd}'")).collect();
+    if name.chars().any(char::is_control) {
+        faults.push("may not contain control characters".to_owned());
+    }
+    faults
 }
 
 /// What is wrong with a label key, annotation key or finalizer: `[prefix/]name`.

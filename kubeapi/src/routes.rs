@@ -20,6 +20,8 @@ pub(crate) enum Route {
     },
     Version,
     Health,
+    /// `/backup`, which no kube-apiserver has: everything there is, see [`crate::restore`].
+    Backup,
     OpenApiV2,
     /// `/openapi/v3`
     OpenApiIndex,
@@ -42,6 +44,7 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["version"] => Some(Route::Version),
+        ["backup"] => Some(Route::Backup),
         ["healthz" | "readyz" | "livez", ..] => Some(Route::Health),
         ["openapi", "v2"] => Some(Route::OpenApiV2),
         ["openapi", "v3"] => Some(Route::OpenApiIndex),

@@ -2,22 +2,28 @@
 //!
 //! One thread writes. Readers and watchers share [`State`] under a lock that is held for moments only.
 
+mod acknowledged;
+pub(crate) mod backup;
 mod batch;
 mod disk;
 mod load;
 mod log;
 mod place;
+mod rows;
 mod writer;
 
 pub(crate) use batch::Batch;
 pub(crate) use disk::DiskError;
 pub(crate) use log::{Event, Expired, Log, Verb};
+pub(crate) use place::file;
 pub(crate) use writer::{Apply, Job, Outcome};
 
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, Registry};
 use crate::status::Status;
 use disk::Disk;
+use rows::Rows;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, mpsc};
@@ -34,6 +40,8 @@ pub(crate) struct State {
     pub(crate) dependents: HashMap<String, BTreeSet<Key>>,
     pub(crate) log: Log,
     pub(crate) registry: Arc<Registry>,
+    /// Objects whose rows in the file cannot be read.
+    pub(crate) unread: BTreeSet<Key>,
 }
 
 /// What readers, watchers and the writer share.
@@ -59,14 +67,33 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, which exists, and starts its writer.
-    pub(crate) fn open(directory: &Path, history: usize) -> Result<Self, DiskError> {
-        let disk = Disk::open(directory)?;
-        let state = disk.load(history)?;
-        Self::start(disk, state)
+    /// Opens the store in `directory`, which exists, and starts its writer. `crds` describe the objects of kinds whose
+    /// stored definitions cannot be read.
+    pub(crate) fn open(
+        directory: &Path,
+        history: usize,
+        crds: &[Value],
+    ) -> Result<Self, DiskError> {
+        let (disk, rows) = Disk::open(directory)?;
+        Self::start(disk, rows, history, crds)
     }
 
-    fn start(disk: Disk, state: State) -> Result<Self, DiskError> {
+    fn start(
+        mut disk: Disk,
+        rows: Rows,
+        history: usize,
+        crds: &[Value],
+    ) -> Result<Self, DiskError> {
+        let (mut state, unread) = load::state(rows, history, crds);
+        for row in &unread {
+            let key = row.key.replace('\0', "/");
+            ::log::error!(
+                row:% = key.escape_debug(), problem:% = row.problem;
+                "an object cannot be read: it is missing in the API, and stays in the store's file until an object of that name takes its place"
+            );
+        }
+        state.unread = unread.iter().filter_map(|row| load::parse_key(&row.key).ok()).collect();
+        disk.keep(unread);
         let shared = Arc::new(Shared { state: RwLock::new(state), signals: Mutex::default() });
         let (queue, jobs) = mpsc::channel();
         let for_writer = Arc::clone(&shared);
@@ -146,6 +173,7 @@ impl State {
             dependents: HashMap::new(),
             log: Log::new(history),
             registry: Arc::new(Registry::builtin()),
+            unread: BTreeSet::new(),
         }
     }
 

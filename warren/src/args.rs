@@ -46,6 +46,8 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Delete objects, and wait until they are gone
     Delete(Delete),
+    /// Write all objects of a coordinator's own API to a file, for `coordinator restore`; a file that is there is replaced
+    Backup { file: PathBuf },
     /// Print the completions for a shell
     Completions {
         #[arg(value_enum)]

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod apply;
+mod backup;
 mod completions;
 mod delete;
 mod get;
@@ -26,6 +27,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Plan(args) => plan::run(&global.server, &args, output).await,
         Verb::Wait(args) => wait::run(&global.server, &args, output).await,
         Verb::Delete(args) => delete::run(&global.server, &args, output).await,
+        Verb::Backup { file } => backup::run(&global.server, &file, output).await,
         Verb::Completions { shell } => completions::run(shell, output),
         Verb::Man { directory } => man::run(&directory, output),
     }

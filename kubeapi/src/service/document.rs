@@ -1,4 +1,4 @@
-//! Requests that are about no object: health, discovery, OpenAPI.
+//! Requests that are about no object: health, backup, discovery, OpenAPI.
 
 use super::answer::{json_response, plain, respond};
 use super::{ApiService, Call};
@@ -8,6 +8,7 @@ use crate::openapi;
 use crate::registry::discovery;
 use crate::routes::Route;
 use crate::status::Status;
+use crate::store::backup;
 use http::{Method, Response};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ impl ApiService {
         let document = match route {
             Route::Objects(_) => return Err(Status::no_such_path()),
             Route::Health => return Ok(plain("ok")),
+            Route::Backup => {
+                return Ok(respond(200, Body::events(backup::write(&self.store.shared))));
+            }
             Route::OpenApiV2 => return openapi::v2::answer(&registry, &call.headers),
             Route::Version => version(),
             Route::CoreVersions => discovery::core_versions(),

@@ -94,6 +94,11 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether an object of this name may be in the file, where it cannot be read.
+    pub(crate) fn is_unread(&self, key: &Key) -> bool {
+        self.state.unread.contains(key)
+    }
+
     /// The keys of one resource, in one namespace or in all.
     pub(crate) fn keys(&self, resource: &Arc<str>, namespace: Option<&str>) -> Vec<Key> {
         let wanted = |key: &Key| {

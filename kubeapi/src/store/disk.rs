@@ -7,47 +7,27 @@
 //! somebody who chooses the contents of pages and the order in which a dying disk stores them, so that the checksums hold.
 //! Whoever could do that writes objects here anyway.
 //!
+//! Going back is right for a commit that nobody was told of. Which revision was told is in a file of its own, see
+//! [`super::acknowledged`]: a store that is behind it has lost what it promised, and is not opened.
+//!
+//! At opening every checksum is looked at, and all rows are read. redb may panic over pages that are not what it wrote: that
+//! too is damage, and not a bug to end the process with.
+//!
 //! After a commit that failed nobody knows what the file holds: a failed fdatasync lets the kernel forget pages that were
 //! never stored, and reads them back from its cache as if they had been. Memory still has everything, so that the next
 //! commit begins with a new file.
 
-use super::log::{Event, Verb};
+use super::State;
+use super::load::Unread;
+use super::log::Event;
 use super::place::{Directory, Place};
-use super::{State, load};
-use crate::object::Key;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use super::rows::{self, FORMAT, Rows};
+use redb::Database;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// `resource NUL namespace NUL name` to the object's JSON.
-const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
-/// Revision to (verb, key, object, previous object or nothing).
-const LOG: TableDefinition<'_, u64, LogRow<'_>> = TableDefinition::new("log");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-
-/// What a file holds.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub(super) revision: u64,
-    pub(super) horizon: u64,
-    pub(super) objects: Vec<(String, Vec<u8>)>,
-    pub(super) events: Vec<EventRow>,
-}
-
-#[derive(Debug)]
-pub(super) struct EventRow {
-    pub(super) revision: u64,
-    pub(super) verb: u8,
-    pub(super) key: String,
-    pub(super) json: Vec<u8>,
-    pub(super) previous: Vec<u8>,
-}
-
-type LogRow<'a> = (u8, &'a str, &'a [u8], &'a [u8]);
-
-/// Of the tables above; another number is another layout.
-const FORMAT: u64 = 1;
 /// Bytes of redb's page cache. Reads come from memory, so that only the writer's tree descent uses it.
 pub(super) const CACHE: usize = 8 << 20;
 
@@ -63,8 +43,14 @@ pub(crate) enum DiskError {
     Read(#[source] redb::Error),
     #[error("the store has format {found}, this program reads {FORMAT}")]
     Format { found: u64 },
-    #[error("the store's row {key:?} is damaged: {problem}")]
-    Damaged { key: String, problem: String },
+    #[error("its pages are not what was written: {0}")]
+    Damaged(String),
+    #[error(
+        "it ends with revision {found}, but revision {acknowledged} was acknowledged: its last commit is damaged, or it is an older copy"
+    )]
+    Behind { found: u64, acknowledged: u64 },
+    #[error("it is gone, but revision {acknowledged} was acknowledged")]
+    Gone { acknowledged: u64 },
     #[error("the store's writer thread cannot be started")]
     StartWriter(#[source] std::io::Error),
     #[error("the change cannot be written")]
@@ -82,67 +68,60 @@ impl DiskError {
         };
         matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
     }
+
+    /// Whether the file is not what this program left.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged(_) | Self::Behind { .. } | Self::Gone { .. })
+    }
+
+    /// What an error of redb says of the file.
+    pub(super) fn of_content(error: redb::Error, other: impl FnOnce(redb::Error) -> Self) -> Self {
+        use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+        match error {
+            redb::Error::Corrupted(problem) => Self::Damaged(problem),
+            redb::Error::UpgradeRequired(version) => {
+                Self::Damaged(format!("they are of redb's format {version}, which was never used"))
+            }
+            redb::Error::Io(error) if matches!(error.kind(), InvalidData | UnexpectedEof) => {
+                Self::Damaged(error.to_string())
+            }
+            error => other(error),
+        }
+    }
 }
 
 pub(super) struct Disk {
     place: Box<dyn Place>,
     /// Absent after a failed commit.
     database: Option<Database>,
+    /// Rows that memory could not take.
+    unread: Vec<Unread>,
 }
 
 impl Disk {
-    pub(super) fn open(directory: &Path) -> Result<Self, DiskError> {
+    pub(super) fn open(directory: &Path) -> Result<(Self, Rows), DiskError> {
         let place = Directory::claim(directory)?;
         if !place.file().try_exists().map_err(DiskError::Create)? {
-            place.renew(&|database| transact(&database, make_tables))?;
+            if let Some(acknowledged) = place.acknowledged() {
+                return Err(DiskError::Gone { acknowledged });
+            }
+            place.renew(&|database| rows::transact(&database, rows::make_tables))?;
         }
         Self::with(Box::new(place))
     }
 
-    /// Opens the file in `place`, and refuses one of another format.
-    pub(super) fn with(place: Box<dyn Place>) -> Result<Self, DiskError> {
-        let disk = Self { database: Some(place.open()?), place };
-        match disk.format().map_err(DiskError::Read)? {
-            FORMAT => Ok(disk),
-            found => Err(DiskError::Format { found }),
-        }
+    /// Opens the file in `place`, and reads it whole.
+    pub(super) fn with(place: Box<dyn Place>) -> Result<(Self, Rows), DiskError> {
+        // What is half read is dropped in there as well: closing a damaged file may panic too.
+        let opened = catch_unwind(AssertUnwindSafe(|| read(&*place)));
+        let (database, rows) =
+            opened.unwrap_or_else(|panic| Err(DiskError::Damaged(said(&*panic))))?;
+        Ok((Self { place, database: Some(database), unread: Vec::new() }, rows))
     }
 
-    /// Zero when the file says nothing of a format.
-    fn format(&self) -> Result<u64, redb::Error> {
-        let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
-        match database.begin_read()?.open_table(META) {
-            Ok(meta) => Ok(meta.get("format")?.map_or(0, |row| row.value())),
-            Err(redb::TableError::TableDoesNotExist(_)) => Ok(0),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Reads everything into memory.
-    pub(super) fn load(&self, history: usize) -> Result<State, DiskError> {
-        load::state(&self.rows().map_err(DiskError::Read)?, history)
-    }
-
-    fn rows(&self) -> Result<Rows, redb::Error> {
-        let transaction =
-            self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?.begin_read()?;
-        let meta = transaction.open_table(META)?;
-        let number = |name: &str| -> Result<u64, redb::Error> {
-            Ok(meta.get(name)?.map_or(0, |row| row.value()))
-        };
-        let mut rows =
-            Rows { revision: number("revision")?, horizon: number("horizon")?, ..Rows::default() };
-        for row in transaction.open_table(OBJECTS)?.iter()? {
-            let (key, json) = row?;
-            rows.objects.push((key.value().to_owned(), json.value().to_owned()));
-        }
-        for row in transaction.open_table(LOG)?.iter()? {
-            let (revision, row) = row?;
-            let (verb, key, json, previous) = row.value();
-            let (key, json, previous) = (key.to_owned(), json.to_owned(), previous.to_owned());
-            rows.events.push(EventRow { revision: revision.value(), verb, key, json, previous });
-        }
-        Ok(rows)
+    /// Keeps rows that memory could not take: a new file gets them too.
+    pub(super) fn keep(&mut self, unread: Vec<Unread>) {
+        self.unread = unread;
     }
 
     /// Writes a batch. `state` is what memory holds, the batch not yet in it.
@@ -154,40 +133,46 @@ impl Disk {
             Some(database) => database,
             None => self.renewed(state)?,
         };
-        transact(&database, |transaction| append(transaction, state, events))
+        rows::transact(&database, |transaction| rows::append(transaction, state, events))
             .map_err(DiskError::Commit)?;
         self.database = Some(database);
+        self.place.acknowledge(events.last().map_or(state.revision, |event| event.revision));
         Ok(())
     }
 
     /// A new file with what memory holds.
     fn renewed(&self, state: &State) -> Result<Database, DiskError> {
         self.place.renew(&|database| {
-            transact(&database, |transaction| {
-                make_tables(transaction)?;
-                write_state(transaction, state)
-            })
+            rows::transact(&database, |transaction| rows::fill(transaction, state, &self.unread))
         })?;
         self.place.open()
     }
 }
 
-pub(super) fn transact(
-    database: &Database,
-    change: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
-) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    change(&transaction)?;
-    transaction.commit()?;
-    Ok(())
+/// Opens a file, looks at all of its checksums, and reads it.
+fn read(place: &dyn Place) -> Result<(Database, Rows), DiskError> {
+    let damaged = |error: redb::Error| DiskError::of_content(error, DiskError::Read);
+    let mut database = place.open()?;
+    if !database.check_integrity().map_err(|error| damaged(error.into()))? {
+        log::warn!("the store file's list of free pages was wrong, and has been made anew");
+    }
+    match rows::format(&database).map_err(damaged)? {
+        FORMAT => {}
+        found => return Err(DiskError::Format { found }),
+    }
+    let rows = rows::read(&database).map_err(damaged)?;
+    match place.acknowledged() {
+        Some(acknowledged) if acknowledged > rows.revision => {
+            Err(DiskError::Behind { found: rows.revision, acknowledged })
+        }
+        _ => Ok((database, rows)),
+    }
 }
 
-/// What every file has.
-pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    transaction.open_table(OBJECTS)?;
-    transaction.open_table(LOG)?;
-    transaction.open_table(META)?.insert("format", FORMAT)?;
-    Ok(())
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("redb panicked").to_owned()
 }
 
 impl std::fmt::Debug for Disk {
@@ -196,88 +181,20 @@ impl std::fmt::Debug for Disk {
     }
 }
 
-/// Adds a batch to what is there, and forgets what the log forgets.
-fn append(
-    transaction: &WriteTransaction,
-    state: &State,
-    events: &[Arc<Event>],
-) -> Result<(), redb::Error> {
-    let mut objects = transaction.open_table(OBJECTS)?;
-    for event in events {
-        let key = key_text(&event.key);
-        match event.verb {
-            Verb::Added | Verb::Modified => objects.insert(key.as_str(), &*event.object.json)?,
-            Verb::Deleted => objects.remove(key.as_str())?,
-        };
-    }
-    write_events(transaction, events)?;
-    let horizon = state.log.horizon_after(events);
-    if horizon > state.log.horizon() {
-        transaction.open_table(LOG)?.retain_in(..=horizon, |_, _| false)?;
-    }
-    write_meta(transaction, events.last().map_or(state.revision, |event| event.revision), horizon)
-}
-
-/// Fills a new file.
-fn write_state(transaction: &WriteTransaction, state: &State) -> Result<(), redb::Error> {
-    let mut objects = transaction.open_table(OBJECTS)?;
-    for (key, stored) in &state.objects {
-        objects.insert(key_text(key).as_str(), &*stored.json)?;
-    }
-    write_events(transaction, state.log.events())?;
-    write_meta(transaction, state.revision, state.log.horizon())
-}
-
-fn write_events<'a>(
-    transaction: &WriteTransaction,
-    events: impl IntoIterator<Item = &'a Arc<Event>>,
-) -> Result<(), redb::Error> {
-    let mut log = transaction.open_table(LOG)?;
-    for event in events {
-        let key = key_text(&event.key);
-        let previous: &[u8] = event.previous.as_ref().map_or(&[], |previous| &previous.json);
-        let row = (verb_code(event.verb), key.as_str(), &*event.object.json, previous);
-        log.insert(event.revision, row)?;
-    }
-    Ok(())
-}
-
-fn write_meta(
-    transaction: &WriteTransaction,
-    revision: u64,
-    horizon: u64,
-) -> Result<(), redb::Error> {
-    let mut meta = transaction.open_table(META)?;
-    meta.insert("horizon", horizon)?;
-    meta.insert("revision", revision)?;
-    Ok(())
-}
-
-fn verb_code(verb: Verb) -> u8 {
-    match verb {
-        Verb::Added => 0,
-        Verb::Modified => 1,
-        Verb::Deleted => 2,
-    }
-}
-
-fn key_text(key: &Key) -> String {
-    format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Object, Stored};
+    use crate::object::{Key, Object, Stored};
+    use crate::store::{Verb, load};
     use serde_json::json;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_memory_holds_replaces_a_file_that_failed() {
         let directory = tempfile::tempdir().unwrap();
-        let mut disk = Disk::open(directory.path()).unwrap();
+        let (mut disk, rows) = Disk::open(directory.path()).unwrap();
         assert!(matches!(Disk::open(directory.path()), Err(DiskError::InUse)));
-        let mut state = disk.load(10).unwrap();
+        let (mut state, _) = load::state(rows, 10, &[]);
         let json = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}});
         let object = Object::from_value(json).unwrap();
         let stored = Stored::new(state.registry.get("configmaps").unwrap(), &object, 1);
@@ -302,10 +219,10 @@ mod tests {
         std::fs::write(&file, b"what a failed sync left").unwrap();
         disk.commit(&state, &[]).unwrap();
         drop(disk);
-        let found = Disk::open(directory.path()).unwrap().load(10).unwrap();
+        let (found, _) = load::state(Disk::open(directory.path()).unwrap().1, 10, &[]);
         assert_eq!((found.revision, &found.objects), (1, &state.objects));
         assert_eq!(found.log.events().collect::<Vec<_>>(), [&event]);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(!directory.path().join("objects.redb.new").exists());
     }
 }

@@ -1,43 +1,101 @@
 //! From the rows of the store's file to the state in memory.
+//!
+//! A row that cannot be read costs its object, and nothing else: it stays in the file, and is named.
 
-use super::disk::{DiskError, EventRow, Rows};
 use super::log::{Event, Verb};
+use super::rows::{EventRow, Rows};
 use super::{State, shown};
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Registry, builtin, crd};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Builds the state, the kinds first.
-pub(super) fn state(rows: &Rows, history: usize) -> Result<State, DiskError> {
+/// A row of the objects' table that could not be read.
+#[derive(Debug, PartialEq)]
+pub(super) struct Unread {
+    pub(super) key: String,
+    pub(super) json: Vec<u8>,
+    pub(super) problem: String,
+}
+
+/// Builds the state, the kinds first. Where the definition of a kind cannot be read, the one among `crds` describes its
+/// objects: an empty list of them would have agents take down what they stand for.
+pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;
     state.log.set_horizon(rows.horizon);
-    let decode = |(key, json): &(String, Vec<u8>)| Ok((parse_key(key)?, parse_object(key, json)?));
-    let objects = rows.objects.iter().map(decode).collect::<Result<Vec<_>, DiskError>>()?;
-    state.registry = Arc::new(registry(&objects)?);
-    for (key, object) in objects {
-        let stored = restore(&state.registry, &key, object, None)?;
-        state.set(&key, Some(&stored));
+    let mut unread = Vec::new();
+    let mut objects = Vec::new();
+    for (key, json) in rows.objects {
+        match parse_key(&key).and_then(|parsed| Ok((parsed, parse_object(&json)?))) {
+            Ok((parsed, object)) => objects.push((parsed, object, json)),
+            Err(problem) => unread.push(Unread { key, json, problem }),
+        }
     }
-    let mut latest = HashMap::new();
-    for row in &rows.events {
-        let event = event(&state, &mut latest, row)?;
-        state.log.push(Arc::new(event));
+    let (kinds, objects): (Vec<_>, Vec<_>) =
+        objects.into_iter().partition(|(key, ..)| &*key.resource == builtin::CRDS);
+    let mut registry = Registry::builtin();
+    let mut sound = Vec::new();
+    for (key, object, json) in kinds {
+        match compile(&object) {
+            Ok(definition) => {
+                registry.insert(definition);
+                sound.push((key, object, json));
+            }
+            Err(problem) => unread.push(Unread { key: key_text(&key), json, problem }),
+        }
     }
-    Ok(state)
+    stand_in(&mut registry, crds, &unread);
+    state.registry = Arc::new(registry);
+    for (key, object, json) in sound.into_iter().chain(objects) {
+        match restore(&state.registry, &key, object, None) {
+            Ok(stored) => state.set(&key, Some(&stored)),
+            Err(problem) => unread.push(Unread { key: key_text(&key), json, problem }),
+        }
+    }
+    if !unread.is_empty() || !replay(&mut state, &rows.events) {
+        forget_history(&mut state, history);
+    }
+    (state, unread)
 }
 
-fn registry(objects: &[(Key, Object)]) -> Result<Registry, DiskError> {
-    let mut registry = Registry::builtin();
-    for (key, object) in objects.iter().filter(|(key, _)| &*key.resource == builtin::CRDS) {
-        let definition = crd::compile(object).map_err(|causes| {
-            let problem = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            damaged(&key.to_string(), &problem)
-        })?;
-        registry.insert(definition);
+/// The text that names a row. A namespace and the name of a kind hold no NUL, so that whatever a name holds is its own.
+pub(super) fn key_text(key: &Key) -> String {
+    format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
+}
+
+pub(super) fn parse_key(text: &str) -> Result<Key, String> {
+    let mut parts = text.splitn(3, '\0');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(resource), Some(namespace), Some(name)) => Ok(Key {
+            resource: resource.into(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }),
+        _ => Err("its key does not name a kind, a namespace and a name".to_owned()),
     }
-    Ok(registry)
+}
+
+fn parse_object(json: &[u8]) -> Result<Object, String> {
+    Object::from_json(json).map_err(|status| status.message)
+}
+
+fn compile(crd: &Object) -> Result<crate::registry::Definition, String> {
+    crd::compile(crd)
+        .map_err(|causes| causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Puts the program's own definitions in the place of those that were stored and cannot be read.
+fn stand_in(registry: &mut Registry, crds: &[Value], unread: &[Unread]) {
+    for row in unread {
+        let Ok(key) = parse_key(&row.key) else { continue };
+        let own = crds.iter().filter_map(|crd| Object::from_value(crd.clone()).ok());
+        let own = own.filter(|crd| *key.resource == *builtin::CRDS && crd.name() == key.name);
+        for definition in own.filter_map(|crd| compile(&crd).ok()) {
+            registry.insert(definition);
+        }
+    }
 }
 
 fn restore(
@@ -45,14 +103,35 @@ fn restore(
     key: &Key,
     object: Object,
     revision: Option<u64>,
-) -> Result<Arc<Stored>, DiskError> {
+) -> Result<Arc<Stored>, String> {
     let own = object.meta.resource_version.as_deref().and_then(|revision| revision.parse().ok());
-    let revision =
-        own.or(revision).ok_or_else(|| damaged(&key.to_string(), "it has no resourceVersion"))?;
-    let definition = registry
-        .get(&key.resource)
-        .ok_or_else(|| damaged(&key.to_string(), "no CRD describes its kind"))?;
+    let revision = own.or(revision).ok_or("it has no resourceVersion")?;
+    let definition = registry.get(&key.resource).ok_or("no CRD describes its kind")?;
     Ok(Arc::new(shown(definition, object, revision)))
+}
+
+/// Fills the log; false when a part of it cannot be read.
+fn replay(state: &mut State, rows: &[EventRow]) -> bool {
+    let mut latest = HashMap::new();
+    let horizon = state.log.horizon();
+    for row in rows.iter().filter(|row| row.revision > horizon) {
+        match event(state, &mut latest, row) {
+            Ok(event) => state.log.push(Arc::new(event)),
+            Err(problem) => {
+                ::log::error!(revision = row.revision, problem; "a change in the store's log cannot be read");
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Begins a log at a revision that nobody has seen: whoever resumes a watch has to list anew, and so learns of what is
+/// missing.
+fn forget_history(state: &mut State, history: usize) {
+    state.revision += 1;
+    state.log = super::Log::new(history);
+    state.log.set_horizon(state.revision);
 }
 
 /// An event of the log. What it shares with the event before it, or with the object of today, is not read twice. Its kind
@@ -61,10 +140,10 @@ fn event(
     state: &State,
     latest: &mut HashMap<Key, Arc<Stored>>,
     row: &EventRow,
-) -> Result<Event, DiskError> {
+) -> Result<Event, String> {
     let key = parse_key(&row.key)?;
-    let decode = |json: &[u8]| -> Result<Arc<Stored>, DiskError> {
-        let object = parse_object(&row.key, json)?;
+    let decode = |json: &[u8]| -> Result<Arc<Stored>, String> {
+        let object = parse_object(json)?;
         match state.registry.get(&key.resource) {
             Some(_) => restore(&state.registry, &key, object, Some(row.revision)),
             None => Ok(Arc::new(Stored::opaque(&object, row.revision))),
@@ -74,7 +153,7 @@ fn event(
         0 => Verb::Added,
         1 => Verb::Modified,
         2 => Verb::Deleted,
-        other => return Err(damaged(&key.to_string(), &format!("its event has verb {other}"))),
+        other => return Err(format!("it has verb {other}")),
     };
     let previous = match (row.previous.is_empty(), latest.remove(&key)) {
         (true, _) => None,
@@ -89,24 +168,4 @@ fn event(
         latest.insert(key.clone(), Arc::clone(&object));
     }
     Ok(Event { revision: row.revision, verb, object, previous, key })
-}
-
-fn parse_object(key: &str, json: &[u8]) -> Result<Object, DiskError> {
-    Object::from_json(json).map_err(|status| damaged(key, &status.message))
-}
-
-fn parse_key(text: &str) -> Result<Key, DiskError> {
-    let mut parts = text.split('\0');
-    match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(resource), Some(namespace), Some(name), None) => Ok(Key {
-            resource: resource.into(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }),
-        _ => Err(damaged(text, "it is no key")),
-    }
-}
-
-fn damaged(key: &str, problem: &str) -> DiskError {
-    DiskError::Damaged { key: key.replace('\0', "/"), problem: problem.to_owned() }
 }

@@ -1,5 +1,6 @@
 //! Where the store's file is, and how a new one takes its place.
 
+use super::acknowledged::Acknowledged;
 use super::disk::{CACHE, DiskError};
 use redb::{Builder, Database};
 use std::fs::{File, OpenOptions};
@@ -20,6 +21,17 @@ pub(super) trait Place: Send {
     /// # Errors
     /// When it cannot be written; then the old file is still there.
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
+
+    /// The latest revision that anybody was told of, as far as it is known.
+    fn acknowledged(&self) -> Option<u64>;
+
+    /// Notes that everything up to `revision` is on stable storage.
+    fn acknowledge(&self, revision: u64);
+}
+
+/// The store's file in its directory.
+pub(crate) fn file(directory: &Path) -> PathBuf {
+    directory.join("objects.redb")
 }
 
 /// A directory that belongs to this process as long as this lives.
@@ -27,6 +39,7 @@ pub(super) struct Directory {
     path: PathBuf,
     /// Locked (flock(2)); the file itself cannot carry the lock, because it may be replaced.
     handle: File,
+    acknowledged: Acknowledged,
 }
 
 impl Directory {
@@ -36,11 +49,11 @@ impl Directory {
             std::fs::TryLockError::WouldBlock => DiskError::InUse,
             std::fs::TryLockError::Error(error) => DiskError::Create(error),
         })?;
-        Ok(Self { path: path.to_owned(), handle })
+        Ok(Self { path: path.to_owned(), handle, acknowledged: Acknowledged::in_directory(path) })
     }
 
     pub(super) fn file(&self) -> PathBuf {
-        self.path.join("objects.redb")
+        file(&self.path)
     }
 
     fn write(draft: &Path, fill: Fill<'_>) -> Result<(), DiskError> {
@@ -57,7 +70,7 @@ impl Directory {
 impl Place for Directory {
     fn open(&self) -> Result<Database, DiskError> {
         let database = Builder::new().set_cache_size(CACHE).open(self.file());
-        database.map_err(|error| DiskError::Open(error.into()))
+        database.map_err(|error| DiskError::of_content(error.into(), DiskError::Open))
     }
 
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {
@@ -70,5 +83,13 @@ impl Place for Directory {
         std::fs::rename(&draft, self.file()).map_err(DiskError::Create)?;
         // The file's name must survive a power cut as surely as its contents do.
         self.handle.sync_all().map_err(DiskError::Create)
+    }
+
+    fn acknowledged(&self) -> Option<u64> {
+        self.acknowledged.read()
+    }
+
+    fn acknowledge(&self, revision: u64) {
+        self.acknowledged.write(revision);
     }
 }

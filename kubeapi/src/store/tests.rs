@@ -1,10 +1,11 @@
 //! The store on a disk that fails.
 
+mod damage;
 mod power;
 
-use super::disk::{self, Disk};
+use super::disk::Disk;
 use super::place::{Fill, Place};
-use super::{DiskError, Job, Outcome, Store};
+use super::{DiskError, Job, Outcome, Store, rows};
 use crate::object::{Key, Object};
 use crate::status::Status;
 use redb::backends::InMemoryBackend;
@@ -65,7 +66,7 @@ impl Shelf {
         let inner = Arc::new(InMemoryBackend::new());
         let flaky = Flaky { inner, full: Arc::default(), refused: Arc::default() };
         let shelf = Self(Arc::new(Mutex::new(flaky)));
-        shelf.renew(&|database| disk::transact(&database, disk::make_tables)).unwrap();
+        shelf.renew(&|database| rows::transact(&database, rows::make_tables)).unwrap();
         shelf
     }
 
@@ -88,12 +89,17 @@ impl Place for Shelf {
         *self.0.lock().unwrap() = fresh;
         Ok(())
     }
+
+    fn acknowledged(&self) -> Option<u64> {
+        None
+    }
+
+    fn acknowledge(&self, _: u64) {}
 }
 
 fn open(shelf: &Shelf) -> Store {
-    let disk = Disk::with(Box::new(shelf.clone())).unwrap();
-    let state = disk.load(100).unwrap();
-    Store::start(disk, state).unwrap()
+    let (disk, rows) = Disk::with(Box::new(shelf.clone())).unwrap();
+    Store::start(disk, rows, 100, &[]).unwrap()
 }
 
 /// Puts a ConfigMap that holds `value`, past all admission.
@@ -163,6 +169,16 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
 }
 
 #[test]
+fn a_name_that_holds_what_separates_names_is_a_name() {
+    let shelf = Shelf::new();
+    let store = open(&shelf);
+    put(&store, "a\0default\0b", "1").unwrap();
+    store.close();
+    let store = open(&shelf);
+    assert_eq!(value(&store, "a\0default\0b").as_deref(), Some("1"));
+}
+
+#[test]
 fn the_log_is_trimmed_on_disk_as_in_memory() {
     let shelf = Shelf::new();
     let store = open(&shelf);
@@ -183,13 +199,15 @@ fn the_log_is_trimmed_on_disk_as_in_memory() {
 fn a_store_whose_making_was_cut_short_is_made_anew() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("objects.redb.new"), [0; 5000]).unwrap();
-    let store = Store::open(directory.path(), 10).unwrap();
+    let store = Store::open(directory.path(), 10, &[]).unwrap();
     put(&store, "a", "1").unwrap();
     store.close();
-    let store = Store::open(directory.path(), 10).unwrap();
+    let store = Store::open(directory.path(), 10, &[]).unwrap();
     assert_eq!(value(&store, "a").as_deref(), Some("1"));
     let files = std::fs::read_dir(directory.path()).unwrap();
-    assert_eq!(files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>(), ["objects.redb"]);
+    let mut names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["objects.acknowledged", "objects.redb"]);
 }
 
 #[test]
@@ -197,7 +215,7 @@ fn of_two_that_start_at_once_one_gets_the_store() {
     for _ in 0..10 {
         let directory = tempfile::tempdir().unwrap();
         let stores: Vec<_> = std::thread::scope(|scope| {
-            let open = || Store::open(directory.path(), 10);
+            let open = || Store::open(directory.path(), 10, &[]);
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });

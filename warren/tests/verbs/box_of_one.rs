@@ -16,14 +16,22 @@ use tokio::sync::oneshot;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct BoxOfOne {
-    directory: TempDir,
+    /// Until it is given back.
+    directory: Option<TempDir>,
     stop: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
 }
 
 impl BoxOfOne {
     pub(crate) fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap()).unwrap_or_else(|(_, why)| panic!("{why}"))
+    }
+
+    /// Starts it on what is in a directory.
+    ///
+    /// # Errors
+    /// Why it does not start, with the directory.
+    pub(crate) fn start_in(directory: TempDir) -> Result<Self, (TempDir, String)> {
         let root = directory.path();
         let standalone = Standalone {
             data_dir: root.join("data"),
@@ -40,16 +48,39 @@ impl BoxOfOne {
         let (started, ready) = std::sync::mpsc::channel();
         let running = std::thread::spawn(move || {
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-                let coordinator = Coordinator::start(&config).await.unwrap();
-                started.send(()).unwrap();
+                let coordinator = match Coordinator::start(&config).await {
+                    Ok(coordinator) => coordinator,
+                    Err(error) => return started.send(Some(chain(&error))).unwrap(),
+                };
+                started.send(None).unwrap();
                 let stop = async {
                     let _ = stopped.await;
                 };
                 coordinator.run_until(stop).await.unwrap();
             });
         });
-        ready.recv_timeout(DEADLINE).unwrap();
-        Self { directory, stop: Some(stop), running: Some(running) }
+        match ready.recv_timeout(DEADLINE).unwrap() {
+            Some(why) => Err((directory, why)),
+            None => {
+                Ok(Self { directory: Some(directory), stop: Some(stop), running: Some(running) })
+            }
+        }
+    }
+
+    /// Ends it, and leaves what it has written.
+    pub(crate) fn stop(mut self) -> TempDir {
+        self.end();
+        self.directory.take().unwrap()
+    }
+
+    fn end(&mut self) {
+        drop(self.stop.take());
+        if let Some(running) = self.running.take()
+            && running.join().is_err()
+            && !std::thread::panicking()
+        {
+            panic!("the coordinator panicked");
+        }
     }
 
     /// The command, talking to this box.
@@ -73,7 +104,7 @@ impl BoxOfOne {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.directory.as_ref().unwrap().path().join(name)
     }
 
     /// A file with these objects, as YAML documents.
@@ -99,14 +130,14 @@ impl BoxOfOne {
 
 impl Drop for BoxOfOne {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(running) = self.running.take()
-            && running.join().is_err()
-            && !std::thread::panicking()
-        {
-            panic!("the coordinator panicked");
-        }
+        self.end();
     }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// The command without a box.

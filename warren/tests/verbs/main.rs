@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod backup;
 mod box_of_one;
 mod interrupted;
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]

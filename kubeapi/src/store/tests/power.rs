@@ -1,6 +1,6 @@
 //! The store on a drive that loses power: what was not synced is gone, whole or in part.
 
-use super::{Disk, DiskError, Fill, Place, Store, disk, put, submit, value};
+use super::{Disk, DiskError, Fill, Place, Store, put, rows, submit, value};
 use redb::{Builder, Database, StorageBackend};
 use std::collections::BTreeMap;
 use std::io;
@@ -27,6 +27,8 @@ struct Platter {
     syncs: u32,
     cut_at: Option<u32>,
     dead: bool,
+    /// On a disk that never loses it: the store is never behind it, wherever the power is cut.
+    acknowledged: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -93,8 +95,9 @@ impl Drive {
                 }
             }
         }
-        let stable = platter.stable;
+        let (stable, acknowledged) = (platter.stable, platter.acknowledged);
         let drive = Self::new(None);
+        drive.platter().acknowledged = acknowledged;
         drive.platter().cached.clone_from(&stable);
         drive.platter().stable = stable;
         drive
@@ -158,13 +161,21 @@ impl Place for Drive {
     fn renew(&self, _: Fill<'_>) -> Result<(), DiskError> {
         Err(DiskError::Create(io::Error::other("there is nothing but this drive")))
     }
+
+    fn acknowledged(&self) -> Option<u64> {
+        self.platter().acknowledged
+    }
+
+    fn acknowledge(&self, revision: u64) {
+        self.platter().acknowledged = Some(revision);
+    }
 }
 
 /// A drive with a store on it, and power for so many syncs.
 fn made(cut_at: Option<u32>) -> Drive {
     let drive = Drive::new(None);
     let database = Place::open(&drive).unwrap();
-    disk::transact(&database, disk::make_tables).unwrap();
+    rows::transact(&database, rows::make_tables).unwrap();
     drop(database);
     let mut platter = drive.platter();
     (platter.syncs, platter.cut_at) = (0, cut_at);
@@ -173,9 +184,8 @@ fn made(cut_at: Option<u32>) -> Drive {
 }
 
 fn open(drive: &Drive) -> Result<Store, DiskError> {
-    let disk = Disk::with(Box::new(drive.clone()))?;
-    let state = disk.load(HISTORY)?;
-    Store::start(disk, state)
+    let (disk, rows) = Disk::with(Box::new(drive.clone()))?;
+    Store::start(disk, rows, HISTORY, &[])
 }
 
 /// Writes until the power fails. What was acknowledged, and the write that was under way.

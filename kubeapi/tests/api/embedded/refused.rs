@@ -57,3 +57,20 @@ async fn words_of_yaml_are_words() {
     let spec = server.answer(request).await.expect(201)["spec"].clone();
     assert_eq!((&spec["node"], &spec["mode"]), (&json!("n"), &json!("on")));
 }
+
+/// kube-apiserver takes them: to it the name of an Event is any part of a path.
+#[tokio::test]
+async fn control_characters_in_the_name_of_an_event_are_refused() {
+    let server = Server::alone().await;
+    let events = server.core("events");
+    for name in ["a\0b", "a\nb", "a\u{1b}[2J"] {
+        for field in ["name", "generateName"] {
+            let mut event = json!({"apiVersion": "v1", "kind": "Event",
+                "involvedObject": {"kind": "ConfigMap", "namespace": server.namespace()}});
+            event["metadata"] = json!({field: name});
+            let told = server.post(&events, &event).await.refused(422);
+            assert!(told.contains("control characters"), "{told}");
+        }
+    }
+    server.restart();
+}

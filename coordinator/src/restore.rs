@@ -1,0 +1,36 @@
+//! A new store from a backup, while nothing is served.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use daemon::End;
+use kubeapi::RestoreError;
+use thiserror::Error;
+
+/// Why nothing was restored.
+#[derive(Debug, Error)]
+pub enum RestoreFailed {
+    #[error("open the backup {path}", path = path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error("restore {backup} into {directory}", backup = backup.display(), directory = directory.display())]
+    Restore { backup: PathBuf, directory: PathBuf, source: RestoreError },
+}
+
+/// Makes a store in `directory` of the file `backup`.
+///
+/// # Errors
+/// When the backup is not whole, or a store is there: nothing was changed then.
+pub fn restore(directory: &Path, backup: &Path) -> Result<End, RestoreFailed> {
+    let file = File::open(backup)
+        .map_err(|source| RestoreFailed::Open { path: backup.to_owned(), source })?;
+    let restored = kubeapi::restore(directory, BufReader::new(file)).map_err(|source| {
+        let (backup, directory) = (backup.to_owned(), directory.to_owned());
+        RestoreFailed::Restore { backup, directory, source }
+    })?;
+    log::info!(
+        directory:% = directory.display(), objects = restored.objects, taken = restored.taken;
+        "a store was made of the backup: start the coordinator"
+    );
+    Ok(End::Stopped)
+}

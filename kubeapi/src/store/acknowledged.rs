@@ -1,0 +1,92 @@
+//! The latest revision that anybody was told of, in a file beside the store's.
+//!
+//! It is written after a commit is on stable storage and before the commit is told, and never synced: a kill does not lose
+//! it, and after a power cut it may be older than the store, but never ahead of it. A store that is behind it has lost a
+//! commit that was told.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+const NAME: &str = "objects.acknowledged";
+
+pub(super) struct Acknowledged {
+    path: PathBuf,
+    /// Opened by the first write; absent again after one that failed.
+    file: Mutex<Option<File>>,
+}
+
+impl Acknowledged {
+    pub(super) fn in_directory(directory: &Path) -> Self {
+        Self { path: directory.join(NAME), file: Mutex::default() }
+    }
+
+    /// None when it was never written, and when it cannot be read: then it proves nothing.
+    pub(super) fn read(&self) -> Option<u64> {
+        let text = match std::fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                log::warn!(path:% = self.path.display(), error:% = error; "it is not known which revision was acknowledged last");
+                return None;
+            }
+        };
+        let revision = parse(&text);
+        if revision.is_none() {
+            log::warn!(path:% = self.path.display(); "the file is damaged: it is not known which revision was acknowledged last");
+        }
+        revision
+    }
+
+    /// A failure costs only what the number protects from: the commit itself stands.
+    pub(super) fn write(&self, revision: u64) {
+        let mut file = super::lock(&self.file);
+        let written = match &*file {
+            Some(file) => file.write_all_at(text(revision).as_bytes(), 0),
+            None => open(&self.path).and_then(|opened| {
+                opened.write_all_at(text(revision).as_bytes(), 0)?;
+                *file = Some(opened);
+                Ok(())
+            }),
+        };
+        if let Err(error) = written {
+            *file = None;
+            log::debug!(path:% = self.path.display(), error:% = error; "the acknowledged revision was not noted");
+        }
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Always of one length, so that it is overwritten in place, and twice, so that damage shows.
+fn text(revision: u64) -> String {
+    format!("{revision:020} {revision:020}\n")
+}
+
+fn parse(written: &str) -> Option<u64> {
+    let revision = written.split(' ').next()?.parse().ok()?;
+    (written == text(revision)).then_some(revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_kept_and_damage_is_no_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = Acknowledged::in_directory(directory.path());
+        assert_eq!(kept.read(), None);
+        for revision in [7, u64::MAX, 8] {
+            kept.write(revision);
+            assert_eq!(Acknowledged::in_directory(directory.path()).read(), Some(revision));
+        }
+        for damaged in ["", "8", &text(8).replacen('8', "9", 1)] {
+            std::fs::write(directory.path().join(NAME), damaged).unwrap();
+            assert_eq!(kept.read(), None, "{damaged:?}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A store that does not open any more, and last night's backup.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::box_of_one::{BoxOfOne, configuration, mount, warren};
+
+/// Everything but the revision of the list.
+fn everything(here: &BoxOfOne) -> Vec<Value> {
+    ["clientmounts", "systemconfigurations", "namespaces", "customresourcedefinitions"]
+        .map(|kind| here.json(&["get", kind, "-A", "--json"])["items"].clone())
+        .to_vec()
+}
+
+#[test]
+fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
+    let here = BoxOfOne::start();
+    let mut held = mount("job", "mounted");
+    held["metadata"]["finalizers"] = serde_json::json!(["x.io/held"]);
+    let file = here.file("first.yaml", &[configuration(), held]);
+    here.warren(&["apply", "-f", &file]).assert().success();
+    let before = everything(&here);
+    let backup = here.path("backup").display().to_string();
+    let told = here.output(&["backup", &backup]);
+    assert!(told.contains("objects written to"), "{told}");
+    assert_eq!(std::fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
+    let later = here.file("later.yaml", &[mount("later", "mounted")]);
+    here.warren(&["apply", "-f", &later]).assert().success();
+
+    let directory = here.stop();
+    let data = directory.path().join("data");
+    let store = data.join("objects.redb");
+    let file = std::fs::File::options().write(true).open(&store).unwrap();
+    file.write_all_at(&[0xff; 40_000], 4096).unwrap();
+    let Err((directory, why)) = BoxOfOne::start_in(directory) else {
+        panic!("a damaged store is served")
+    };
+    assert!(why.contains(&store.display().to_string()), "{why}");
+    assert!(why.contains("coordinator --data-dir") && why.contains("warren backup"), "{why}");
+
+    let error = coordinator::restore(&data, Path::new(&backup)).unwrap_err();
+    assert!(format!("{error:?}").contains("Exists"), "{error:?}");
+    for name in ["objects.redb", "objects.acknowledged"] {
+        std::fs::rename(data.join(name), directory.path().join(name)).unwrap();
+    }
+    coordinator::restore(&data, Path::new(&backup)).unwrap();
+    let here = BoxOfOne::start_in(directory).unwrap_or_else(|(_, why)| panic!("{why}"));
+    assert_eq!(everything(&here), before);
+    here.warren(&["apply", "-f", &here.path("later.yaml").display().to_string()])
+        .assert()
+        .success();
+}
+
+/// Runs `warren backup` against a server that answers every request with this.
+fn against(answer: &str) -> (i32, String, bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("api.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let answer = answer.to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            // A connection that is only tried has no request.
+            if lines.map_while(Result::ok).any(|line| line.is_empty()) {
+                drop(stream.write_all(answer.as_bytes()));
+            }
+        }
+    });
+    let file = directory.path().join("backup");
+    let server = format!("unix://{}", socket.display());
+    let mut command = warren(&["--server", &server, "backup", &file.display().to_string()]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let files = std::fs::read_dir(directory.path()).unwrap().count();
+    (output.status.code().unwrap(), said, files > 1)
+}
+
+#[test]
+fn what_is_no_whole_backup_is_not_kept() {
+    let header = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"objects\":2,\"unread\":[]}\n";
+    for lines in ["", "{}\n{}\n"] {
+        let (code, said, kept) = against(&format!("{header}{lines}"));
+        assert_eq!((code, kept), (3, false), "{said}");
+        assert!(said.contains("broke off"), "{said}");
+    }
+    let (code, said, kept) = against(&format!("{header}{{}}\n{{}}\n{{}}\n"));
+    assert_eq!((code, kept), (0, true), "{said}");
+    let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (code, said, kept) = against(missing);
+    assert_eq!((code, kept), (2, false), "{said}");
+    assert!(said.contains("etcd"), "{said}");
+}
