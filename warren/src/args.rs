@@ -1,5 +1,6 @@
 //! The command line. Its help is documentation: what each verb does, in which units, with which defaults.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::client::{CoordinatorArgs, ServerArgs};
-use crate::exit::EXIT_STATUS_HELP;
+use crate::exit::{EXIT_STATUS_HELP, Exit};
+use crate::failure::Failure;
+use crate::output::Output;
 
 /// Near-node flash at hand: what is mounted where, what is stuck and why.
 #[derive(Debug, Parser)]
@@ -25,7 +28,7 @@ pub(crate) struct Global {
     pub server: ServerArgs,
     #[command(flatten)]
     pub coordinator: CoordinatorArgs,
-    /// Print JSON instead of tables and prose
+    /// Print JSON instead of tables and prose: results to standard output; errors and notes to standard error, an object a line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
 }
@@ -56,6 +59,20 @@ pub(crate) enum Verb {
     /// Write the manual pages into a directory
     #[command(hide = true)]
     Man { directory: PathBuf },
+}
+
+/// Ends with help or a version, or says what is wrong with the command line; in JSON when that was asked for.
+pub(crate) fn refuse(error: &clap::Error) -> ! {
+    let json = std::env::args_os()
+        .take_while(|word| word != "--")
+        .any(|word| word == OsStr::new("--json"));
+    if !error.use_stderr() || !json {
+        error.exit();
+    }
+    let text = error.to_string();
+    let text = text.trim_end().strip_prefix("error: ").unwrap_or(&text);
+    Output::new(json).failure(&Failure::new(Exit::Usage, text));
+    std::process::exit(Exit::Usage as i32)
 }
 
 /// Objects from files.

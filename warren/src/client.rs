@@ -1,10 +1,14 @@
 //! Clients: of the Kubernetes API, and of gRPC services. This file alone
 //! connects.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use apiclient::{Address, AddressError, ConnectError, connect, connect_to_server};
 use clap::Args;
+use http::HeaderValue;
+use http::header::WARNING;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use tokio::net::UnixStream;
@@ -13,6 +17,7 @@ use tower::service_fn;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// Where the Kubernetes API is.
 #[derive(Clone, Debug, Args)]
@@ -54,11 +59,15 @@ pub(crate) struct CoordinatorArgs {
 const API_SOCKET: &str = "/run/warren/api.sock";
 
 impl ServerArgs {
-    /// A client of the API.
+    /// A client of the API; what the API warns of is told.
     ///
     /// # Errors
     /// When the address cannot be meant, or nobody answers on the socket.
-    pub(crate) async fn client(&self) -> Result<Client, Failure> {
+    pub(crate) async fn client(&self, output: Output) -> Result<Client, Failure> {
+        Ok(warning(self.connect().await?, output))
+    }
+
+    async fn connect(&self) -> Result<Client, Failure> {
         let unusable = |error: ConnectError| {
             Failure::new(Exit::Usage, "reach the API")
                 .because(&error)
@@ -97,6 +106,41 @@ impl ServerArgs {
                     "leave one out; WARREN_API and WARREN_KUBECONFIG say the same as the options",
                 ))
             }
+        }
+    }
+}
+
+/// The client, with each warning of the API told once.
+fn warning(client: Client, output: Output) -> Client {
+    let told = Arc::new(Mutex::new(HashSet::new()));
+    let namespace = client.default_namespace().to_owned();
+    let service = service_fn(move |request| {
+        let (client, told) = (client.clone(), told.clone());
+        async move {
+            let response = client.send(request).await?;
+            for text in response.headers().get_all(WARNING).iter().filter_map(warning_text) {
+                let is_new = told.lock().is_ok_and(|mut told| told.insert(text.clone()));
+                if is_new {
+                    output.note(&format!("warning: {text}"));
+                }
+            }
+            Ok::<_, kube::Error>(response)
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// The text of `299 - "text"` (RFC 7234, 5.5).
+fn warning_text(value: &HeaderValue) -> Option<String> {
+    let value = String::from_utf8_lossy(value.as_bytes());
+    let (_, quoted) = value.split_once('"')?;
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(characters.next()?),
+            character => text.push(character),
         }
     }
 }
@@ -189,6 +233,18 @@ mod tests {
         }
         let two = address(Some("unix:///s"), Some("config")).unwrap_err();
         assert!(two.contains("two APIs") && two.contains("WARREN_KUBECONFIG"), "{two}");
+    }
+
+    #[test]
+    fn a_warning_is_what_stands_in_quotes() {
+        let text = |value: &[u8]| warning_text(&HeaderValue::from_bytes(value).unwrap());
+        assert_eq!(
+            text(br#"299 - "unknown field \"spec.a\"""#).as_deref(),
+            Some(r#"unknown field "spec.a""#)
+        );
+        assert_eq!(text("299 - \"für\" \"a date\"".as_bytes()).as_deref(), Some("für"));
+        assert_eq!(text(b"299 - none"), None);
+        assert_eq!(text(b"299 - \"half"), None);
     }
 
     #[test]

@@ -15,9 +15,9 @@ pub(crate) enum Exit {
     Retryable = 3,
     /// A node failed and waits for a change.
     NodeFault = 4,
-    /// Storage failed and waits for a change.
+    /// Storage failed, or an agent refuses what is asked of it, and waits for a change.
     StorageFault = 5,
-    /// Interrupted.
+    /// Interrupted, or told to end.
     Cancelled = 6,
     /// Coordinator, API or agent cannot be reached.
     Unreachable = 7,
@@ -31,8 +31,8 @@ Exit status:
   2  wrong usage or input; nothing was changed
   3  not yet, or not now: try again
   4  a node failed and waits for a change
-  5  storage failed and waits for a change
-  6  interrupted
+  5  storage failed, or an agent refuses what is asked of it, and waits for a change
+  6  interrupted, or told to end (SIGINT, SIGTERM)
   7  coordinator, API or agent cannot be reached";
 
 impl From<Exit> for ExitCode {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use kube::Error as KubeError;
+use serde_json::{Value, json};
 
 use crate::exit::Exit;
 
@@ -66,6 +67,9 @@ impl Failure {
                 .because(error)
                 .remedy("the API's answer is not what this version of warren understands");
         }
+        if let KubeError::BuildRequest(_) | KubeError::HttpError(_) = error {
+            return Self::new(Exit::Usage, what).because(error);
+        }
         let KubeError::Api(status) = error else {
             return Self::unreachable(
                 what,
@@ -113,18 +117,30 @@ impl Failure {
         Self::new(exit, format!("{}: {}", what.into(), status.message()))
     }
 
-    /// A message for people, without colour; causes said already are left out.
+    /// A message for people, without colour; causes said already are left out. All lines but the first are indented, so
+    /// that what others wrote cannot pass for a message of its own.
     pub(crate) fn text(&self) -> String {
-        let mut text = self.what.clone();
-        for cause in &self.causes {
-            text.push_str(": ");
-            text.push_str(cause);
-        }
+        let mut text = self.message();
         if let Some(remedy) = &self.remedy {
-            text.push_str("\n  ");
+            text.push('\n');
             text.push_str(remedy);
         }
-        text
+        text.replace('\n', "\n  ")
+    }
+
+    /// The same for programs.
+    pub(crate) fn json(&self) -> Value {
+        json!({"message": self.message(), "remedy": self.remedy, "exitStatus": self.exit as u8})
+    }
+
+    /// What and why.
+    fn message(&self) -> String {
+        let mut message = self.what.clone();
+        for cause in &self.causes {
+            message.push_str(": ");
+            message.push_str(cause);
+        }
+        message
     }
 
     /// Libraries repeat their sources in their own texts.

@@ -15,7 +15,8 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
+use tokio::signal::unix::{SignalKind, signal};
 
 use args::CommandLine;
 use exit::Exit;
@@ -23,10 +24,15 @@ use failure::Failure;
 use output::Output;
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let line = CommandLine::try_parse().unwrap_or_else(|error| args::refuse(&error));
     let output = Output::new(line.global.json);
     let result = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(interruptible(line, output)),
+        Ok(runtime) => {
+            let result = runtime.block_on(interruptible(line, output));
+            // A verb that was interrupted may stand in a read or a write for ever: the process ends without it.
+            runtime.shutdown_background();
+            result
+        }
         Err(error) => Err(Failure::new(Exit::Failed, "start").because(&error)),
     };
     match result {
@@ -38,9 +44,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// A verb waits on a thread of its own for standard input, for files that are pipes and for whoever reads its output,
+/// so that a signal ends it there too.
 async fn interruptible(line: CommandLine, output: Output) -> Result<Exit, Failure> {
+    let unheard =
+        |error: std::io::Error| Failure::new(Exit::Failed, "listen for signals").because(&error);
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(unheard)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(unheard)?;
+    let verb =
+        tokio::task::spawn_blocking(move || Handle::current().block_on(verbs::run(line, output)));
     tokio::select! {
-        result = verbs::run(line, output) => result,
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Cancelled, "interrupted")),
+        ended = verb => ended.unwrap_or_else(|panicked| {
+            Err(Failure::new(Exit::Failed, "a defect of warren").because(&panicked))
+        }),
+        _ = interrupted.recv() => Err(Failure::new(Exit::Cancelled, "interrupted")),
+        _ = terminated.recv() => Err(Failure::new(Exit::Cancelled, "told to end by SIGTERM")),
     }
 }

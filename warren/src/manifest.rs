@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kube::api::DynamicObject;
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -16,7 +17,10 @@ const LIMIT: u64 = 3 << 20;
 pub(crate) struct Document {
     /// Such as `mounts.yaml, document 2`.
     pub place: String,
+    /// As far as its fields have names: what it is called, where it belongs.
     pub object: DynamicObject,
+    /// All of it, with the fields that nobody knows.
+    pub value: Value,
 }
 
 /// A file that holds no usable objects.
@@ -162,8 +166,8 @@ fn document(place: String, value: Value) -> Result<Document, ManifestError> {
         }
     }
     let object =
-        serde_json::from_value(value).map_err(|error| wrong(&format!("metadata: {error}")))?;
-    Ok(Document { place, object })
+        DynamicObject::deserialize(&value).map_err(|error| wrong(&format!("metadata: {error}")))?;
+    Ok(Document { place, object, value })
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! The one place that prints: results to standard output, progress and failures to standard error. Colour only on a
-//! terminal, and not against the user's wish (NO_COLOR, no-color.org).
+//! terminal, and not against the user's wish (NO_COLOR, no-color.org). Files and objects hold what anybody wrote: whatever
+//! of it would steer a terminal is shown as an escape.
 
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::failure::Failure;
 
@@ -35,16 +37,16 @@ impl Output {
     /// # Errors
     /// When standard output cannot be written.
     pub(crate) fn line(self, line: &str) -> Result<(), Failure> {
-        Ok(writeln!(io::stdout().lock(), "{line}")?)
+        self.text(&format!("{}\n", printable(line, "")))
     }
 
-    /// Prints text as it is.
+    /// Prints text of many lines.
     ///
     /// # Errors
     /// When standard output cannot be written.
     pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
+        stdout.write_all(printable(text, "\t\n").as_bytes())?;
         Ok(stdout.flush()?)
     }
 
@@ -53,9 +55,8 @@ impl Output {
     /// # Errors
     /// When standard output cannot be written.
     pub(crate) fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut stdout, value).map_err(io::Error::from)?;
-        Ok(writeln!(stdout)?)
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+        self.text(&format!("{}\n", plain_json(&text)))
     }
 
     /// Prints rows in columns under a header.
@@ -63,7 +64,7 @@ impl Output {
     /// # Errors
     /// When standard output cannot be written.
     pub(crate) fn table(self, header: &[String], rows: &[Vec<String>]) -> Result<(), Failure> {
-        self.line(&columns(Some(header), rows))
+        self.text(&format!("{}\n", columns(Some(header), rows)))
     }
 
     /// Prints rows in columns without a header, as more of a table that was begun.
@@ -71,19 +72,19 @@ impl Output {
     /// # Errors
     /// When standard output cannot be written.
     pub(crate) fn rows(self, rows: &[Vec<String>]) -> Result<(), Failure> {
-        self.line(&columns(None, rows))
+        self.text(&format!("{}\n", columns(None, rows)))
     }
 
     /// Tells people what is going on; silent unless on a terminal.
     pub(crate) fn progress(self, line: &str) {
         if self.progress {
-            self.say(line);
+            self.say("progress", line);
         }
     }
 
     /// Tells what people should know, on any standard error.
     pub(crate) fn note(self, line: &str) {
-        self.say(line);
+        self.say("note", line);
     }
 
     /// Tells why a verb failed.
@@ -92,17 +93,56 @@ impl Output {
         if text.is_empty() {
             return;
         }
+        if self.json {
+            self.write(&plain_json(&json!({"error": failure.json()}).to_string()));
+            return;
+        }
+        let text = printable(&text, "\n");
         if self.colour {
-            self.say(&format!("\x1b[1;31merror:\x1b[0m {text}"));
+            self.write(&format!("\x1b[1;31merror:\x1b[0m {text}"));
         } else {
-            self.say(&format!("error: {text}"));
+            self.write(&format!("error: {text}"));
+        }
+    }
+
+    fn say(self, kind: &str, line: &str) {
+        if self.json {
+            self.write(&plain_json(&json!({kind: line}).to_string()));
+        } else {
+            self.write(&printable(line, ""));
         }
     }
 
     /// A standard error that cannot be written leaves nobody to tell.
-    fn say(self, line: &str) {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+    fn write(self, lines: &str) {
+        let _ = writeln!(io::stderr().lock(), "{lines}");
     }
+}
+
+/// The text with its control characters as Rust writes them, such as `\u{1b}`, but for those in `kept`.
+fn printable(text: &str, kept: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && !kept.contains(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// JSON may hold DEL and the second set of control characters as they are (RFC 8259), but it need not.
+fn plain_json(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        if ('\u{7f}'..='\u{9f}').contains(&character) {
+            plain.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
 }
 
 fn columns(header: Option<&[String]>, rows: &[Vec<String>]) -> String {
@@ -121,7 +161,7 @@ fn columns(header: Option<&[String]>, rows: &[Vec<String>]) -> String {
 /// A command's output in a message has many lines, and what users wrote may hold what steers a terminal.
 fn one_line(cell: &str) -> String {
     let lines = cell.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join(" | ").replace(char::is_control, " ")
+    printable(&lines.collect::<Vec<_>>().join(" | "), "")
 }
 
 #[cfg(test)]
@@ -132,9 +172,26 @@ mod tests {
     fn a_cell_is_one_line_and_steers_no_terminal() {
         assert_eq!(
             one_line("mkfs failed:\n  no space\n\n\x1b[2Jgone"),
-            "mkfs failed: | no space |  [2Jgone"
+            "mkfs failed: | no space | \\u{1b}[2Jgone"
         );
         assert_eq!(one_line(""), "");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_and_the_rest_is_as_it_was() {
+        assert_eq!(
+            printable("a\x1b[2J\u{9b}1m\x07ü\tb\n", "\t\n"),
+            "a\\u{1b}[2J\\u{9b}1m\\u{7}ü\tb\n"
+        );
+        assert_eq!(printable("one\ntwo", ""), "one\\ntwo");
+    }
+
+    #[test]
+    fn json_says_the_same_without_what_steers_a_terminal() {
+        let value = json!({"a": "\x1b\x7f\u{9b}2J\u{a0}ü"});
+        let text = plain_json(&value.to_string());
+        assert!(!text.contains(char::is_control), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 
     #[test]

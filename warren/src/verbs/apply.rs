@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use http::header::CONTENT_TYPE;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, ValidationDirective};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use crate::args::Apply;
 use crate::client::ServerArgs;
@@ -16,8 +18,12 @@ use crate::kinds::{Kind, Kinds};
 use crate::manifest::{self, Document};
 use crate::output::Output;
 
-/// The coordinator makes the namespaces of a new SystemConfiguration within this time.
+/// The coordinator makes the namespaces of a new SystemConfiguration within this time, all of them.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Fields of the metadata that the server alone decides.
+const SERVERS: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "generation", "managedFields"];
 
 /// What became of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +50,19 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let documents = manifest::read(&args.files.files)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let client = server.client().await?;
+    let client = server.client(output).await?;
     let mut kinds = Kinds::discover(&client).await?;
     let mut results = Vec::new();
     let mut exit = Exit::Done;
-    let mut configured_nodes = false;
+    // Until when namespaces may still come.
+    let mut coming = None;
     for document in &documents {
-        let applied = apply(&client, &mut kinds, document, args, configured_nodes).await;
+        let applied = apply(&client, &mut kinds, document, args, coming).await;
         match applied {
             Ok((kind, outcome)) => {
-                configured_nodes |= kind.resource.kind == "SystemConfiguration";
+                if kind.resource.kind == "SystemConfiguration" && !args.dry_run {
+                    coming = Some(Instant::now() + NAMESPACE_DEADLINE);
+                }
                 let label = kind.label(&document.object.name_any());
                 results.push(json!({"object": label, "namespace": namespace(document, &kind, args), "result": outcome.word()}));
                 if !output.is_json() {
@@ -62,7 +71,7 @@ pub(crate) async fn run(
                 }
             }
             Err(failure) => {
-                results.push(json!({"object": document.place, "error": failure.text()}));
+                results.push(json!({"object": document.place, "error": failure.json()}));
                 output.failure(&failure);
                 // The first failure may be the cause of the others.
                 exit = if exit == Exit::Done { failure.exit } else { exit };
@@ -80,7 +89,7 @@ async fn apply(
     kinds: &mut Kinds,
     document: &Document,
     args: &Apply,
-    configured_nodes: bool,
+    coming: Option<Instant>,
 ) -> Result<(Kind, Outcome), Failure> {
     let kind = kind_of(client, kinds, document).await?;
     let api = kind.api(client, &namespace(document, &kind, args));
@@ -95,15 +104,19 @@ async fn apply(
         return Ok((kind, if same { Outcome::Unchanged } else { Outcome::Configured }));
     }
     let mut created = create(&api, document, args).await;
-    if configured_nodes && created.as_ref().is_err_and(is_missing_namespace) {
-        wait_for_namespace(client, &namespace(document, &kind, args)).await;
+    if let Some(deadline) = coming
+        && created.as_ref().is_err_and(is_missing_namespace)
+    {
+        wait_for_namespace(client, &namespace(document, &kind, args), deadline).await;
         created = create(&api, document, args).await;
     }
     match created {
         Ok(()) => Ok((kind, Outcome::Created)),
         Err(error) => {
             let failure = failed("create", &error);
-            Err(if is_missing_namespace(&error) {
+            Err(if is_missing_namespace(&error) && args.dry_run {
+                failure.remedy("a dry run makes no namespaces: apply what makes them first, a SystemConfiguration those of its nodes")
+            } else if is_missing_namespace(&error) {
                 failure.remedy("a node has its namespace once a SystemConfiguration names the node; create others with `warren apply`")
             } else {
                 failure
@@ -147,34 +160,34 @@ async fn merge(
     api.patch(
         &document.object.name_any(),
         &parameters,
-        &Patch::Merge(wanted(&document.object, false)),
+        &Patch::Merge(wanted(&document.value, false)),
     )
     .await
 }
 
+/// kube's own `create` cannot ask for a strict reading.
 async fn create(api: &Api<DynamicObject>, document: &Document, args: &Apply) -> kube::Result<()> {
-    let parameters = PostParams { dry_run: args.dry_run, field_manager: None };
-    let object =
-        serde_json::from_value(wanted(&document.object, true)).map_err(kube::Error::SerdeError)?;
-    api.create(&parameters, &object).await.map(drop)
+    let dry = if args.dry_run { "&dryRun=All" } else { "" };
+    let request =
+        http::Request::post(format!("{}?fieldValidation=Strict{dry}", api.resource_url()))
+            .header(CONTENT_TYPE, "application/json")
+            .body(wanted(&document.value, true).to_string().into_bytes())
+            .map_err(kube::Error::HttpError)?;
+    api.clone().into_client().request_text(request).await.map(drop)
 }
 
 /// The document without what the server alone decides. A resourceVersion stays when changing: who keeps it in a file
 /// wants to change that version and no other.
-fn wanted(object: &DynamicObject, creating: bool) -> Value {
-    let mut object = object.clone();
-    let metadata = &mut object.metadata;
-    metadata.uid = None;
-    metadata.creation_timestamp = None;
-    metadata.deletion_timestamp = None;
-    metadata.generation = None;
-    metadata.managed_fields = None;
-    if creating {
-        metadata.resource_version = None;
-    }
-    let mut value = serde_json::to_value(object).unwrap_or_default();
+fn wanted(document: &Value, creating: bool) -> Value {
+    let mut value = document.clone();
     if let Some(fields) = value.as_object_mut() {
         fields.remove("status");
+    }
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        let version = creating.then_some("resourceVersion");
+        for field in SERVERS.iter().copied().chain(version) {
+            metadata.remove(field);
+        }
     }
     value
 }
@@ -184,11 +197,11 @@ fn is_missing_namespace(error: &kube::Error) -> bool {
 }
 
 /// Returns when the namespace is there, or could not be seen in time.
-async fn wait_for_namespace(client: &Client, name: &str) {
+async fn wait_for_namespace(client: &Client, name: &str, deadline: Instant) {
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut seen = std::pin::pin!(watcher(api, only).applied_objects());
-    let _ = tokio::time::timeout(NAMESPACE_DEADLINE, seen.try_next()).await;
+    let _ = timeout_at(deadline, seen.try_next()).await;
 }
 
 #[cfg(test)]
@@ -197,14 +210,14 @@ mod tests {
 
     #[test]
     fn server_owned_fields_are_left_out() {
-        let object: DynamicObject = serde_json::from_value(json!({
+        let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "labels": {"x": "y"}},
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "creationTimestamp": null,
+                         "labels": {"x": "y"}, "lables": {}},
             "status": {"ready": true}, "data": {"k": "v"}
-        }))
-        .unwrap();
+        });
         let created = wanted(&object, true);
-        assert_eq!(created["metadata"], json!({"name": "a", "labels": {"x": "y"}}));
+        assert_eq!(created["metadata"], json!({"name": "a", "labels": {"x": "y"}, "lables": {}}));
         assert_eq!(created["data"]["k"], "v");
         assert!(created.get("status").is_none());
         assert_eq!(wanted(&object, false)["metadata"]["resourceVersion"], "7");

@@ -28,7 +28,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let documents = manifest::read(&args.files)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let client = server.client().await?;
+    let client = server.client(output).await?;
     let kinds = Kinds::discover(&client).await?;
     let victims = if documents.is_empty() {
         named(&kinds, args)?
@@ -36,16 +36,25 @@ pub(crate) async fn run(
         of_documents(&kinds, &documents, args)?
     };
     let mut targets = Vec::new();
+    let mut failures = Vec::new();
     for victim in &victims {
-        targets.extend(delete(&client, victim, args, output).await?);
+        match delete(&client, victim, args, output).await {
+            Ok(target) => targets.extend(target),
+            Err(failure) => failures.push(failure),
+        }
     }
     if args.wait && !targets.is_empty() {
-        until(&client, &targets, Condition::Deleted, args.timeout, output).await?;
+        failures
+            .extend(until(&client, &targets, Condition::Deleted, args.timeout, output).await.err());
     }
+    failures.iter().for_each(|failure| output.failure(failure));
     if output.is_json() {
-        output.json(&json!({"deleted": targets.len(), "waited": args.wait}))?;
+        let errors: Vec<_> = failures.iter().map(Failure::json).collect();
+        output.json(&json!({"deleted": targets.len(), "waited": args.wait, "errors": errors}))?;
     }
-    Ok(Exit::Done)
+    // The first failure may be the cause of the others.
+    let exit = failures.iter().map(|failure| failure.exit).find(|exit| *exit != Exit::Done);
+    Ok(exit.unwrap_or(Exit::Done))
 }
 
 /// Deletes one object; returns what to wait for, if it was there.

@@ -19,7 +19,7 @@ use columns::Columns;
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 pub(crate) async fn run(server: &ServerArgs, args: &Get, output: Output) -> Result<Exit, Failure> {
-    let client = server.client().await?;
+    let client = server.client(output).await?;
     let kinds = Kinds::discover(&client).await?;
     let kind = kinds.named(&args.kind)?;
     let query = Query { client: &client, kind, args, output, format: format(args, output) };

@@ -38,7 +38,7 @@ pub(crate) async fn run(
     args: &Mounts,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let client = server.client().await?;
+    let client = server.client(output).await?;
     let mut mounts = Vec::new();
     if args.node.is_empty() {
         mounts.extend(list(&Api::all(client), args).await?);

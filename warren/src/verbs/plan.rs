@@ -39,7 +39,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
     let mut results = Vec::new();
     let mut exit = Exit::Done;
     for mount in mounts {
-        let profile = profile(server, &documents, mount).await?;
+        let profile = profile(server, &documents, mount, output).await?;
         let mut object = mount.object.clone();
         object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
         live.identify(&mut object).await;
@@ -49,7 +49,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         })?;
         let plan = answer.into_inner();
         if !plan.rejection.is_empty() {
-            exit = Exit::Usage;
+            exit = Exit::StorageFault;
         }
         if output.is_json() {
             results.push(json!({"object": object.name_any(), "steps": plan.steps, "rejection": plan.rejection}));
@@ -81,7 +81,7 @@ impl Live<'_> {
     }
 
     async fn find(&mut self, object: &DynamicObject) -> Option<String> {
-        let why = match timeout(PATIENCE, uid(self.server, object)).await {
+        let why = match timeout(PATIENCE, uid(self.server, object, self.output)).await {
             Ok(Ok(uid)) => return uid,
             Ok(Err(failure)) => failure.text(),
             Err(_) => format!("the API gave no answer within {} s", PATIENCE.as_secs()),
@@ -94,11 +94,15 @@ impl Live<'_> {
 }
 
 /// The uid of the object of that name; none if there is no such object.
-async fn uid(server: &ServerArgs, object: &DynamicObject) -> Result<Option<String>, Failure> {
+async fn uid(
+    server: &ServerArgs,
+    object: &DynamicObject,
+    output: Output,
+) -> Result<Option<String>, Failure> {
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     let resource = kube::api::ApiResource::erase::<ClientMount>(&());
     let api: Api<DynamicObject> =
-        Api::namespaced_with(server.client().await?, &namespace, &resource);
+        Api::namespaced_with(server.client(output).await?, &namespace, &resource);
     let found = api
         .get_metadata_opt(&name)
         .await
@@ -125,6 +129,7 @@ async fn profile(
     server: &ServerArgs,
     documents: &[Document],
     mount: &Document,
+    output: Output,
 ) -> Result<Vec<u8>, Failure> {
     let Some(ProfileRef { name, namespace }) = mount.object.pinned_profile() else {
         return Ok(Vec::new());
@@ -139,7 +144,7 @@ async fn profile(
     }
     let resource = kube::api::ApiResource::erase::<NnfStorageProfile>(&());
     let api: Api<DynamicObject> =
-        Api::namespaced_with(server.client().await?, namespace, &resource);
+        Api::namespaced_with(server.client(output).await?, namespace, &resource);
     let found = api
         .get_opt(name)
         .await

@@ -48,7 +48,7 @@ pub(crate) enum Select {
 }
 
 pub(crate) async fn run(server: &ServerArgs, args: &Wait, output: Output) -> Result<Exit, Failure> {
-    let client = server.client().await?;
+    let client = server.client(output).await?;
     let kinds = Kinds::discover(&client).await?;
     let targets = targets(&kinds, args)?;
     let count = until(&client, &targets, args.condition, args.timeout, output).await?;
@@ -145,7 +145,7 @@ fn take(
 fn late(watched: &[Watched], condition: Condition, timeout: Duration) -> Failure {
     let missing: Vec<String> = watched.iter().flat_map(Watched::missing).collect();
     let timeout = humantime::format_duration(timeout);
-    let what = format!("not {} after {timeout}:\n  {}", word(condition), missing.join("\n  "));
+    let what = format!("not {} after {timeout}:\n{}", word(condition), missing.join("\n"));
     Failure::new(Exit::Retryable, what).remedy("`warren mounts` and `warren nodes` show more")
 }
 

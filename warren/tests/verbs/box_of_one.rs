@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 /// A test that waits longer than this has failed.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct BoxOfOne {
     /// Until it is given back.

@@ -1,10 +1,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::box_of_one::BoxOfOne;
+use crate::box_of_one::{BoxOfOne, DEADLINE};
 
 #[expect(
     clippy::disallowed_methods,
@@ -14,6 +15,7 @@ fn spawn(here: &BoxOfOne, arguments: &[&str]) -> std::process::Child {
     Command::new(env!("CARGO_BIN_EXE_warren"))
         .args(arguments)
         .env("WARREN_API", format!("unix://{}", here.path("api.sock").display()))
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -28,6 +30,49 @@ fn an_interrupted_watch_is_cancelled() {
     assert!(lines.next().unwrap().unwrap().starts_with("NAMESPACE"));
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+/// The answer, as soon as there is one.
+#[expect(clippy::disallowed_methods, reason = "nothing announces what another process has come to")]
+fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(answer) = answer() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "{what}: not within {} s", DEADLINE.as_secs());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether the process has handlers for both signals.
+fn is_listening(child: &std::process::Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    [Signal::SIGINT, Signal::SIGTERM].iter().all(|it| caught & (1 << (*it as i32 - 1)) != 0)
+}
+
+#[test]
+fn what_is_interrupted_while_it_reads_ends_as_what_waits_does() {
+    let here = BoxOfOne::with_mount();
+    let pipe = here.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let pipe = pipe.display().to_string();
+    for arguments in [
+        &["apply", "-f", "-"][..],
+        &["delete", "-f", "-"],
+        &["apply", "-f", &pipe],
+        &["wait", "clientmount/job", "-n", "compute-1", "--for", "mounted"],
+    ] {
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            let mut child = spawn(&here, arguments);
+            until("handlers", || is_listening(&child).then_some(()));
+            kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+            let status = until("its end", || child.try_wait().unwrap());
+            assert_eq!(status.code(), Some(6), "{arguments:?} {signal}");
+        }
+    }
 }
 
 #[test]

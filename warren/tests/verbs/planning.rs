@@ -130,7 +130,7 @@ fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
     with_agent(socket.clone(), || {
         let agent = socket.display().to_string();
         let plan = |file: &str| here.warren(&["plan", "-f", file, "--agent", &agent]);
-        let refused = plan(&alone).assert().code(2);
+        let refused = plan(&alone).assert().code(5);
         let text = String::from_utf8(refused.get_output().stdout.clone()).unwrap();
         assert_eq!(text, "clientmount/job: refused: no profile: pin one\n");
         let steps = steps(NO_UID);

@@ -36,6 +36,56 @@ fn apply_reads_standard_input_and_can_only_try() {
     here.warren(&["get", "clientmount", "other", "-n", "compute-1"]).assert().success();
 }
 
+fn stderr(assert: &assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+#[test]
+fn what_the_api_does_not_know_is_refused_at_once_and_not_at_the_next_change() {
+    let here = BoxOfOne::with_mount();
+    for (pointer, field) in [
+        ("/spec", "spec.desiredStat"),
+        ("/spec/mounts/0", "desiredStat"),
+        ("/metadata", "metadata.desiredStat"),
+    ] {
+        let mut typo = mount("typo", "mounted");
+        typo.pointer_mut(pointer).unwrap()["desiredStat"] = "mounted".into();
+        let file = here.file("typo.yaml", &[typo.clone()]);
+        for arguments in [&["apply", "-f", &file][..], &["apply", "--dry-run", "-f", &file]] {
+            let told = stderr(&here.warren(arguments).assert().code(2));
+            assert!(told.contains("clientmount/typo") && told.contains(field), "{told}");
+        }
+        here.warren(&["get", "clientmount", "typo", "-n", "compute-1"]).assert().code(1);
+        typo["metadata"]["name"] = "job".into();
+        let file = here.file("typo.yaml", &[typo]);
+        let told = stderr(&here.warren(&["apply", "-f", &file]).assert().code(2));
+        assert!(told.contains("clientmount/job") && told.contains(field), "{told}");
+    }
+}
+
+#[test]
+fn what_the_api_warns_of_is_told() {
+    let here = BoxOfOne::with_mount();
+    let mut unusual = mount("unusual", "mounted");
+    unusual["metadata"]["finalizers"] = json!(["mine"]);
+    let file = here.file("unusual.yaml", &[unusual]);
+    let told = stderr(&here.warren(&["apply", "-f", &file]).assert().success());
+    assert!(told.contains("warning: ") && told.contains("\"mine\""), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+/// More mounts than a try of 60 s could wait ten seconds each for.
+#[test]
+fn a_dry_run_waits_for_no_namespace_since_it_makes_none() {
+    let here = BoxOfOne::start();
+    let mut objects = vec![configuration()];
+    objects.extend((0..7).map(|index| mount(&format!("job-{index}"), "mounted")));
+    let file = here.file("all.yaml", &objects);
+    let told = stderr(&here.warren(&["apply", "--dry-run", "-f", &file]).assert().code(1));
+    assert_eq!(told.matches("a dry run makes no namespaces").count(), 7, "{told}");
+    here.warren(&["get", "systemconfiguration", "default"]).assert().code(1);
+}
+
 #[test]
 fn a_namespace_that_does_not_exist_is_told() {
     let here = BoxOfOne::with_mount();
@@ -68,4 +118,78 @@ fn delete_waits_and_says_who_holds_the_object() {
         text.contains("nnf_clientmount (until the agent of node compute-1 has unmounted)"),
         "{text}"
     );
+}
+
+#[test]
+fn one_object_that_cannot_be_deleted_keeps_no_other() {
+    let here = BoxOfOne::with_mount();
+    let delete = ["delete", "clientmount", "none", "job", "nobody", "-n", "compute-1"];
+    let assert = here.warren(&delete).assert().code(1);
+    assert_eq!(String::from_utf8_lossy(&assert.get_output().stdout), "clientmount/job deleted\n");
+    let told = stderr(&assert);
+    assert!(told.contains("clientmount/none") && told.contains("clientmount/nobody"), "{told}");
+    here.warren(&["get", "clientmount", "job", "-n", "compute-1"]).assert().code(1);
+}
+
+#[test]
+fn what_a_file_holds_does_not_steer_the_terminal() {
+    let here = BoxOfOne::with_mount();
+    let evil = "\u{1b}]0;owned\u{7}\u{9b}2J";
+    for field in
+        ["/kind", "/apiVersion", "/metadata/name", "/metadata/namespace", "/spec/desiredState"]
+    {
+        let mut object = mount("evil", "mounted");
+        *object.pointer_mut(field).unwrap() = format!("x{evil}").into();
+        let file = here.file("evil.json", &[object]);
+        for (arguments, shown) in [
+            (&["apply", "-f", &file][..], "\\u{1b}"),
+            (&["apply", "--json", "-f", &file], "\\u001b"),
+            (&["delete", "-f", &file], "\\u{1b}"),
+        ] {
+            let assert = here.warren(arguments).assert();
+            let output = assert.get_output();
+            for stream in [&output.stdout, &output.stderr] {
+                let text = String::from_utf8(stream.clone()).unwrap();
+                assert!(
+                    !text.contains(|it: char| it.is_control() && it != '\n'),
+                    "{field} {text:?}"
+                );
+            }
+            if matches!(field, "/kind" | "/apiVersion") {
+                assert!(
+                    String::from_utf8_lossy(&output.stderr).contains(shown),
+                    "{field} {arguments:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn with_json_errors_are_json_too() {
+    let here = BoxOfOne::with_mount();
+    let file = here.file(
+        "kind.yaml",
+        &[json!({"apiVersion": "v1", "kind": "None", "metadata": {"name": "a"}})],
+    );
+    let nobody = format!("unix://{}", here.path("nobody.sock").display());
+    for (arguments, exit) in [
+        (&["get", "clientmount", "none", "--json"][..], 1),
+        (&["apply", "--json", "-f", &file], 2),
+        (&["delete", "--json", "clientmount", "none"], 1),
+        (&["--json", "frobnicate"], 2),
+        (&["--json", "--server", &nobody, "mounts"], 7),
+    ] {
+        let assert = here.warren(arguments).assert().code(exit);
+        let told = stderr(&assert);
+        let told: Vec<serde_json::Value> =
+            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0]["error"]["exitStatus"], exit, "{told:?}");
+        assert!(!told[0]["error"]["message"].as_str().unwrap().is_empty());
+        let stdout = &assert.get_output().stdout;
+        if !stdout.is_empty() {
+            serde_json::from_slice::<serde_json::Value>(stdout).unwrap();
+        }
+    }
 }
