@@ -14,9 +14,7 @@ use std::{
 
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{
-    ConvergeError, Converger, Desired, Observed, desired::MountPoint, observed::MountedThing,
-};
+use storage::{Converger, Desired, desired::MountPoint, observed::MountedThing};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -24,7 +22,7 @@ use crate::{
     link::LinkEvent,
     outbox::Outbox,
     queue::{Queue, Standing},
-    reconcile::{Work, Worked},
+    reconcile::{self, Work, Worked},
     site::Site,
     sweep::Sweep,
 };
@@ -208,14 +206,8 @@ impl Agent {
         self.kept.clear();
         let converger = Arc::clone(&self.converger);
         self.workers.spawn_blocking(move || {
-            let seen = converger.observe(&Desired::OnlyMounts(Vec::new()));
-            let unwanted = |seen: Observed| {
-                let keeps = |target: &MountPoint| keep.iter().any(|it| it.path() == target.path());
-                let ours = seen.mounts.into_iter().filter(|(_, there)| there.is_warrens());
-                ours.filter(|(target, _)| !keeps(target)).collect()
-            };
-            let failed = |error| Failure::of_convergence(&ConvergeError::Observe(error));
-            Back::Unwanted(seen.map(unwanted).map_err(failed))
+            let unwanted = reconcile::unwanted(&converger, &keep);
+            Back::Unwanted(unwanted.map_err(|error| Failure::of_convergence(&error)))
         });
     }
 

@@ -72,6 +72,11 @@ impl Former {
         self.0.get(uid).map_or(&[], Vec::as_slice)
     }
 
+    /// The same of all objects.
+    pub fn all(&self) -> impl Iterator<Item = &ClientMount> {
+        self.0.values().flatten()
+    }
+
     /// These are gone from the node.
     pub fn gone(&mut self, uid: &str, gone: &[ClientMount]) {
         if let Some(versions) = self.0.get_mut(uid) {

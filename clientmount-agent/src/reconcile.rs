@@ -6,6 +6,7 @@ use api::ClientMount;
 use storage::{
     ConvergeError, Converger, Desired,
     desired::{Mount, MountPoint},
+    observed::MountedThing,
 };
 
 use crate::{
@@ -316,6 +317,21 @@ impl<'a> Run<'a> {
     fn failed(&mut self, path: String, failure: Failure) {
         self.outcome.failures.push(Failed { path: Some(path), failure });
     }
+}
+
+/// Mounts of ours at other places than these.
+///
+/// # Errors
+/// When the node cannot be looked at.
+pub fn unwanted(
+    converger: &Converger,
+    keep: &[MountPoint],
+) -> Result<Vec<(MountPoint, MountedThing)>, ConvergeError> {
+    let seen = converger.observe(&Desired::OnlyMounts(Vec::new()));
+    let seen = seen.map_err(ConvergeError::Observe)?;
+    let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
+    let ours = seen.mounts.into_iter().filter(|(_, there)| there.is_warrens());
+    Ok(ours.filter(|(target, _)| !keep.contains(&target.path())).collect())
 }
 
 fn whole(error: &ObjectError) -> Failed {
