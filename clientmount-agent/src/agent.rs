@@ -14,7 +14,7 @@ use std::{
 
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{Converger, Desired, desired::MountPoint};
+use storage::{Converger, Desired, desired::MountPoint, observed::MountedThing};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     link::LinkEvent,
     outbox::Outbox,
     queue::{Queue, Standing},
-    reconcile::{self, Outcome},
+    reconcile::{self, Work, Worked},
     site::Site,
     sweep::Sweep,
 };
@@ -32,7 +32,12 @@ use objects::Objects;
 const GRACE: Duration = Duration::from_secs(10);
 
 enum Back {
-    Mounts { uid: String, outcome: Outcome },
+    Mounts {
+        uid: String,
+        worked: Worked,
+    },
+    /// Mounts of ours that no object wants.
+    Unwanted(Result<Vec<(MountPoint, MountedThing)>, Failure>),
     Swept(Result<(), Failure>),
 }
 
@@ -47,6 +52,8 @@ pub struct Agent {
     sweep: Sweep,
     /// What the sweep that runs leaves alone.
     kept: BTreeSet<MountPoint>,
+    /// Whether it was seen what is mounted and wanted by no object: some of it may be an object's that is to go.
+    looked: bool,
     workers: JoinSet<Back>,
     failing: BTreeMap<String, String>,
 }
@@ -66,6 +73,7 @@ impl Agent {
             queue: Queue::default(),
             sweep: Sweep::default(),
             kept: BTreeSet::new(),
+            looked: false,
             workers: JoinSet::new(),
             failing: BTreeMap::new(),
         }
@@ -105,7 +113,7 @@ impl Agent {
             while let Some(back) = self.workers.join_next().await {
                 match back {
                     Ok(Back::Mounts { uid, .. }) => self.queue.forget(&uid),
-                    Ok(Back::Swept(_)) => self.sweep.done(),
+                    Ok(Back::Unwanted(_) | Back::Swept(_)) => self.sweep.done(),
                     Err(_) => {}
                 }
             }
@@ -161,9 +169,10 @@ impl Agent {
             self.start_sweep();
         }
         loop {
-            let due = self
-                .queue
-                .take(now, |uid| !self.sweep.running() || self.objects.is_within(uid, &self.kept));
+            let due = self.queue.take(now, |uid| {
+                let apart = !self.sweep.running() || self.objects.is_within(uid, &self.kept);
+                apart && (self.looked || !self.objects.is_leaving(uid))
+            });
             if due.is_empty() {
                 return;
             }
@@ -175,27 +184,39 @@ impl Agent {
 
     fn start_one(&mut self, uid: &str, now: Instant) {
         match self.objects.work(uid) {
-            Some(Ok(units)) => {
+            Some(Work { former, now: Err(outcome) }) if former.is_empty() => {
+                let worked = Worked { outcome, gone: Vec::new() };
+                self.back(Back::Mounts { uid: uid.to_owned(), worked }, now);
+            }
+            Some(work) => {
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
                 self.workers.spawn_blocking(move || Back::Mounts {
-                    outcome: reconcile::converge(&converger, &units),
+                    worked: work.carry_out(&converger),
                     uid,
                 });
             }
-            Some(Err(outcome)) => self.back(Back::Mounts { uid: uid.to_owned(), outcome }, now),
             None => self.queue.forget(uid),
         }
     }
 
+    /// Looks first: what an object asked for earlier is that object's to unmount, with its hooks.
     fn start_sweep(&mut self) {
-        let Some(keep) = self.objects.possible_paths() else {
-            let why = "an object cannot be read, so its mounts cannot be told";
-            if self.sweep.put_off(why) {
-                log::warn!("unwanted mounts are not looked for: {why}");
-            }
-            return;
-        };
+        let Some(keep) = self.paths_to_keep() else { return };
         self.sweep.begin();
+        self.kept.clear();
+        let converger = Arc::clone(&self.converger);
+        self.workers.spawn_blocking(move || {
+            let unwanted = reconcile::unwanted(&converger, &keep);
+            Back::Unwanted(unwanted.map_err(|error| Failure::of_convergence(&error)))
+        });
+    }
+
+    fn remove_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)]) {
+        self.looked = true;
+        for uid in self.objects.adopt(unwanted) {
+            self.queue.wake(&uid);
+        }
+        let Some(keep) = self.paths_to_keep() else { return };
         self.kept = keep.iter().cloned().collect();
         let converger = Arc::clone(&self.converger);
         self.workers.spawn_blocking(move || {
@@ -204,15 +225,31 @@ impl Agent {
         });
     }
 
+    /// What may be mounted; `None` when that cannot be told.
+    fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
+        let keep = self.objects.possible_paths();
+        if keep.is_none() {
+            let why = "an object cannot be read, so its mounts cannot be told";
+            self.looked = true;
+            if self.sweep.put_off(why) {
+                log::warn!("unwanted mounts are not looked for: {why}");
+            }
+        }
+        keep
+    }
+
     fn back(&mut self, back: Back, now: Instant) {
         match back {
-            Back::Mounts { uid, outcome } => self.converged(&uid, &outcome, now),
+            Back::Mounts { uid, worked } => self.converged(&uid, &worked, now),
+            Back::Unwanted(Ok(unwanted)) => self.remove_unwanted(&unwanted),
+            Back::Unwanted(Err(failure)) => self.swept(Err(failure), now),
             Back::Swept(result) => self.swept(result, now),
         }
         self.tell_health();
     }
 
-    fn converged(&mut self, uid: &str, outcome: &Outcome, now: Instant) {
+    fn converged(&mut self, uid: &str, worked: &Worked, now: Instant) {
+        let outcome = &worked.outcome;
         if self.queue.finished(uid, outcome.retry(), now, jitter()) == Standing::Superseded {
             return;
         }
@@ -236,7 +273,7 @@ impl Agent {
         if self.objects.has_untold(uid) && !outcome.done() {
             self.sweep.again();
         }
-        for other in self.objects.finished(uid, outcome) {
+        for other in self.objects.finished(uid, worked) {
             self.queue.wake(&other);
         }
         if !self.objects.knows(uid) {

@@ -93,6 +93,14 @@ struct Claim {
     claimant: Claimant,
     goal: Goal,
     paths: Vec<MountPoint>,
+    /// What it asked for earlier and is to leave, whatever its goal.
+    former: Vec<MountPoint>,
+}
+
+impl Claim {
+    fn all(&self) -> impl Iterator<Item = &MountPoint> {
+        self.paths.iter().chain(&self.former)
+    }
 }
 
 /// All claims of one node.
@@ -109,13 +117,25 @@ impl Claims {
         mut claimant: Claimant,
         goal: Goal,
         paths: Vec<MountPoint>,
+        former: Vec<MountPoint>,
     ) -> Vec<String> {
         let uid = claimant.uid.clone();
         let before = self.by_uid.get(&uid);
         claimant.unsettled &= before.is_none_or(|claim| claim.claimant.unsettled);
         self.change(&uid, |claims| {
-            claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths });
+            claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths, former });
         })
+    }
+
+    /// Whether another object has a path that this one asked for: what is mounted there is not this one's.
+    #[must_use]
+    pub fn is_anothers(&self, uid: &str, path: &MountPoint) -> bool {
+        let own = self.by_uid.get(uid);
+        self.by_uid
+            .values()
+            .filter(|other| other.claimant.uid != uid && other.goal == Goal::Mounted)
+            .filter(|other| own.is_none_or(|own| stands_before(other, own)))
+            .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
     /// Records that an object is mounted: it keeps its paths until it is released. One that lost them to another while it was
@@ -136,7 +156,7 @@ impl Claims {
             return false;
         };
         let has = |other: &Claim| other.goal == Goal::Mounted && other.claimant < own.claimant;
-        self.by_uid.values().any(|other| has(other) && contested(own, other).is_some())
+        self.by_uid.values().any(|other| has(other) && within(&own.paths, &other.paths).is_some())
     }
 
     /// Forgets what an object asked for; the uids of others as in [`Self::set`].
@@ -148,18 +168,11 @@ impl Claims {
     #[must_use]
     pub fn conflict(&self, uid: &str) -> Option<Conflict> {
         let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
-        self.by_uid
-            .values()
-            .filter(|other| other.claimant.uid != uid && stands_before(other, own))
-            .find_map(|other| {
-                let (path, taken) = contested(own, other)?;
-                Some(Conflict {
-                    path: path.clone(),
-                    taken: taken.clone(),
-                    by: other.claimant.clone(),
-                    leaving: other.goal == Goal::Unmounted,
-                })
-            })
+        self.by_uid.values().filter(|other| other.claimant.uid != uid).find_map(|other| {
+            let (path, taken, leaving) = contested(own, other)?;
+            let (path, taken) = (path.clone(), taken.clone());
+            Some(Conflict { path, taken, by: other.claimant.clone(), leaving })
+        })
     }
 
     fn change(&mut self, uid: &str, change: impl FnOnce(&mut Self)) -> Vec<String> {
@@ -180,7 +193,7 @@ impl Claims {
         let others = self
             .by_uid
             .values()
-            .filter(|other| other.claimant.uid != uid && contested(own, other).is_some());
+            .filter(|other| other.claimant.uid != uid && within(own.all(), other.all()).is_some());
         others.map(|other| other.claimant.uid.clone()).collect()
     }
 }
@@ -189,9 +202,25 @@ fn stands_before(other: &Claim, own: &Claim) -> bool {
     other.claimant < own.claimant
 }
 
-fn contested<'a>(own: &'a Claim, other: &'a Claim) -> Option<(&'a MountPoint, &'a MountPoint)> {
-    own.paths.iter().find_map(|path| {
-        other.paths.iter().find(|taken| overlap(path, taken)).map(|taken| (path, taken))
+/// A path of `own` that the other has, which one that is, and whether the other is to leave it: what it asked for earlier it has
+/// until that is unmounted, whoever came first.
+fn contested<'a>(
+    own: &'a Claim,
+    other: &'a Claim,
+) -> Option<(&'a MountPoint, &'a MountPoint, bool)> {
+    let now = within(&own.paths, other.paths.iter().filter(|_| stands_before(other, own)));
+    let now = now.map(|(path, taken)| (path, taken, other.goal == Goal::Unmounted));
+    now.or_else(|| within(&own.paths, &other.former).map(|(path, taken)| (path, taken, true)))
+}
+
+/// The first two paths of which one is, or lies within, the other.
+fn within<'a>(
+    own: impl IntoIterator<Item = &'a MountPoint>,
+    other: impl IntoIterator<Item = &'a MountPoint>,
+) -> Option<(&'a MountPoint, &'a MountPoint)> {
+    let other: Vec<_> = other.into_iter().collect();
+    own.into_iter().find_map(|path| {
+        other.iter().find(|taken| overlap(path, taken)).map(|taken| (path, *taken))
     })
 }
 
@@ -217,9 +246,9 @@ mod tests {
         let (old, new) =
             (claimant("2026-01-01T00:00:00Z", "z"), claimant("2026-01-01T00:00:01Z", "a"));
         let mut claims = Claims::default();
-        assert!(claims.set(new, Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
+        assert!(claims.set(new, Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()).is_empty());
         assert_eq!(claims.conflict("a"), None);
-        assert_eq!(claims.set(old, Goal::Mounted, paths(&["/mnt/nnf/x"])), ["a"]);
+        assert_eq!(claims.set(old, Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()), ["a"]);
         let conflict = claims.conflict("a").unwrap();
         assert_eq!((conflict.by.uid.as_str(), conflict.leaving), ("z", false));
         assert_eq!(
@@ -232,9 +261,12 @@ mod tests {
     #[test]
     fn a_path_is_free_only_when_the_one_before_is_unmounted() {
         let mut claims = Claims::default();
-        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        assert_eq!(claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"])), ["b"]);
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        assert_eq!(
+            claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new()),
+            ["b"]
+        );
         assert!(claims.conflict("b").unwrap().leaving);
         assert_eq!(claims.release("a"), ["b"]);
         assert_eq!(claims.conflict("b"), None);
@@ -243,11 +275,11 @@ mod tests {
     #[test]
     fn a_younger_object_that_is_mounted_is_waited_for_when_it_leaves() {
         let mut claims = Claims::default();
-        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.settle("b");
-        claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(!claims.never_had("b"), "it is mounted");
-        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(claims.conflict("a").unwrap().leaving);
         assert_eq!(claims.conflict("b"), None, "unmounting is never contested");
     }
@@ -255,9 +287,13 @@ mod tests {
     #[test]
     fn what_is_mounted_keeps_its_path_from_one_that_sorts_before_it() {
         let mut claims = Claims::default();
-        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.settle("b");
-        assert!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
+        assert!(
+            claims
+                .set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new())
+                .is_empty()
+        );
         assert_eq!(claims.conflict("b"), None);
         assert!(claims.conflict("a").is_some_and(|conflict| !conflict.leaving));
     }
@@ -265,8 +301,11 @@ mod tests {
     #[test]
     fn what_was_mounted_too_late_does_not_take_the_path_from_the_one_that_has_it() {
         let mut claims = Claims::default();
-        claims.set(claimant("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        assert_eq!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])), ["b"]);
+        claims.set(claimant("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        assert_eq!(
+            claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()),
+            ["b"]
+        );
         claims.settle("b");
         assert_eq!(claims.conflict("a"), None);
         assert!(claims.conflict("b").is_some());
@@ -275,22 +314,22 @@ mod tests {
     #[test]
     fn one_that_never_had_the_path_leaves_without_a_trace() {
         let mut claims = Claims::default();
-        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
         claims.settle("a");
-        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        claims.set(claimant("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(claims.never_had("b"));
         assert_eq!(claims.conflict("a"), None, "the one that is mounted waits for nobody");
-        claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]));
+        claims.set(claimant("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
         assert!(!claims.never_had("a"));
     }
 
     #[test]
     fn a_path_within_another_is_contested_and_a_like_named_one_is_not() {
         let mut claims = Claims::default();
-        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x/y"]));
-        claims.set(claimant("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/xy"]));
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x/y"]), Vec::new());
+        claims.set(claimant("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/xy"]), Vec::new());
         assert!(claims.conflict("b").unwrap().to_string().contains("which mounts at /mnt/nnf/x"));
         assert_eq!(claims.conflict("c"), None);
     }
@@ -298,10 +337,18 @@ mod tests {
     #[test]
     fn others_are_not_woken_by_what_does_not_concern_them() {
         let mut claims = Claims::default();
-        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]));
-        assert!(claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"])).is_empty());
-        assert!(claims.set(claimant("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/z"])).is_empty());
+        claims.set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        claims.set(claimant("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+        assert!(
+            claims
+                .set(claimant("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new())
+                .is_empty()
+        );
+        assert!(
+            claims
+                .set(claimant("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/z"]), Vec::new())
+                .is_empty()
+        );
         assert!(claims.release("b").is_empty());
     }
 }

@@ -60,6 +60,17 @@ impl Desire {
         Ok(units)
     }
 
+    /// The object as it was told earlier, with what is known of its profile now.
+    pub(crate) fn earlier(&self, version: &ClientMount) -> Self {
+        let count = version.spec.mounts.len();
+        Self { client_mount: Ok(version.clone()), count, ..self.clone() }
+    }
+
+    /// The object, when it can be read.
+    pub(crate) fn object(&self) -> Option<&ClientMount> {
+        self.client_mount.as_ref().ok()
+    }
+
     /// Whether the object is being deleted.
     pub(crate) fn deleted(&self) -> bool {
         self.client_mount.as_ref().is_ok_and(|object| object.metadata.deletion_timestamp.is_some())

@@ -255,14 +255,13 @@ impl Context<'_> {
         unreadable: &mut Vec<MountError>,
     ) -> Result<Mount, MountError> {
         let told = |problem| MountError { index, path: info.mount_path.clone(), problem };
-        let (mount, lines) = self.build(index, info).map_err(told)?;
+        let (mount, lines) = self.build(info).map_err(told)?;
         unreadable.extend(lines.into_iter().map(MountProblem::Command).map(told));
         Ok(mount)
     }
 
     fn build(
         &self,
-        index: usize,
         info: &ClientMountInfo,
     ) -> Result<(Mount, Vec<SiteCommandError>), MountProblem> {
         let kind: FileSystemKind = info
@@ -289,7 +288,7 @@ impl Context<'_> {
         if let MountSource::Volume { volume, .. } = &mut device.source {
             volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
         }
-        let scope = HookScope::mount(self.uid, index);
+        let scope = HookScope::mount(self.uid, &target);
         let site_lines = commands.expand(&scope, &variables)?;
         let mount = Mount {
             scope,

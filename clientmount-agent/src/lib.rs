@@ -24,6 +24,7 @@ pub mod coordinator;
 mod desire;
 pub mod desired;
 pub mod error;
+pub mod former;
 pub mod hello;
 pub mod kubernetes;
 pub mod link;

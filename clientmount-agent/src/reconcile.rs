@@ -1,11 +1,16 @@
 //! Brings the units of one ClientMount to their goal: all mounts side by side, then what shows them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use storage::{ConvergeError, Converger, Desired, desired::Mount};
+use api::ClientMount;
+use storage::{
+    ConvergeError, Converger, Desired,
+    desired::{Mount, MountPoint},
+    observed::MountedThing,
+};
 
 use crate::{
-    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError},
+    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, overlap},
     error::{Failure, Retry},
 };
 
@@ -75,10 +80,56 @@ impl Outcome {
     }
 }
 
+/// What is to be done for one object.
+#[derive(Debug)]
+pub struct Work {
+    /// What it asked for earlier and asks for no more, to be unmounted first.
+    pub former: Vec<(ClientMount, MountUnits)>,
+    /// Units to converge, or an outcome that is known already.
+    pub now: Result<Arc<MountUnits>, Outcome>,
+}
+
+/// What became of [`Work`].
+#[derive(Debug)]
+pub struct Worked {
+    /// What became of the object.
+    pub outcome: Outcome,
+    /// Of what it asked for earlier, that of which nothing is left.
+    pub gone: Vec<ClientMount>,
+}
+
+impl Work {
+    /// Does it; blocks likewise.
+    #[must_use]
+    pub fn carry_out(self, converger: &Converger) -> Worked {
+        let (mut gone, mut staying, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for (version, units) in self.former {
+            let outcome = converge(converger, &units);
+            if outcome.done() {
+                gone.push(version);
+            } else {
+                staying.extend(units.mount_points().cloned());
+                failures.extend(outcome.failures);
+            }
+        }
+        let mut outcome = match self.now {
+            Ok(units) => converge_beside(converger, &units, &staying),
+            Err(outcome) => outcome,
+        };
+        outcome.failures.extend(failures);
+        Worked { outcome, gone }
+    }
+}
+
 /// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
 #[must_use]
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
-    let mut run = Run::new(converger, units);
+    converge_beside(converger, units, &[])
+}
+
+/// The same, but where mounts that were to go first stay: their failure is told already.
+fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[MountPoint]) -> Outcome {
+    let mut run = Run { staying, ..Run::new(converger, units) };
     if units.refused() {
         return run.outcome;
     }
@@ -151,6 +202,7 @@ fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
 /// One pass over an object's units, and what became of them so far.
 struct Run<'a> {
     units: &'a MountUnits,
+    staying: &'a [MountPoint],
     outcome: Outcome,
 }
 
@@ -159,6 +211,7 @@ impl<'a> Run<'a> {
         let lost = units.profile_lost.iter().map(whole);
         let mut run = Self {
             units,
+            staying: &[],
             outcome: Outcome {
                 goal: units.goal,
                 mounts: vec![MountOutcome::Withheld; units.mounts.len()],
@@ -186,6 +239,7 @@ impl<'a> Run<'a> {
             .iter()
             .enumerate()
             .filter_map(|(place, mount)| Some((place, mount.as_ref().ok()?)))
+            .filter(|(_, mount)| !self.staying.iter().any(|path| overlap(path, &mount.target)))
             .collect();
         for place in self.all(converger, &valid) {
             self.outcome.mounts[place] = MountOutcome::Ready;
@@ -213,13 +267,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Binds of mounts that failed are left out: what they would show is not there.
+    /// Binds of mounts that are not there are left out: so is what they would show.
     fn binds(&mut self, converger: &Converger) {
         let possible: Vec<_> = self
             .units
             .binds
             .iter()
-            .filter(|(shown, _)| self.outcome.mounts.get(*shown) != Some(&MountOutcome::Failed))
+            .filter(|(shown, _)| match self.units.goal {
+                Goal::Mounted => self.outcome.mounts.get(*shown) == Some(&MountOutcome::Ready),
+                Goal::Unmounted => self.outcome.mounts.get(*shown) != Some(&MountOutcome::Failed),
+            })
+            .filter(|(_, bind)| !self.staying.iter().any(|path| overlap(path, &bind.target)))
             .map(|(shown, bind)| (*shown, bind))
             .collect();
         self.all(converger, &possible);
@@ -259,6 +317,21 @@ impl<'a> Run<'a> {
     fn failed(&mut self, path: String, failure: Failure) {
         self.outcome.failures.push(Failed { path: Some(path), failure });
     }
+}
+
+/// Mounts of ours at other places than these.
+///
+/// # Errors
+/// When the node cannot be looked at.
+pub fn unwanted(
+    converger: &Converger,
+    keep: &[MountPoint],
+) -> Result<Vec<(MountPoint, MountedThing)>, ConvergeError> {
+    let seen = converger.observe(&Desired::OnlyMounts(Vec::new()));
+    let seen = seen.map_err(ConvergeError::Observe)?;
+    let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
+    let ours = seen.mounts.into_iter().filter(|(_, there)| there.is_warrens());
+    Ok(ours.filter(|(target, _)| !keep.contains(&target.path())).collect())
 }
 
 fn whole(error: &ObjectError) -> Failed {

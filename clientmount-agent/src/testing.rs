@@ -134,6 +134,25 @@ impl Chassis {
     }
 }
 
+impl Chassis {
+    /// The file system in an allocation.
+    pub(crate) fn file_system(&self, index: u32) -> FileSystemId {
+        file_system(index)
+    }
+
+    /// ClientMount `job-0` of the compute, with the allocations of these indexes beneath `/mnt/nnf`.
+    pub(crate) fn asking(&self, mounts: &[(&str, usize)]) -> ClientMount {
+        let mut object = self.object(0);
+        let mount = |(name, index): &(&str, usize)| {
+            let mut mount = self.object(*index).spec.mounts.remove(0);
+            mount.mount_path = format!("/mnt/nnf/{name}");
+            mount
+        };
+        object.spec.mounts = mounts.iter().map(mount).collect();
+        object
+    }
+}
+
 fn node(name: &str) -> NodeName {
     name.parse().unwrap()
 }
@@ -153,9 +172,11 @@ fn allocate(rabbit: &Arc<FakeHost>, index: u32) -> NamespaceId {
         .into_iter()
         .find(|namespace| namespace.owner == NamespaceOwner::Ours(id))
         .unwrap();
-    let owner = "b07f6a0e-59f1-4f0a-b6a4-6c1f7a9e2d15".parse().unwrap();
-    let file_system =
-        FileSystemId::derive(owner, "rabbit-1", "default-fluxjob-7001-0-xfs-0", index);
-    rabbit.plant_signature(&made.id, Signature::Ours(file_system));
+    rabbit.plant_signature(&made.id, Signature::Ours(file_system(index)));
     made.id
+}
+
+fn file_system(index: u32) -> FileSystemId {
+    let owner = "b07f6a0e-59f1-4f0a-b6a4-6c1f7a9e2d15".parse().unwrap();
+    FileSystemId::derive(owner, "rabbit-1", "default-fluxjob-7001-0-xfs-0", index)
 }

@@ -5,6 +5,7 @@ mod passes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem::take,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,20 +13,23 @@ use std::{
 use clientmount_agent::{
     claims::Claims,
     error::{Retry, jitter},
+    reconcile,
     sweep::Sweep,
 };
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
 use storage::{
     Desired,
     desired::{MountPoint, Nqn},
+    observed::MountedThing,
 };
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     block_storage::report::started_after,
     client_mount,
-    client_mount::reconcile::prepare,
+    client_mount::reconcile::{note_change, prepare},
     node_storage::progress::Progress,
     pass::{Context, Pass},
     queue::Queue,
@@ -40,6 +44,13 @@ const SIDE_BY_SIDE: usize = 32;
 
 /// How long a stop waits for running passes; the supervisor's own patience must be longer.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+enum Swept {
+    /// Mounts of ours that no object wants.
+    Found(Vec<(MountPoint, MountedThing)>),
+    Removed,
+}
 
 /// The agent's state between events.
 #[derive(Debug)]
@@ -66,8 +77,10 @@ pub struct Agent {
     /// Mounts of ours that no object wants.
     sweep: Sweep,
     /// The sweep that runs, and what it leaves alone.
-    sweeping: JoinSet<Result<(), String>>,
+    sweeping: JoinSet<Result<Swept, String>>,
     kept: BTreeSet<MountPoint>,
+    /// Whether it was seen what is mounted and wanted by no object: some of it may be an object's that is to go.
+    looked: bool,
     /// The resourceVersions that the last pass of this agent to write an object gave it.
     wrote: BTreeMap<Key, Vec<String>>,
     /// The newest status that a watch brought of an object while it was being worked on.
@@ -101,6 +114,7 @@ impl Agent {
             sweep: Sweep::default(),
             sweeping: JoinSet::new(),
             kept: BTreeSet::new(),
+            looked: false,
             wrote: BTreeMap::new(),
             retold: BTreeMap::new(),
             let_go: BTreeMap::new(),
@@ -169,10 +183,17 @@ impl Agent {
 
     fn told(&mut self, told: Told) {
         let wakes = told.tell(&mut self.world);
+        self.note_changes();
         if !wakes.is_empty() {
             self.sweep.changed();
         }
         self.wake(wakes);
+    }
+
+    fn note_changes(&mut self) {
+        for (before, after) in take(&mut self.world.altered) {
+            note_change(&before, &after, &mut self.world, &self.context.site, &self.claims);
+        }
     }
 
     fn wake(&mut self, wakes: Vec<Wake>) {
@@ -237,33 +258,58 @@ impl Agent {
         }
     }
 
-    /// Removes mounts of ours that no object wants. A umount that hangs takes its time, and keeps nothing from going on that
-    /// has nothing to do with it.
+    /// Looks for mounts of ours that no object wants: what an object asked for earlier is that object's to unmount.
     fn start_sweep(&mut self) {
-        let keep =
-            client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
-        let keep = match keep {
-            Ok(keep) => keep,
-            Err(why) => {
-                if self.sweep.put_off(&why) {
-                    log::warn!("mounts that no object wants are left alone: {why}");
-                }
-                return;
-            }
-        };
+        let Some(keep) = self.points_to_keep() else { return };
         self.sweep.begin();
+        self.kept.clear();
+        let context = Arc::clone(&self.context);
+        self.sweeping.spawn(async move {
+            let converger = Arc::clone(&context.converger);
+            let found = context.blocking(move || reconcile::unwanted(&converger, &keep)).await;
+            found.map(Swept::Found).map_err(|it| daemon::chain(&it))
+        });
+    }
+
+    /// Removes what remains. A umount that hangs takes its time, and keeps nothing from going on that has nothing to do with
+    /// it.
+    fn remove_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)]) {
+        self.looked = true;
+        let objects: Vec<_> = self.world.client_mounts.iter().cloned().collect();
+        for object in objects {
+            if self.world.former.adopt(&object, unwanted) {
+                prepare(&object, &self.world, &self.context.site, &mut self.claims);
+                self.related(Key::ClientMount(object.name_any()));
+            }
+        }
+        let Some(keep) = self.points_to_keep() else { return };
         self.kept = keep.iter().cloned().collect();
         let context = Arc::clone(&self.context);
         self.sweeping.spawn(async move {
             let swept = context.converge(vec![Desired::OnlyMounts(keep)]).await;
-            swept.into_iter().try_for_each(|it| it.map(drop).map_err(|it| daemon::chain(&it)))
+            let removed = swept.into_iter().try_for_each(|it| it.map(drop));
+            removed.map(|()| Swept::Removed).map_err(|it| daemon::chain(&it))
         });
     }
 
-    fn swept(&mut self, swept: Result<Result<(), String>, JoinError>) {
+    /// What may be mounted; `None` when that cannot be told.
+    fn points_to_keep(&mut self) -> Option<Vec<MountPoint>> {
+        let keep =
+            client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
+        if let Err(why) = &keep {
+            self.looked = true;
+            if self.sweep.put_off(why) {
+                log::warn!("mounts that no object wants are left alone: {why}");
+            }
+        }
+        keep.ok()
+    }
+
+    fn swept(&mut self, swept: Result<Result<Swept, String>, JoinError>) {
         match swept {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-            Ok(Ok(())) => self.sweep.done(),
+            Ok(Ok(Swept::Found(unwanted))) => self.remove_unwanted(&unwanted),
+            Ok(Ok(Swept::Removed)) => self.sweep.done(),
             Ok(Err(why)) => {
                 if self.sweep.failed(&why, Instant::now(), jitter()) {
                     log::warn!("remove mounts that no object wants: {why}");

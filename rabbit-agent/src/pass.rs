@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use api::{NnfStorageProfile, ResourceError};
+use api::{ClientMount, NnfStorageProfile, ResourceError};
 use apiclient::plain;
 use clientmount_agent::{
     error::{Failure, Retry},
@@ -169,6 +169,8 @@ pub struct Pass {
     pub progress: Option<Vec<Progress>>,
     /// Who must look again.
     pub wakes: Vec<Key>,
+    /// Of what a ClientMount asked for earlier, that of which nothing is left.
+    pub gone: Vec<ClientMount>,
     /// Whether a ClientMount went that did not name all it may have had.
     pub doubtful: bool,
     /// The drives that can be used, of a pass that looked at all of them.
@@ -189,6 +191,7 @@ impl Default for Pass {
             outrun: None,
             progress: None,
             wakes: Vec::new(),
+            gone: Vec::new(),
             doubtful: false,
             drives: None,
             mounted: None,

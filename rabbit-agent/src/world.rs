@@ -17,6 +17,7 @@ use api::{
     client_mount::{ClientMountInfoStatus, MountState},
     names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer, label},
 };
+use clientmount_agent::former::Former;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt, runtime::watcher::Event};
 use storage::desired::{NamespaceId, NodeName, ObjectUid};
@@ -104,6 +105,10 @@ pub struct World {
     systems: Shelf<SystemConfiguration>,
     lustre_mgts: Shelf<NnfLustreMgt>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
+    /// What ClientMounts asked for earlier, and may still have mounted.
+    pub(crate) former: Former,
+    /// ClientMounts before and after a change of theirs that was not looked at yet.
+    pub(crate) altered: Vec<(Arc<ClientMount>, Arc<ClientMount>)>,
     /// Something of the node itself moved since the start.
     pub(crate) has_moved: bool,
 }
@@ -139,6 +144,8 @@ impl World {
             systems: Shelf::default(),
             lustre_mgts: Shelf::default(),
             vanished: BTreeMap::new(),
+            former: Former::default(),
+            altered: Vec::new(),
             has_moved: false,
         }
     }
@@ -269,8 +276,9 @@ impl World {
     pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
         let known =
             self.client_mounts.iter().filter(|it| self.is_ours(&***it) && may_be_mounted(it));
-        let refer = known.chain(self.vanished.values()).filter(|it| refers_to(it, node_storage));
-        refer.map(|it| it.name_any()).collect()
+        let known = known.chain(self.vanished.values()).map(|it| &**it);
+        let refer = known.chain(self.former.all()).filter(|it| refers_to(it, node_storage));
+        refer.map(ResourceExt::name_any).collect()
     }
 
     /// The block storages of this rabbit that a ClientMount of it refers to.
@@ -294,6 +302,18 @@ impl World {
     pub fn vanished_under(&self, name: &str) -> Vec<String> {
         let named = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
         named.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Whether a ClientMount is to be let go, or went away.
+    #[must_use]
+    pub fn is_leaving(&self, key: &Key) -> bool {
+        match key {
+            Key::ClientMount(name) => {
+                self.client_mount(name).is_some_and(|it| it.metadata.deletion_timestamp.is_some())
+            }
+            Key::Vanished(_) => true,
+            _ => false,
+        }
     }
 
     /// Nothing of it is left.

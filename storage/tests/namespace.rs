@@ -63,7 +63,7 @@ impl Cell {
 
     fn bind(&self, from: &MountPoint, below: &str) -> Mount {
         Mount {
-            scope: HookScope::mount(uid(3), 0),
+            scope: HookScope::mount(uid(3), &self.point(below)),
             target: self.point(below),
             kind: FileSystemKind::Xfs,
             source: MountSource::Bind(from.clone()),

@@ -6,15 +6,17 @@ use std::{
     sync::Arc,
 };
 
+use api::ClientMount;
 use proto::v1::{DesiredMount, MountReport};
-use storage::desired::MountPoint;
+use storage::{desired::MountPoint, observed::MountedThing};
 
 use crate::{
     claims::Claims,
     desire::Desire,
     desired::{Goal, MountUnits, ObjectError},
     error::Failure,
-    reconcile::Outcome,
+    former::Former,
+    reconcile::{Outcome, Work, Worked},
     site::Site,
 };
 
@@ -32,13 +34,20 @@ pub(super) struct Objects {
     site: Site,
     known: BTreeMap<String, Object>,
     claims: Claims,
+    former: Former,
     /// What has been told since a connection began; `None` once everything has.
     incoming: Option<BTreeMap<String, DesiredMount>>,
 }
 
 impl Objects {
     pub(super) fn new(site: Site) -> Self {
-        Self { site, known: BTreeMap::new(), claims: Claims::default(), incoming: None }
+        Self {
+            site,
+            known: BTreeMap::new(),
+            claims: Claims::default(),
+            former: Former::default(),
+            incoming: None,
+        }
     }
 
     /// A connection begins: a complete list follows.
@@ -98,9 +107,42 @@ impl Objects {
             .map(|(uid, _)| uid.clone())
             .collect();
         let mut woken: Vec<_> = replaced.iter().flat_map(|uid| self.set_gone(uid)).collect();
+        self.note_change(&desire);
         let units = desire.units(false, &self.site).map(Arc::new);
         woken.extend(self.insert(Object { desire, gone: false, units }));
         woken
+    }
+
+    /// What an object asked for before is its own until it is unmounted.
+    fn note_change(&mut self, desire: &Desire) {
+        let Some(known) = self.known.get(&desire.uid) else { return };
+        let Some(before) = known.desire.object() else { return };
+        let units = known.desire.units(true, &self.site).ok();
+        let had = |place: usize| {
+            let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
+            mount.is_some_and(|mount| !self.claims.is_anothers(&desire.uid, &mount.target))
+        };
+        self.former.changed(before, desire.object(), had);
+    }
+
+    /// Mounts that no object wants, as they were found when the agent started; the uids to be worked on.
+    pub(super) fn adopt(&mut self, unwanted: &[(MountPoint, MountedThing)]) -> Vec<String> {
+        let objects: Vec<_> =
+            self.known.values().filter_map(|known| known.desire.object().cloned()).collect();
+        let adopting = objects.iter().filter(|object| self.former.adopt(object, unwanted));
+        let uids: Vec<_> = adopting.filter_map(|object| object.metadata.uid.clone()).collect();
+        uids.iter().flat_map(|uid| self.claim_again(uid)).collect()
+    }
+
+    fn claim_again(&mut self, uid: &str) -> Vec<String> {
+        self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
+    }
+
+    /// What is to go of an object, each version of it as units.
+    fn former_units(&self, desire: &Desire) -> Vec<(ClientMount, MountUnits)> {
+        let versions = self.former.of(&desire.uid).iter();
+        let units = |version: &ClientMount| desire.earlier(version).units(true, &self.site);
+        versions.filter_map(|version| Some((version.clone(), units(version).ok()?))).collect()
     }
 
     fn set_gone(&mut self, uid: &str) -> Vec<String> {
@@ -111,9 +153,16 @@ impl Objects {
 
     fn insert(&mut self, object: Object) -> Vec<String> {
         let uid = object.desire.uid.clone();
+        let former = self.former_units(&object.desire);
+        let former: Vec<_> =
+            former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect();
         let mut woken = match (&object.units, object.desire.claimant()) {
             (Ok(units), Some(claimant)) => {
-                self.claims.set(claimant, units.goal, units.mount_points().cloned().collect())
+                let paths = units.mount_points().cloned().collect();
+                self.claims.set(claimant, units.goal, paths, former)
+            }
+            (Err(_), Some(claimant)) if !former.is_empty() => {
+                self.claims.set(claimant, Goal::Unmounted, Vec::new(), former)
             }
             _ => self.claims.release(&uid),
         };
@@ -122,10 +171,14 @@ impl Objects {
         woken
     }
 
-    /// What to do for an object: converge these units, or report this outcome as it is.
-    pub(super) fn work(&self, uid: &str) -> Option<Result<Arc<MountUnits>, Outcome>> {
+    /// What to do for an object. Of one that asks for what cannot be nothing is changed.
+    pub(super) fn work(&self, uid: &str) -> Option<Work> {
         let object = self.known.get(uid)?;
-        Some(match (&object.units, self.claims.conflict(uid)) {
+        let stands = object.gone
+            || object.desire.deleted()
+            || object.units.as_ref().is_ok_and(|units| !units.refused());
+        let former = if stands { self.former_units(&object.desire) } else { Vec::new() };
+        let now = match (&object.units, self.claims.conflict(uid)) {
             // It never asked for anything that could be mounted here, and must not be kept from going.
             (Err(_), _) if object.desire.deleted() => Err(Outcome::absent(object.desire.count)),
             (Err(error), _) => Err(object.desire.refused(Failure::from(error))),
@@ -134,7 +187,8 @@ impl Objects {
                 Err(Outcome::absent(units.mounts.len()))
             }
             (Ok(units), None) => Ok(Arc::clone(units)),
-        })
+        };
+        Some(Work { former, now })
     }
 
     /// What to tell of an object; nothing of one that is gone.
@@ -144,18 +198,29 @@ impl Objects {
     }
 
     /// An object was worked on; the uids of others for which that makes a difference.
-    pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
-        let Some(object) = self.known.get(uid) else { return Vec::new() };
+    pub(super) fn finished(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
+        let outcome = &worked.outcome;
+        self.former.gone(uid, &worked.gone);
+        let mut woken = Vec::new();
+        if !worked.gone.is_empty() {
+            woken = self.claim_again(uid);
+            woken.retain(|other| other != uid);
+        }
+        let Some(object) = self.known.get(uid) else { return woken };
         if outcome.goal == Goal::Mounted && outcome.done() {
             self.claims.settle(uid);
         }
         // An object that was never understood has nothing mounted that we could name; the next start looks for it.
-        let over = object.gone && (outcome.done() || object.units.is_err());
+        let is_left = !self.former.of(uid).is_empty();
+        let over = object.gone && !is_left && (outcome.done() || object.units.is_err());
         let free = outcome.goal == Goal::Unmounted && outcome.done();
         if over {
             self.known.remove(uid);
         }
-        if over || free { self.claims.release(uid) } else { Vec::new() }
+        if over || free {
+            woken.extend(self.claims.release(uid));
+        }
+        woken
     }
 
     /// Whether an object asks for what cannot be: before it was changed to that, it may have had mounts it does not name.
@@ -170,6 +235,11 @@ impl Objects {
     pub(super) fn has_untold(&self, uid: &str) -> bool {
         let units = self.known.get(uid).and_then(|object| object.units.as_ref().ok());
         units.is_some_and(|units| (0..units.mounts.len()).any(|place| units.is_untold(place)))
+    }
+
+    /// Whether an object is to be let go, or is gone.
+    pub(super) fn is_leaving(&self, uid: &str) -> bool {
+        self.known.get(uid).is_some_and(|object| object.gone || object.desire.deleted())
     }
 
     pub(super) fn knows(&self, uid: &str) -> bool {
@@ -201,6 +271,9 @@ impl Objects {
 
     fn paths_of(&self, object: &Object) -> Option<Vec<MountPoint>> {
         let units = object.units.as_ref().ok();
-        object.desire.possible_paths(units.map(|units| &**units), &self.site)
+        let mut paths = object.desire.possible_paths(units.map(|units| &**units), &self.site)?;
+        let former = self.former_units(&object.desire);
+        paths.extend(former.iter().flat_map(|(_, units)| units.mount_points()).cloned());
+        Some(paths)
     }
 }

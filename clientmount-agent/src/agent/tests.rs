@@ -22,6 +22,8 @@ use tonic::{
     transport::{Endpoint, Server},
 };
 
+mod changed;
+
 use super::*;
 use crate::{
     hello::hello,

@@ -66,7 +66,7 @@ impl Trees {
                 let tree = root.tree(&name).map_err(MountProblem::MountPath)?;
                 let bind = root.bind(&name, allocation).map_err(MountProblem::MountPath)?;
                 self.add(&tree, index, compute, &format!("node-{allocation}"))?;
-                self.binds.push((index, bind_mount(context, index, mount, bind)));
+                self.binds.push((index, bind_mount(context, mount, bind)));
                 Ok(())
             }
             _ => compute.map_or(Ok(()), |name| check(name, &target)),
@@ -109,9 +109,9 @@ fn is_index(name: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn bind_mount(context: &Context<'_>, index: usize, mount: &Mount, target: MountPoint) -> Mount {
+fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount {
     // A scope of its own: hook records are forgotten per scope, and the mount it shows may have some.
-    let scope = HookScope::mount(context.uid, context.client_mount.spec.mounts.len() + index);
+    let scope = HookScope::mount(context.uid, &target);
     let line = |field, text| {
         SiteCommand::new(field, text, BTreeMap::new())
             .expect("this text has balanced quotes and no control characters")

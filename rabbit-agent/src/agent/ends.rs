@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
+use api::ClientMount;
+use kube::ResourceExt;
 use storage::desired::Nqn;
 use tokio::task::JoinError;
 
 use super::Agent;
 use crate::{
+    client_mount::reconcile::prepare,
     node_storage::progress::{self, Progress},
     pass::{Pass, Wrote},
     shelf::Fingerprint,
@@ -39,6 +42,7 @@ impl Agent {
         if let Some(uid) = pass.mounted {
             self.claims.settle(&uid);
         }
+        self.former_gone(&pass.gone);
         // Its end is in sight, or hangs on a mount whose path is lost.
         if pass.doubtful && (pass.unmounted.is_some() || has_failed) {
             self.sweep.again();
@@ -127,9 +131,26 @@ impl Agent {
                 handled = Some(print);
             }
             let wakes = wrote.tell(&mut self.world);
+            self.note_changes();
             self.wake(wakes);
         }
         handled
+    }
+
+    /// What ClientMounts asked for earlier is gone from the node: who waited for that goes on.
+    fn former_gone(&mut self, gone: &[ClientMount]) {
+        for version in gone {
+            let uid = version.uid().unwrap_or_default();
+            self.world.former.gone(&uid, gone);
+            let wakes = self.world.leaving_storages(version);
+            self.wake(wakes);
+            let now =
+                self.world.client_mounts.iter().find(|it| it.metadata.uid == version.metadata.uid);
+            if let Some(object) = now.cloned() {
+                let prepared = prepare(&object, &self.world, &self.context.site, &mut self.claims);
+                self.wake_claimants(&prepared.moved);
+            }
+        }
     }
 
     /// Nothing of this ClientMount is left on the node: who waited for that goes on.

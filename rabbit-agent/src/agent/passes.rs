@@ -10,7 +10,7 @@ use crate::{
     block_storage, client_mount,
     client_mount::{
         computes::Computes,
-        reconcile::{prepare, prepare_for},
+        reconcile::{Prepared, prepare, prepare_for},
         start::is_apart,
     },
     lustre_mgt, node, node_storage,
@@ -23,7 +23,8 @@ impl Agent {
         let context = &self.context;
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
-            !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites)
+            let apart = !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites);
+            apart && (self.looked || !self.world.is_leaving(key))
         };
         for key in self.queue.start(Instant::now(), may_begin) {
             if self.waits_for_blocks(&key) {
@@ -128,14 +129,15 @@ impl Agent {
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.world.client_mount(name)?);
-        let (work, moved) = prepare(&object, &self.world, &self.context.site, &mut self.claims);
+        let Prepared { work, former, moved } =
+            prepare(&object, &self.world, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
         let profile = self.world.profile(&*object).err();
         let computes = Computes::of(&object, &self.world);
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = client_mount::reconcile::View { object, work, computes, profile };
+            let view = client_mount::reconcile::View { object, work, former, computes, profile };
             let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
             pass.ended(result)
         });
@@ -148,7 +150,7 @@ impl Agent {
             // The pass that runs may be the one that let it go; its end brings us back if anything is left.
             return None;
         }
-        let (work, moved) = prepare_for(
+        let Prepared { work, former, moved } = prepare_for(
             &object,
             Goal::Unmounted,
             &self.world,
@@ -159,7 +161,7 @@ impl Agent {
         let context = Arc::clone(&self.context);
         self.spawn(Key::Vanished(uid.to_owned()), async move {
             let mut pass = Pass::default();
-            client_mount::reconcile::clean_up(&context, &object, work, &mut pass).await;
+            client_mount::reconcile::clean_up(&context, &object, (work, former), &mut pass).await;
             pass
         });
         Some(())

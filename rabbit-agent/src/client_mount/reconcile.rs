@@ -12,7 +12,7 @@ use clientmount_agent::{
     site::Site,
 };
 use kube::ResourceExt;
-use storage::desired::NamespaceId;
+use storage::desired::{MountPoint, NamespaceId};
 
 use super::{
     computes::{self, Computes},
@@ -83,16 +83,57 @@ fn follow(
     Ok(found)
 }
 
-/// What to do about an object now, its mount points claimed; and the uids of others whose standing this changed.
-pub fn prepare(
-    object: &ClientMount,
-    world: &World,
+/// What an object asked for earlier and is to leave, version by version.
+pub type Earlier = Vec<(ClientMount, MountUnits)>;
+
+/// What was found out before a pass over an object.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What to do about it.
+    pub work: Work,
+    /// What to do before.
+    pub former: Earlier,
+    /// The uids of others whose standing this changed.
+    pub moved: Vec<String>,
+}
+
+fn former(object: &ClientMount, world: &World, site: &Site) -> Earlier {
+    let versions = world.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+    let units = |version: &ClientMount| units(version, Goal::Unmounted, world, site).ok();
+    versions.filter_map(|version| Some((version.clone(), units(version)?))).collect()
+}
+
+/// Every mount point of what an object asked for earlier.
+pub fn former_points(object: &ClientMount, world: &World, site: &Site) -> Vec<MountPoint> {
+    let former = former(object, world, site);
+    former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect()
+}
+
+/// Notes what an object asked for before it was changed, where that can be mounted for it.
+pub fn note_change(
+    before: &ClientMount,
+    after: &ClientMount,
+    world: &mut World,
     site: &Site,
-    claims: &mut Claims,
-) -> (Work, Vec<String>) {
+    claims: &Claims,
+) {
+    let uid = before.metadata.uid.clone().unwrap_or_default();
+    let units = units(before, Goal::Unmounted, world, site).ok();
+    let had = |place: usize| {
+        let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
+        mount.is_some_and(|mount| !claims.is_anothers(&uid, &mount.target))
+    };
+    world.former.changed(before, Some(after), had);
+}
+
+/// What to do about an object now, its mount points claimed.
+pub fn prepare(object: &ClientMount, world: &World, site: &Site, claims: &mut Claims) -> Prepared {
     match Goal::of(object) {
         Ok(goal) => prepare_for(object, goal, world, site, claims),
-        Err(error) => (Work::Refuse(Goal::Mounted, Failure::from(&error)), Vec::new()),
+        Err(error) => {
+            let work = Work::Refuse(Goal::Mounted, Failure::from(&error));
+            Prepared { work, former: Vec::new(), moved: Vec::new() }
+        }
     }
 }
 
@@ -103,24 +144,37 @@ pub fn prepare_for(
     world: &World,
     site: &Site,
     claims: &mut Claims,
-) -> (Work, Vec<String>) {
+) -> Prepared {
     let claimant = Claimant::of(object);
     let uid = claimant.uid.clone();
+    let former = former(object, world, site);
+    let points: Vec<_> =
+        former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect();
+    // Of an object that asks for what cannot be nothing is changed, but when it goes.
+    let nothing = |goal| if goal == Goal::Unmounted { former.clone() } else { Vec::new() };
     let units = match units(object, goal, world, site) {
         Ok(units) => units,
-        Err(failure) => return (Work::Refuse(goal, failure), claims.release(&uid)),
+        Err(failure) => {
+            let moved = claims.set(claimant, goal, Vec::new(), points);
+            let work = Work::Refuse(goal, failure);
+            return Prepared { work, former: nothing(goal), moved };
+        }
     };
-    let paths = if units.refused() { Vec::new() } else { units.mount_points().cloned().collect() };
-    let mut moved = claims.set(claimant, goal, paths);
+    if units.refused() {
+        let moved = claims.set(claimant, goal, Vec::new(), points);
+        return Prepared { work: Work::Units(units), former: nothing(goal), moved };
+    }
+    let mut moved =
+        claims.set(claimant.clone(), goal, units.mount_points().cloned().collect(), points.clone());
     if claims.never_had(&uid) {
-        moved.extend(claims.release(&uid));
-        return (Work::NeverMounted, moved);
+        moved.extend(claims.set(claimant, goal, Vec::new(), points));
+        return Prepared { work: Work::NeverMounted, former, moved };
     }
     let work = match claims.conflict(&uid) {
         Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
         None => Work::Units(units),
     };
-    (work, moved)
+    Prepared { work, former, moved }
 }
 
 /// A ClientMount and what to do about it.
@@ -132,6 +186,8 @@ pub struct View {
     pub work: Work,
     /// Whose allocations it may show.
     pub computes: Computes,
+    /// What to do before.
+    pub former: Earlier,
     /// Why there is no profile, if there is none.
     pub profile: Option<NoProfile>,
 }
@@ -141,7 +197,7 @@ pub struct View {
 /// # Errors
 /// When a write did not happen.
 pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
-    let View { object, work, computes, profile } = view;
+    let View { object, work, computes, former, profile } = view;
     let object = &*object;
     let deleted = object.metadata.deletion_timestamp.is_some();
     if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
@@ -166,24 +222,25 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         return Ok(());
     }
     let count = object.spec.mounts.len();
-    let outcome = match work {
+    let now = match work {
         // What cannot be understood was never mounted, unless the object was changed to that.
         Work::Refuse(..) if deleted => {
             pass.doubtful = true;
-            return release(context, &object, pass).await;
+            Err(Outcome::absent(count))
         }
-        Work::Refuse(goal, failure) => Outcome::refused(goal, count, failure),
-        Work::NeverMounted => Outcome::absent(count),
+        Work::Refuse(goal, failure) => Err(Outcome::refused(goal, count, failure)),
+        Work::NeverMounted => Err(Outcome::absent(count)),
         Work::Units(mut units) => {
             pass.doubtful = deleted && units.mounts.iter().any(Result::is_err)
                 || (0..count).any(|place| units.is_untold(place));
             computes::add(context, &computes, &object, &mut units, pass).await;
             match servers::add(context, &object, &mut units).await? {
-                Ok(()) => converge(context, units).await,
-                Err(error) => Outcome::refused(units.goal, count, Failure::from(&error)),
+                Ok(()) => Ok(Arc::new(units)),
+                Err(error) => Err(Outcome::refused(units.goal, count, Failure::from(&error))),
             }
         }
     };
+    let outcome = carry_out(context, former, now, pass).await;
     if deleted && outcome.done() {
         tell_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
@@ -192,9 +249,16 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     pass.report(context, &object, report::status(&context.node, &outcome)).await
 }
 
-async fn converge(context: &Context, units: MountUnits) -> Outcome {
-    let converger = Arc::clone(&context.converger);
-    context.blocking(move || reconcile::converge(&converger, &units)).await
+async fn carry_out(
+    context: &Context,
+    former: Earlier,
+    now: Result<Arc<MountUnits>, Outcome>,
+    pass: &mut Pass,
+) -> Outcome {
+    let (converger, work) = (Arc::clone(&context.converger), reconcile::Work { former, now });
+    let worked = context.blocking(move || work.carry_out(&converger)).await;
+    pass.gone = worked.gone;
+    worked.outcome
 }
 
 /// One line in the log, whatever the number of mounts.
@@ -230,14 +294,24 @@ async fn release(
 }
 
 /// Unmounts what an object left behind that went away without our doing.
-pub async fn clean_up(context: &Context, object: &ClientMount, work: Work, pass: &mut Pass) {
-    let Work::Units(units) = &work else {
-        pass.doubtful = matches!(work, Work::Refuse(..));
-        pass.unmounted = object.uid();
-        return;
+pub async fn clean_up(
+    context: &Context,
+    object: &ClientMount,
+    (work, former): (Work, Earlier),
+    pass: &mut Pass,
+) {
+    let now = match work {
+        Work::Units(units) => {
+            pass.doubtful = (0..units.mounts.len()).any(|place| units.is_untold(place));
+            Ok(Arc::new(units))
+        }
+        Work::Refuse(..) => {
+            pass.doubtful = true;
+            Err(Outcome::absent(object.spec.mounts.len()))
+        }
+        Work::NeverMounted => Err(Outcome::absent(object.spec.mounts.len())),
     };
-    pass.doubtful = (0..units.mounts.len()).any(|place| units.is_untold(place));
-    let outcome = converge(context, units.clone()).await;
+    let outcome = carry_out(context, former, now, pass).await;
     tell_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

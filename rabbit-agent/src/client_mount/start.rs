@@ -10,7 +10,7 @@ use clientmount_agent::{
 use kube::ResourceExt;
 use storage::desired::MountPoint;
 
-use super::reconcile::units;
+use super::reconcile::{former_points, units};
 use crate::{
     node_storage::desired::{TemporaryRoot, count},
     world::{Key, World},
@@ -107,7 +107,9 @@ fn mount_points(
         }
         _ => as_spelled(object, site),
     };
-    points.map_err(|why| format!("{}: {why}", describe(object)))
+    let mut points = points.map_err(|why| format!("{}: {why}", describe(object)))?;
+    points.extend(former_points(object, world, site));
+    Ok(points)
 }
 
 /// A path that cannot be a mount point here never was one.

@@ -186,6 +186,12 @@ impl Kept for ClientMount {
         if let Some(object) = change.object() {
             wakes.extend(world.leaving_storages(object));
         }
+        if let (Some(old), Some(new)) = (&change.old, &change.new)
+            && old.uid() == new.uid()
+            && (&old.spec, old.labels()) != (&new.spec, new.labels())
+        {
+            world.altered.push((Arc::clone(old), Arc::clone(new)));
+        }
         if let Some(old) = &change.old
             && change.new.as_ref().is_none_or(|new| new.uid() != old.uid())
         {

@@ -1,10 +1,10 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use api::{ClientMount, ErrorType, NnfStorageProfile, Severity, names::finalizer};
 use http::Method;
 use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
-use storage::{Desired, Step};
+use storage::{Desired, Host, Step, desired::MountPoint, observed::MountedThing};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, Refused, client_mount, in_tree, mount_failed, mount_ready, path,
@@ -313,4 +313,90 @@ async fn a_hostile_compute_name_is_refused_and_makes_nothing() {
         bench.until_gone::<ClientMount>(MOUNT).await;
     }
     assert_eq!(bench.host.applied().len(), before);
+}
+
+/// What is mounted: the last name of its path, and the namespace beneath.
+fn shown(bench: &Bench) -> BTreeSet<(String, String)> {
+    let seen = bench.host.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
+    let name = |at: &MountPoint| at.below().file_name().unwrap().display().to_string();
+    let on = |there: &MountedThing| there.namespace.as_ref().unwrap().to_string();
+    seen.iter().map(|(at, there)| (name(at), on(there))).collect()
+}
+
+async fn until_shown(bench: &Bench, wanted: &BTreeSet<(String, String)>) {
+    let waited = async {
+        while shown(bench) != *wanted {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(60), waited).await;
+    assert!(ended.is_ok(), "{wanted:?}, and not {:?}", shown(bench));
+}
+
+/// Two mounts, `node-0` and `node-1`, and the spec with the mounts of these indexes at these names.
+async fn two_mounted(bench: &Bench) -> impl Fn(&[(&str, usize)]) -> serde_json::Value + use<> {
+    bench.file_systems(2).await;
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..2])).await;
+    bench.until(MOUNT, "mounted", mount_ready).await;
+    |mounts| {
+        let spec = client_mount(MOUNT, &COMPUTES[..2])["spec"]["mounts"].clone();
+        let at = |(name, index): &(&str, usize)| {
+            let mut mount = spec[*index].clone();
+            mount["mountPath"] = json!(in_tree(name));
+            mount
+        };
+        json!({"spec": {"mounts": mounts.iter().map(at).collect::<Vec<_>>()}})
+    }
+}
+
+#[tokio::test]
+async fn what_a_changed_spec_dropped_is_unmounted_and_swaps_resolve() {
+    let cases: [&[(&str, usize)]; 3] =
+        [&[("node-9", 0), ("node-1", 1)], &[("node-1", 1)], &[("node-1", 0), ("node-0", 1)]];
+    for after in cases {
+        let bench = Bench::new().await;
+        let asking = two_mounted(&bench).await;
+        let before: Vec<_> = shown(&bench).into_iter().map(|(_, on)| on).collect();
+        bench.change::<ClientMount>(MOUNT, asking(after)).await;
+        let at = |(name, index): &(&str, usize)| ((*name).to_owned(), before[*index].clone());
+        until_shown(&bench, &after.iter().map(at).collect()).await;
+        let all = |it: &ClientMount| {
+            mount_ready(it) && it.status.as_ref().unwrap().mounts.len() == after.len()
+        };
+        bench.until(MOUNT, "changed", all).await;
+        bench.delete::<ClientMount>(MOUNT).await;
+        bench.until_gone::<ClientMount>(MOUNT).await;
+        assert!(shown(&bench).is_empty(), "{after:?}");
+    }
+}
+
+/// Whether the agent saw the change or not.
+#[tokio::test]
+async fn an_object_stays_while_what_it_dropped_is_held() {
+    for starts_anew in [false, true] {
+        let mut bench = Bench::new().await;
+        let asking = two_mounted(&bench).await;
+        let target = path(&in_tree("node-0"));
+        bench.host.hold(&target);
+        if starts_anew {
+            bench.stop().await;
+        }
+        bench.change::<ClientMount>(MOUNT, asking(&[("node-1", 1)])).await;
+        if starts_anew {
+            bench.delete::<ClientMount>(MOUNT).await;
+            bench.start();
+        }
+        let held = |it: &ClientMount| mount_failed(it) && !mount_ready(it);
+        let object: ClientMount = bench.until(MOUNT, "held", held).await;
+        assert!(user_message(&object).contains("node-0"), "{}", user_message(&object));
+        bench.delete::<ClientMount>(MOUNT).await;
+        bench
+            .until(MOUNT, "held", |it: &ClientMount| {
+                held(it) && it.metadata.deletion_timestamp.is_some()
+            })
+            .await;
+        bench.host.let_go(&target);
+        bench.until_gone::<ClientMount>(MOUNT).await;
+        assert!(shown(&bench).is_empty());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{FileSystemId, ObjectUid};
+use super::{FileSystemId, MountPoint, ObjectUid};
 use crate::template::SiteCommand;
 
 /// What a group of hook records belongs to; they are forgotten together.
@@ -16,10 +16,11 @@ impl HookScope {
         Self(format!("fs-{id}"))
     }
 
-    /// Hooks of mount `index` of a ClientMount.
+    /// Hooks of a ClientMount's mount at `target`. Its place in `spec.mounts` does not name it: the object may be changed, and
+    /// the records of one mount must not be taken for another's.
     #[must_use]
-    pub fn mount(client_mount: ObjectUid, index: usize) -> Self {
-        Self(format!("mount-{client_mount}.{index}"))
+    pub fn mount(client_mount: ObjectUid, target: &MountPoint) -> Self {
+        Self(format!("mount-{client_mount}.{}", client_mount.name(&target.to_string()).simple()))
     }
 
     /// The scope as a file name: letters, digits, '-' and '.' only.

@@ -64,6 +64,13 @@ impl fmt::Display for NodeName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectUid(Uuid);
 
+impl ObjectUid {
+    /// A UUID for something that belongs to the object and is called `name` there (RFC 9562, version 5).
+    pub(super) fn name(self, name: &str) -> Uuid {
+        Uuid::new_v5(&self.0, name.as_bytes())
+    }
+}
+
 impl FromStr for ObjectUid {
     type Err = NameError;
 

@@ -136,7 +136,7 @@ fn a_failed_command_names_its_line_once() {
         id: crate::desired::HookId {
             scope: crate::desired::HookScope::mount(
                 "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap(),
-                0,
+                &point("flagged"),
             ),
             phase: "postMount",
             place: 0,

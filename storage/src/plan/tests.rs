@@ -241,7 +241,7 @@ fn visible(signature: Signature) -> VolumeState {
 }
 
 fn mount() -> Mount {
-    let scope = HookScope::mount(uid(), 0);
+    let scope = HookScope::mount(uid(), &point("/mnt/nnf/wf-0"));
     let hooks = |phase| -> Vec<Hook> {
         let command = command("run $DEVICE $MOUNT_PATH").unwrap();
         vec![Hook { id: HookId { scope: scope.clone(), phase, place: 0 }, command }]

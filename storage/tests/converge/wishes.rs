@@ -120,8 +120,8 @@ pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
 
 pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {
     let fs = file_system(host, index);
-    let scope =
-        HookScope::mount("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a3".parse().unwrap(), index as usize);
+    let target = point(&format!("/mnt/nnf/wf-0/node-{index}"));
+    let scope = HookScope::mount("b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a3".parse().unwrap(), &target);
     let hooks = MountHooks {
         pre_activate: hooks(&scope, "preActivate"),
         post_mount: hooks(&scope, "postMount"),
@@ -131,7 +131,7 @@ pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {
     };
     Mount {
         scope,
-        target: point(&format!("/mnt/nnf/wf-0/node-{index}")),
+        target,
         kind: FileSystemKind::Xfs,
         source: MountSource::Volume { volume: fs.volume, id: fs.id },
         mount: command("$DEVICE $MOUNT_PATH"),

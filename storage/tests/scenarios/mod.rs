@@ -149,7 +149,7 @@ pub fn file_system(world: &dyn World, index: u32, namespace: &NamespaceId) -> Fi
 pub fn mount_of(fs: &FileSystem, target: MountPoint) -> Mount {
     let raw = fs.kind == FileSystemKind::Raw;
     Mount {
-        scope: HookScope::mount(uid(3), 0),
+        scope: HookScope::mount(uid(3), &target),
         target,
         kind: fs.kind,
         source: MountSource::Volume { volume: fs.volume.clone(), id: fs.id },

@@ -24,7 +24,7 @@ struct Header {
 }
 
 pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Result<Exit, Failure> {
-    let answer = ask(&server.client().await?).await?;
+    let answer = ask(&server.client(output).await?).await?;
     // Secrets are in there: the draft is for its owner alone, and goes when it is not finished.
     let draft = NamedTempFile::new_in(directory(file)).map_err(|error| unwritten(file, &error))?;
     let header = copy(answer, draft.as_file(), file).await?;

@@ -1,0 +1,138 @@
+//! A ClientMount whose `spec.mounts` is changed in place.
+
+use storage::observed::Superblock;
+
+use super::*;
+
+const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
+
+/// What is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
+fn shown(node: &Node) -> Vec<(String, usize)> {
+    let converger = Converger::new(Arc::<FakeHost>::clone(&node.chassis.compute));
+    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+    let ids: Vec<_> = (0..2).map(|index| node.chassis.file_system(index)).collect();
+    let index = |there: Superblock| ids.iter().position(|id| there == Superblock::Ours(*id));
+    let name = |point: &MountPoint| point.below().display().to_string();
+    let mounts = seen.mounts.iter();
+    let mut shown: Vec<_> =
+        mounts.map(|(at, there)| (name(at), index(there.superblock).unwrap())).collect();
+    shown.sort();
+    shown
+}
+
+async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
+    let mut node = Node::start(Chassis::new(2));
+    let object = node.chassis.asking(before);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    (node, session, object)
+}
+
+fn at(object: ClientMount, number: &str) -> ClientMount {
+    version(&object, number)
+}
+
+/// As an agent left it.
+fn reported(mut object: ClientMount) -> ClientMount {
+    let entry = api::client_mount::ClientMountInfoStatus {
+        state: api::client_mount::MountState::Mounted,
+        ready: true,
+    };
+    let mounts = vec![entry; object.spec.mounts.len()];
+    object.status = Some(ClientMountStatus { mounts, all_ready: true, error: None });
+    object
+}
+
+#[tokio::test]
+async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
+    let cases: [&[(&str, usize)]; 5] = [
+        &[("c", 0), ("b", 1)],
+        &[("b", 1)],
+        &[("b", 0), ("a", 1)],
+        &[("b", 1), ("a", 0)],
+        &[("a", 1)],
+    ];
+    for after in cases {
+        let (node, mut session, _) = mounted(&BEFORE).await;
+        let object = at(node.chassis.asking(after), "2");
+        let steps = node.chassis.compute.applied().len();
+        session.desire(&object).await;
+        let report = session.report_of(&object, |status| status.all_ready).await;
+        assert_eq!(report.observed_resource_version, "2");
+        let mut wanted: Vec<_> =
+            after.iter().map(|(name, index)| ((*name).to_owned(), *index)).collect();
+        wanted.sort();
+        assert_eq!(shown(&node), wanted, "{after:?}");
+        if after == [("b", 1), ("a", 0)] {
+            assert_eq!(node.chassis.compute.applied().len(), steps, "the order says nothing");
+        }
+        session.desire(&deleted(&at(object.clone(), "3"))).await;
+        assert!(session.report_of(&object, ready).await.released);
+        assert!(shown(&node).is_empty(), "{after:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held() {
+    for after in [&[("b", 1)][..], &[("b", 0), ("a", 1)], &[("a", 1), ("c", 0)]] {
+        let (node, mut session, _) = mounted(&BEFORE).await;
+        node.chassis.compute.hold(&point("/mnt/nnf/a"));
+        let object = at(node.chassis.asking(after), "2");
+        session.desire(&object).await;
+        let told = |status: &ClientMountStatus| {
+            let error = status.error.as_ref().map(|error| error.debug_message.as_str());
+            !status.all_ready && error.is_some_and(|error| error.contains("/mnt/nnf/a"))
+        };
+        session.report_of(&object, told).await;
+        assert!(shown(&node).contains(&("a".to_owned(), 0)), "{after:?}");
+        session.desire(&deleted(&at(object.clone(), "3"))).await;
+        let report = session.report_of(&object, |status| told(status) && !status.all_ready).await;
+        assert!(!report.released, "{after:?}");
+        node.chassis.compute.let_go(&point("/mnt/nnf/a"));
+        assert!(session.report_of(&object, ready).await.released);
+        assert!(shown(&node).is_empty(), "{after:?}");
+    }
+}
+
+/// The new agent was never told of the path: the file system that is mounted there tells.
+#[tokio::test]
+async fn an_agent_that_starts_finds_what_was_dropped_before() {
+    for held in [false, true] {
+        let (mut node, session, object) = mounted(&BEFORE).await;
+        if held {
+            node.chassis.compute.hold(&point("/mnt/nnf/a"));
+        }
+        let changed = at(reported(node.chassis.asking(&[("b", 1)])), "2");
+        node.restart_agent(session).await;
+        let mut session = node.coordinator.session().await;
+        session.sync(&[&deleted(&changed)]).await;
+        if held {
+            assert!(!session.report_of(&object, failed).await.released);
+            assert_eq!(shown(&node), [("a".to_owned(), 0)]);
+            node.chassis.compute.let_go(&point("/mnt/nnf/a"));
+        }
+        assert!(session.report_of(&object, ready).await.released);
+        assert!(shown(&node).is_empty());
+    }
+}
+
+/// Another object may have had the path all the time, and what is mounted there is its own.
+#[tokio::test]
+async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
+    let mut node = Node::start(Chassis::new(2));
+    let first = node.chassis.asking(&[("a", 0)]);
+    let second = |mounts: &[(&str, usize)]| ClientMount {
+        metadata: node.chassis.object(1).metadata,
+        ..node.chassis.asking(mounts)
+    };
+    let (waiting, content) = (second(&[("a", 0)]), at(second(&[("b", 1)]), "2"));
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&first]).await;
+    session.report_of(&first, ready).await;
+    session.desire(&waiting).await;
+    session.report_of(&waiting, failed).await;
+    session.desire(&content).await;
+    session.report_of(&content, ready).await;
+    assert_eq!(shown(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+}

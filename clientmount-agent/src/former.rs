@@ -1,0 +1,146 @@
+//! Mounts that an object asked for and asks for no more, because its `spec.mounts` was changed in place. Pure.
+//!
+//! They belong to the object until they are unmounted: before that it is neither ready nor released. An agent that starts does
+//! not know what an object asked for earlier; there the file systems that are mounted tell whose they are ([`Former::adopt`]).
+
+use std::{collections::BTreeMap, path::Path};
+
+use api::{
+    ClientMount, RabbitLabels,
+    client_mount::{ClientMountDeviceReference, ClientMountInfo},
+    names::label,
+};
+use storage::{
+    desired::{FileSystemId, MountPoint, ObjectUid},
+    observed::{MountedThing, Superblock},
+};
+
+/// How many allocations of a NnfNodeStorage a mounted file system is compared with: far more than a rabbit has computes.
+const ALLOCATIONS: u32 = 4096;
+
+/// What objects asked for earlier, by uid: each version of an object with those of its mounts that are to go.
+#[derive(Debug, Default)]
+pub struct Former(BTreeMap<String, Vec<ClientMount>>);
+
+impl Former {
+    /// The object was changed; to what, cannot be read if there is no `after`. `had` tells whether the mount at this place in the `spec.mounts` of `before` can be the object's,
+    /// and is no other's.
+    pub fn changed(
+        &mut self,
+        before: &ClientMount,
+        after: Option<&ClientMount>,
+        had: impl Fn(usize) -> bool,
+    ) {
+        let uid = before.metadata.uid.clone().unwrap_or_default();
+        let mut versions = self.0.remove(&uid).unwrap_or_default();
+        let mut place = 0..;
+        let mut dropped = before.clone();
+        dropped.spec.mounts.retain(|_| place.next().is_some_and(&had));
+        versions.push(dropped);
+        for version in &mut versions {
+            let of = version.clone();
+            let wanted =
+                |mount: &ClientMountInfo| after.is_some_and(|after| asks_for(after, &of, mount));
+            version.spec.mounts.retain(|mount| !wanted(mount));
+        }
+        self.put(uid, versions);
+    }
+
+    /// Takes mounts that no object wants for an object's own: those of allocations that it refers to, when an agent had worked on
+    /// it before. Whether there are any.
+    pub fn adopt(&mut self, object: &ClientMount, unwanted: &[(MountPoint, MountedThing)]) -> bool {
+        if object.status.as_ref().is_none_or(|status| status.mounts.is_empty()) {
+            return false;
+        }
+        let mounts: Vec<_> =
+            unwanted.iter().filter_map(|(target, there)| mount_of(object, target, there)).collect();
+        if mounts.is_empty() {
+            return false;
+        }
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        let mut versions = self.0.remove(&uid).unwrap_or_default();
+        let mut found = object.clone();
+        found.spec.mounts = mounts;
+        versions.push(found);
+        self.put(uid, versions);
+        true
+    }
+
+    /// What is to go of an object before anything else is done for it.
+    #[must_use]
+    pub fn of(&self, uid: &str) -> &[ClientMount] {
+        self.0.get(uid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The same of all objects.
+    pub fn all(&self) -> impl Iterator<Item = &ClientMount> {
+        self.0.values().flatten()
+    }
+
+    /// These are gone from the node.
+    pub fn gone(&mut self, uid: &str, gone: &[ClientMount]) {
+        if let Some(versions) = self.0.get_mut(uid) {
+            versions.retain(|version| !gone.contains(version));
+            if versions.is_empty() {
+                self.0.remove(uid);
+            }
+        }
+    }
+
+    fn put(&mut self, uid: String, mut versions: Vec<ClientMount>) {
+        versions.retain(|version| !version.spec.mounts.is_empty());
+        if !versions.is_empty() {
+            self.0.insert(uid, versions);
+        }
+    }
+}
+
+/// Whether an object asks for a mount of an earlier version of it.
+fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) -> bool {
+    let owner = |object: &ClientMount| object.label(label::TARGET_OWNER_UID).map(str::to_owned);
+    let allocation = |mount: &ClientMountInfo| {
+        let reference = mount.device.device_reference.as_ref()?;
+        let of = &reference.object_reference;
+        Some((of.namespace.clone(), of.name.clone(), reference.allocation_index()))
+    };
+    // Labels, user and group are variables of a path.
+    let has_variables = mount.mount_path.contains('$');
+    let same = |other: &ClientMountInfo| {
+        Path::new(&other.mount_path) == Path::new(&mount.mount_path)
+            && (!has_variables
+                || (other.user_id, other.group_id) == (mount.user_id, mount.group_id))
+            && other.kind == mount.kind
+            && allocation(other) == allocation(mount)
+            && other.device.lustre == mount.device.lustre
+    };
+    owner(before) == owner(after)
+        && (!has_variables || before.metadata.labels == after.metadata.labels)
+        && after.spec.mounts.iter().any(same)
+}
+
+/// A mounted file system as a mount of the object, when it is one of the allocations that the object refers to.
+fn mount_of(
+    object: &ClientMount,
+    target: &MountPoint,
+    there: &MountedThing,
+) -> Option<ClientMountInfo> {
+    let Superblock::Ours(found) = there.superblock else { return None };
+    let owner: ObjectUid = object.label(label::TARGET_OWNER_UID)?.parse().ok()?;
+    object.spec.mounts.iter().find_map(|like| {
+        let reference = like.device.device_reference.as_ref()?;
+        let rabbit = reference.object_reference.namespace.as_deref()?;
+        let name = reference.object_reference.name.as_deref()?;
+        let is_it = |index: &u32| FileSystemId::derive(owner, rabbit, name, *index) == found;
+        let index = (0..ALLOCATIONS).find(is_it)?;
+        let mut mount = like.clone();
+        mount.mount_path = target.to_string();
+        mount.kind = there.kind.as_str().into();
+        mount.device.device_reference =
+            Some(ClientMountDeviceReference { data: Some(index.into()), ..reference.clone() });
+        if let Some(lvm) = &mut mount.device.lvm {
+            // Its namespaces are not told.
+            lvm.nvme_info.clear();
+        }
+        Some(mount)
+    })
+}
