@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::{Timestamp, ToSpan, Zoned, tz::TimeZone};
+use jiff::{Timestamp, tz::TimeZone};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use uuid::Uuid;
@@ -21,6 +21,10 @@ const FILE: &str = "credentials.json";
 const YEARS: i16 = 10;
 /// A certificate with less than this left is replaced at start, in seconds: two years, so that no run outlives it.
 const RENEW: i64 = 2 * 365 * 24 * 3600;
+/// First year of every certificate, long ago: the clock may be ahead when it is made, and right afterwards.
+const FIRST_YEAR: i32 = 2020;
+/// A clock that says less, the first second of 2026, is wrong.
+const THIS_PROGRAM: i64 = 1_767_225_600;
 
 /// Why there are no credentials.
 #[derive(Debug, Error)]
@@ -29,6 +33,8 @@ pub enum CredentialsError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is damaged; remove it to have new credentials made", path.display())]
     Parse { path: PathBuf, source: serde_json::Error },
+    #[error("a certificate in {} is damaged; remove the file to have new credentials made", path.display())]
+    ParseCertificate { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{} cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("a certificate cannot be made")]
@@ -51,24 +57,27 @@ pub struct Credentials {
 
 impl Credentials {
     /// Reads the credentials kept in `directory`, or makes them. They stay the same across restarts; a certificate that is for
-    /// another address, or that expires within two years, is replaced under the same CA, so that kubeconfig files stay good.
+    /// another address, that expires within two years, or that is not valid yet is replaced under the same CA, so that
+    /// kubeconfig files stay good, unless the CA itself is not good any more, or not yet.
     ///
     /// # Errors
     /// [`CredentialsError`] when the file cannot be read or written; a damaged file is left alone.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
-        let now = Timestamp::now().as_second();
         let credentials = match fs::read(&path) {
             Ok(bytes) => {
                 let kept: Self = serde_json::from_slice(&bytes)
                     .map_err(|source| CredentialsError::Parse { path: path.clone(), source })?;
-                if kept.server == server && kept.expires - now > RENEW {
-                    return Ok(kept);
-                }
-                if kept.ca_expires - now > RENEW {
-                    kept.reissued(server)?
-                } else {
-                    Self::create(server)?
+                let now = Timestamp::now().as_second();
+                let fault = kept.fault(now);
+                let fault = fault.map_err(|source| CredentialsError::ParseCertificate {
+                    path: path.clone(),
+                    source,
+                })?;
+                match fault {
+                    None if kept.server == server => return Ok(kept),
+                    None => kept.reissued(server)?,
+                    Some(fault) => kept.replaced(server, fault)?,
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(server)?,
@@ -78,6 +87,40 @@ impl Credentials {
             .expect("a struct of strings and numbers always encodes");
         write_private(&path, &text)?;
         Ok(credentials)
+    }
+
+    /// Why the certificates are not used as they are at `now`, in unix time.
+    fn fault(&self, now: i64) -> Result<Option<Fault>, Box<dyn std::error::Error + Send + Sync>> {
+        // A certificate that begins today is right then, and the clock is not.
+        let begun = |from: i64| from <= now || now < THIS_PROGRAM;
+        Ok(if !begun(not_before(&self.ca_certificate)?) {
+            Some(Fault {
+                of_authority: true,
+                why: "is not valid yet: the clock was ahead when it was made",
+            })
+        } else if self.ca_expires - now <= RENEW {
+            Some(Fault { of_authority: true, why: "expires soon" })
+        } else if !begun(not_before(&self.certificate)?) {
+            Some(Fault {
+                of_authority: false,
+                why: "is not valid yet: the clock was ahead when it was made",
+            })
+        } else if self.expires - now <= RENEW {
+            Some(Fault { of_authority: false, why: "expires soon" })
+        } else {
+            None
+        })
+    }
+
+    /// New certificates in the place of those that have a fault.
+    fn replaced(self, server: SocketAddr, fault: Fault) -> Result<Self, CredentialsError> {
+        let why = fault.why;
+        if !fault.of_authority {
+            log::info!(why; "the API server's certificate was replaced, under the same authority");
+            return self.reissued(server);
+        }
+        log::warn!(why; "the API server's authority was replaced, with its token: a kubeconfig that was copied from here has to be copied again");
+        Self::create(server)
     }
 
     fn create(server: SocketAddr) -> Result<Self, CredentialsError> {
@@ -136,7 +179,8 @@ impl Credentials {
         })
     }
 
-    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole.
+    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. One that says the same
+    /// already is left alone: a start must not fail on a full disk where there is nothing to write.
     ///
     /// # Errors
     /// [`CredentialsError::Write`].
@@ -150,7 +194,7 @@ impl Credentials {
              contexts:\n- name: warren\n  context:\n    cluster: warren\n    user: admin\n    namespace: default\n",
             self.token
         );
-        write_private(path, &text)
+        if holds(path, &text) { Ok(()) } else { write_private(path, &text) }
     }
 
     pub(crate) fn token(&self) -> &str {
@@ -184,23 +228,35 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Valid from yesterday, for clocks that differ; answers when it ends, in unix time.
+/// What is wrong with a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fault {
+    /// Of the CA's, not of the server's.
+    of_authority: bool,
+    why: &'static str,
+}
+
+/// When a certificate begins to be valid, in unix time.
+fn not_before(pem: &str) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes())?;
+    Ok(pem.parse_x509()?.validity().not_before.timestamp())
+}
+
+/// Valid from [`FIRST_YEAR`] for [`YEARS`] from now; answers when that ends, in unix time. A clock that is far behind does not
+/// make a certificate that has expired when it is put right.
 fn set_validity(params: &mut CertificateParams) -> i64 {
-    let today = Timestamp::now().to_zoned(TimeZone::UTC);
-    let day = |at: &Zoned| {
-        let month = u8::try_from(at.month()).unwrap_or(1);
-        // A day that every month has, so that ten years on it still exists.
-        rcgen::date_time_ymd(
-            i32::from(at.year()),
-            month,
-            u8::try_from(at.day()).unwrap_or(1).min(28),
-        )
-    };
-    let yesterday = today.checked_sub(1.day()).unwrap_or_else(|_| today.clone());
-    let end = today.checked_add(i64::from(YEARS).years()).unwrap_or_else(|_| today.clone());
-    params.not_before = day(&yesterday);
-    params.not_after = day(&end);
+    let now = Timestamp::now().max(Timestamp::constant(THIS_PROGRAM, 0)).to_zoned(TimeZone::UTC);
+    let month = u8::try_from(now.month()).unwrap_or(1);
+    params.not_before = rcgen::date_time_ymd(FIRST_YEAR, 1, 1);
+    // A day that every year has.
+    params.not_after = rcgen::date_time_ymd(i32::from(now.year() + YEARS), month, 28);
     params.not_after.unix_timestamp()
+}
+
+/// Whether a file has this text, and only its owner may read it.
+fn holds(path: &Path, text: &str) -> bool {
+    let private = fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o777 == 0o600);
+    private && fs::read(path).is_ok_and(|found| found == text.as_bytes())
 }
 
 /// Replaces a file that only its owner may read, as a whole and durably.
@@ -255,6 +311,75 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "{}", path.display());
         }
         assert!(!format!("{credentials:?}").contains(&credentials.token));
+    }
+
+    const DAY: i64 = 24 * 3600;
+
+    /// What an earlier version left that was started with its clock ten days ahead.
+    fn made_ahead(directory: &Path, authority_too: bool) -> Credentials {
+        let made = Credentials::load_or_create(directory, address(1)).unwrap();
+        let later = Timestamp::now() + jiff::SignedDuration::from_hours(240);
+        let later = later.to_zoned(TimeZone::UTC).date();
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        let number = |number: i8| u8::try_from(number).unwrap();
+        params.not_before =
+            rcgen::date_time_ymd(later.year().into(), number(later.month()), number(later.day()));
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        let ahead = match authority_too {
+            true => Credentials { ca_certificate: pem.clone(), certificate: pem, ..made },
+            false => Credentials { certificate: pem, ..made },
+        };
+        fs::write(directory.join(FILE), serde_json::to_vec(&ahead).unwrap()).unwrap();
+        ahead
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_valid_yet_is_replaced() {
+        for authority_too in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let ahead = made_ahead(directory.path(), authority_too);
+            let now = Timestamp::now().as_second();
+            let found = Credentials::load_or_create(directory.path(), address(1)).unwrap();
+            for pem in [&found.ca_certificate, &found.certificate] {
+                assert!(not_before(pem).unwrap() <= now);
+            }
+            assert_eq!(found.token == ahead.token, !authority_too);
+            assert_eq!(found.ca_certificate == ahead.ca_certificate, !authority_too);
+            let again = Credentials::load_or_create(directory.path(), address(1)).unwrap();
+            assert_eq!(again.certificate, found.certificate);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_costs_no_authority() {
+        let directory = tempfile::tempdir().unwrap();
+        let made = Credentials::load_or_create(directory.path(), address(1)).unwrap();
+        let now = Timestamp::now().as_second();
+        let of_authority = |now: i64| made.fault(now).unwrap().map(|fault| fault.of_authority);
+        // Behind, as far as a clock without a battery; ahead, by what is left.
+        for now in [0, 1_600_000_000, now - 9 * 365 * DAY, now, now + 7 * 365 * DAY] {
+            assert_eq!(of_authority(now), None, "{now}");
+        }
+        assert_eq!(of_authority(now + 9 * 365 * DAY), Some(true));
+    }
+
+    #[test]
+    fn a_kubeconfig_that_says_the_same_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let credentials = Credentials::load_or_create(directory.path(), address(1)).unwrap();
+        let path = directory.path().join("kubeconfig");
+        let write = |credentials: &Credentials| {
+            credentials.write_kubeconfig(&path).unwrap();
+            fs::metadata(&path).unwrap().ino()
+        };
+        let first = write(&credentials);
+        assert_eq!(write(&credentials), first);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let narrowed = write(&credentials);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let moved = Credentials { server: address(2), ..credentials };
+        assert_ne!(write(&moved), narrowed);
     }
 
     #[test]

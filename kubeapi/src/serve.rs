@@ -6,6 +6,7 @@ mod unix;
 pub use tls::{TlsError, tls};
 pub use unix::unix;
 
+use crate::body::STALLED;
 use crate::service::ApiService;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -16,25 +17,41 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+use tokio_io_timeout::TimeoutStream;
 
 /// Connections served at a time; more wait to be accepted.
 const CONNECTIONS: usize = 1024;
+/// What a connection may take its time for.
+const LIMITS: Limits = Limits { admission: Duration::from_secs(10), stalled: STALLED };
+/// Bytes that wait to be sent on a connection, or on a stream of one.
+const UNSENT: usize = 64 << 10;
 /// How long requests in flight may take to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 /// Pause when the process has no file descriptors left.
 const EXHAUSTED: Duration = Duration::from_millis(200);
 
+struct Limits {
+    /// To bring a request that is let in. Without a limit whoever can connect could keep every place, with connections that
+    /// say nothing, half a request, or nothing that is worth an answer.
+    admission: Duration,
+    /// To take something of what is sent to it.
+    stalled: Duration,
+}
+
 /// What the accept loops share.
 struct Connections {
+    limits: Limits,
     places: Arc<Semaphore>,
     graceful: GracefulShutdown,
     stop: watch::Sender<bool>,
 }
 
 impl Connections {
-    fn new() -> Self {
+    fn new(limits: Limits) -> Self {
         let stop = watch::channel(false).0;
         Self {
+            limits,
             places: Arc::new(Semaphore::new(CONNECTIONS)),
             graceful: GracefulShutdown::new(),
             stop,
@@ -45,9 +62,15 @@ impl Connections {
         Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Serves one connection in a task of its own, until it ends.
-    fn serve<I, S, B>(&self, io: I, service: S, place: OwnedSemaphorePermit)
-    where
+    /// Serves one connection in a task of its own, until it ends, takes nothing of what is sent for long, or is not
+    /// `admitted` in time.
+    fn serve<I, S, B>(
+        &self,
+        io: I,
+        service: S,
+        place: OwnedSemaphorePermit,
+        admitted: impl Future<Output = ()> + Send + 'static,
+    ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: tower::Service<http::Request<hyper::body::Incoming>, Response = http::Response<B>>
             + Clone
@@ -58,14 +81,29 @@ impl Connections {
         B: http_body::Body<Data = hyper::body::Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let builder = Builder::new(TokioExecutor::new());
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().max_buf_size(UNSENT);
+        builder.http2().max_send_buf_size(UNSENT);
+        let mut io = TimeoutStream::new(io);
+        io.set_write_timeout(Some(self.limits.stalled));
         let connection = builder
-            .serve_connection(TokioIo::new(io), TowerToHyperService::new(service))
+            .serve_connection(TokioIo::new(Box::pin(io)), TowerToHyperService::new(service))
             .into_owned();
         let connection = self.graceful.watch(connection);
+        let admission = self.limits.admission;
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                log::debug!(error:% = error; "API connection broke off");
+            let stranger = async {
+                if timeout(admission, admitted).await.is_ok() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        log::debug!(error:% = error; "API connection broke off");
+                    }
+                }
+                () = stranger => log::debug!("API connection without a request that is let in closed"),
             }
             drop(place);
         });

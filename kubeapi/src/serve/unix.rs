@@ -1,4 +1,4 @@
-use super::{Connections, accept_failed};
+use super::{Connections, LIMITS, accept_failed};
 use crate::{Api, Identity};
 use std::future::Future;
 use tokio::net::{UnixListener, UnixStream};
@@ -11,7 +11,7 @@ pub async fn unix(
     allowed_uids: Vec<u32>,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let connections = Connections::new();
+    let connections = Connections::new(LIMITS);
     tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -22,7 +22,7 @@ pub async fn unix(
             (place, Ok((stream, _))) => {
                 if let Some(identity) = identity(&stream, &allowed_uids) {
                     let service = connections.stoppable(api.service(identity));
-                    connections.serve(stream, service, place);
+                    connections.serve(stream, service, place, std::future::ready(()));
                 }
             }
             (_, Err(error)) => accept_failed(&error).await,

@@ -1,5 +1,5 @@
-//! A watch holds a place in the log, no queue: a client that reads slowly costs nothing, and one that falls behind the log is
-//! told so (410) instead of missing something.
+//! A watch holds a place in the log, no queue: a client that reads slowly costs a piece of what it is to read next, and one
+//! that falls behind the log is told so (410) instead of missing something.
 
 use super::list::{Selection, check_revision, invalid_options, parse_revision};
 use super::{Resource, Target};
@@ -15,8 +15,10 @@ use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-/// Events encoded at a time.
-const CHUNK: usize = 64;
+/// Events looked at in a time.
+const LOOK: usize = 64;
+/// Bytes after which no further event is encoded until these have been taken.
+const CHUNK: usize = 64 << 10;
 
 /// `metav1.ListOptions` of a watch.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +54,18 @@ struct Watch {
     /// Why it cannot begin: told in the stream, which is open by then.
     failure: Option<Status>,
     ended: bool,
+}
+
+/// What happened since the cursor.
+struct Next {
+    /// At most [`LOOK`] of the changes.
+    events: Vec<Arc<Event>>,
+    /// Of the latest change.
+    revision: u64,
+    /// Whether what the client knows has come far on its way out of the log.
+    aged: bool,
+    /// Whether the kind is what it was when the watch began.
+    same: bool,
 }
 
 /// Where a watch begins.
@@ -204,8 +218,9 @@ impl Watch {
 
     fn next_initial(&mut self) -> Option<Bytes> {
         let mut text = Vec::new();
-        let chunk: Vec<Arc<Stored>> = self.initial.by_ref().take(CHUNK).collect();
-        for stored in chunk {
+        while text.len() < CHUNK
+            && let Some(stored) = self.initial.next()
+        {
             text.extend_from_slice(&self.event("ADDED", &stored));
         }
         if self.initial.as_slice().is_empty() && std::mem::take(&mut self.mark_initial) {
@@ -217,24 +232,29 @@ impl Watch {
     /// Sends what has happened since the cursor; empty when nothing has that this watch shows.
     fn advance(&mut self) -> Result<Bytes, Status> {
         loop {
-            let (events, revision, aged) = self.read()?;
-            let full = events.len() == CHUNK;
+            let Next { events, revision, aged, same } = self.read()?;
+            let full = events.len() == LOOK;
+            let mut events = events.iter();
             let mut text = Vec::new();
-            for event in &events {
+            while text.len() < CHUNK
+                && let Some(event) = events.next()
+            {
+                self.cursor = event.revision;
                 if let Some((verb, stored)) = self.shows(event)? {
                     text.extend_from_slice(&self.event(verb, &stored));
                     self.told = event.revision;
                 }
             }
-            self.cursor = if full {
-                events.last().map_or(revision, |event| event.revision)
-            } else {
-                revision
-            };
+            let more = full || events.len() > 0;
+            if !more {
+                self.cursor = revision;
+                // A kind that has changed or gone ends its watches; clients come back to what it is now.
+                self.ended = !same;
+            }
             if !text.is_empty() {
                 return Ok(text.into());
             }
-            if !full {
+            if !more {
                 return Ok(if self.bookmarks && aged {
                     self.bookmark(false)
                 } else {
@@ -244,8 +264,7 @@ impl Watch {
         }
     }
 
-    /// The next changes, the latest revision, and whether what the client knows has aged.
-    fn read(&mut self) -> Result<(Vec<Arc<Event>>, u64, bool), Status> {
+    fn read(&self) -> Result<Next, Status> {
         let state = self.shared.read();
         let id = &self.resource.definition.id;
         if self.cursor > state.revision {
@@ -255,14 +274,13 @@ impl Watch {
                 self.cursor, state.revision
             )));
         }
-        let events = state.log.since(id, self.cursor, CHUNK).map_err(|Expired { horizon }| {
+        let events = state.log.since(id, self.cursor, LOOK).map_err(|Expired { horizon }| {
             Status::expired(format!("too old resource version: {} ({horizon})", self.cursor))
         })?;
-        // A kind that has changed or gone ends its watches; clients come back to what it is now.
         let same =
             state.registry.get(id).is_some_and(|now| Arc::ptr_eq(now, &self.resource.definition));
-        self.ended = !same && events.len() < CHUNK;
-        Ok((events, state.revision, state.log.has_aged(self.told)))
+        let aged = state.log.has_aged(self.told);
+        Ok(Next { events, revision: state.revision, aged, same })
     }
 
     /// What a change looks like through the selection: an object that enters it is new, one that leaves it is gone.

@@ -3,5 +3,6 @@
 mod backup;
 mod history;
 mod open;
+mod pieces;
 mod refused;
 mod restart;
