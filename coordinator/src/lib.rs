@@ -23,9 +23,11 @@
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
 //! two agents of one name at a time.
 
+mod accept;
 mod answer;
 mod cluster;
 pub mod config;
+mod files;
 mod health;
 mod hub;
 mod layout;

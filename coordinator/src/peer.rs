@@ -3,9 +3,11 @@
 use nix::unistd::Uid;
 use proto::limits::{NAME, shortened};
 use tokio::net::UnixStream;
-use tonic::transport::server::UdsConnectInfo;
+use tonic::transport::server::{TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use crate::accept::Caller;
 
 /// The caller of a gRPC method.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +27,8 @@ impl Peer {
         if request.extensions().get::<UdsConnectInfo>().is_some() {
             return Ok(Self::Local);
         }
-        let certificates = request.peer_certs();
+        let connection = request.extensions().get::<TlsConnectInfo<Caller>>();
+        let certificates = connection.and_then(TlsConnectInfo::peer_certs);
         let Some(certificate) = certificates.as_ref().and_then(|chain| chain.first()) else {
             return Err(Status::unauthenticated(
                 "no client certificate: connect with the certificate of this node",

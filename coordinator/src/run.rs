@@ -18,7 +18,7 @@ use crate::hub::Hub;
 use crate::link::Link;
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
-use crate::{health, layout, namespaces};
+use crate::{files, health, layout, namespaces};
 
 /// Streams that do not end when asked are cut after this.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -52,6 +52,7 @@ pub enum RunError {
 /// # Errors
 /// When it cannot start, or cannot serve any more.
 pub async fn run(config: Config) -> Result<End, RunError> {
+    files::raise_limit();
     let signals = Signals::listen()?;
     let coordinator = Coordinator::start(&config).await?;
     let api =

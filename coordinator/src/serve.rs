@@ -4,30 +4,30 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use futures::StreamExt;
 use nix::sys::socket::{setsockopt, sockopt};
 use proto::limits::FROM_NODE;
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
-use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::server::{Router, TcpIncoming};
+use tonic::service::InterceptorLayer;
+use tonic::transport::server::Router;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::{Request, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
+use crate::accept::{Caller, Incoming, Limits, local};
 use crate::cluster::Machine;
 use crate::config::Tls;
+use crate::files;
 use crate::link::Link;
-use crate::peer::may_connect;
 
-/// A dead node's connection is found out by the kernel. Nothing of ours wakes a living one.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-/// And how fast, once it does not answer.
-const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
+/// A dead node's connection is found out by the kernel. Nothing of ours wakes a living one. Seconds without a word.
+const KEEPALIVE_IDLE: u32 = 60;
+/// And how fast, once it does not answer: seconds between probes, and how many.
+const KEEPALIVE_PROBES: (u32, u32) = (10, 3);
 /// Milliseconds after which a message that a node did not acknowledge ends its connection: while one is on its way the kernel
 /// does not probe, and would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
@@ -72,6 +72,7 @@ pub(crate) struct Services {
 pub(crate) struct TlsListener {
     listener: TcpListener,
     config: ServerTlsConfig,
+    limits: Limits,
 }
 
 impl TlsListener {
@@ -89,9 +90,8 @@ impl TlsListener {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServeError::Listen { address, source })?;
-        give_up_unacknowledged(&listener)
-            .map_err(|source| ServeError::Listen { address, source })?;
-        Ok(Self { listener, config })
+        notice_the_dead(&listener).map_err(|source| ServeError::Listen { address, source })?;
+        Ok(Self { listener, config, limits: Limits::of_files(files::limit()) })
     }
 
     /// The address, with the port that was picked.
@@ -101,8 +101,22 @@ impl TlsListener {
 }
 
 /// What is accepted has it from its listener.
-fn give_up_unacknowledged(listener: &TcpListener) -> io::Result<()> {
+fn notice_the_dead(listener: &TcpListener) -> io::Result<()> {
+    setsockopt(listener, sockopt::KeepAlive, &true)?;
+    setsockopt(listener, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE)?;
+    setsockopt(listener, sockopt::TcpKeepInterval, &KEEPALIVE_PROBES.0)?;
+    setsockopt(listener, sockopt::TcpKeepCount, &KEEPALIVE_PROBES.1)?;
+    setsockopt(listener, sockopt::TcpNoDelay, &true)?;
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
+}
+
+/// Every request passes here first.
+#[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
+fn hear(request: Request<()>) -> Result<Request<()>, Status> {
+    if let Some(caller) = request.extensions().get::<Caller>() {
+        caller.is_heard();
+    }
+    Ok(request)
 }
 
 impl Services {
@@ -115,10 +129,8 @@ impl Services {
         listener: UnixListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let incoming = UnixListenerStream::new(listener)
-            .filter(|stream| std::future::ready(stream.as_ref().map_or(true, may_connect)));
         let router = self.on(Server::builder())?;
-        router.serve_with_incoming_shutdown(incoming, stop).await.map_err(ServeError::Serve)
+        router.serve_with_incoming_shutdown(local(listener), stop).await.map_err(ServeError::Serve)
     }
 
     /// Serves holders of certificates on TCP until `stop`.
@@ -130,19 +142,15 @@ impl Services {
         listener: TlsListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let incoming = TcpIncoming::from(listener.listener)
-            .with_nodelay(Some(true))
-            .with_keepalive(Some(KEEPALIVE))
-            .with_keepalive_interval(Some(KEEPALIVE_PROBES.0))
-            .with_keepalive_retries(Some(KEEPALIVE_PROBES.1));
+        let incoming = Incoming::new(listener.listener, listener.limits).connections();
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
-        self.on(server)?
+        self.on(server.layer(InterceptorLayer::new(hear)))?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)
     }
 
-    fn on(self, mut server: Server) -> Result<Router, ServeError> {
+    fn on<L: Clone>(self, mut server: Server<L>) -> Result<Router<L>, ServeError> {
         let health = HealthServer::new(HealthService::from_health_reporter(self.health));
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
@@ -162,18 +170,4 @@ fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use nix::sys::socket::getsockopt;
-    use tokio::net::TcpStream;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_node_without_power_is_noticed_while_a_message_is_on_its_way() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        give_up_unacknowledged(&listener).unwrap();
-        let _node = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (accepted, _) = listener.accept().await.unwrap();
-        assert_eq!(getsockopt(&accepted, sockopt::TcpUserTimeout).unwrap(), UNACKNOWLEDGED);
-    }
-}
+mod tests;

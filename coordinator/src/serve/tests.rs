@@ -1,0 +1,143 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::socket::getsockopt;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tonic::Streaming;
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use super::*;
+use crate::health;
+use crate::hub::Hub;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+/// A connection without a request is not closed for its age in a test that says this.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// gRPC over TCP in this process, and what lets a client in.
+struct Served {
+    address: SocketAddr,
+    tls: ClientTlsConfig,
+}
+
+impl Served {
+    async fn start(connections: usize, newcomers: usize, first_request: Duration) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = parameters.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(parameters, key);
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &issuer).unwrap().pem();
+        let identity = Identity::from_pem(certificate, key.serialize_pem());
+        let authority = Certificate::from_pem(authority);
+        let config =
+            ServerTlsConfig::new().identity(identity.clone()).client_ca_root(authority.clone());
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = Limits { connections, newcomers, first_request };
+        let hub = Arc::new(Hub::new());
+        let services = Services {
+            link: Link::new(hub.clone()),
+            machine: Machine::new(hub, &[]),
+            health: health::reporter().await,
+        };
+        let listener = TlsListener { listener, config, limits };
+        tokio::spawn(services.on_tcp(listener, std::future::pending()));
+        let tls = ClientTlsConfig::new().ca_certificate(authority).identity(identity);
+        Self { address, tls: tls.domain_name("localhost") }
+    }
+
+    async fn silent(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A connection with TLS and HTTP/2, and no request yet.
+    async fn channel(&self) -> Option<Channel> {
+        let endpoint = Endpoint::from_shared(format!("https://{}", self.address)).unwrap();
+        endpoint.tls_config(self.tls.clone()).unwrap().connect().await.ok()
+    }
+
+    /// A request that stays for as long as it is held.
+    async fn request(&self) -> Option<Streaming<HealthCheckResponse>> {
+        let mut client = HealthClient::new(self.channel().await?);
+        let asked = client.watch(HealthCheckRequest::default()).await.ok()?;
+        let mut answers = asked.into_inner();
+        answers.message().await.ok()??;
+        Some(answers)
+    }
+
+    async fn requested(&self) -> Streaming<HealthCheckResponse> {
+        let heard = async {
+            loop {
+                match self.request().await {
+                    Some(answers) => return answers,
+                    None => sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        timeout(LONG, heard).await.expect("who asks is heard")
+    }
+}
+
+async fn closed(mut stream: TcpStream) {
+    let read = timeout(LONG, stream.read(&mut [0; 1])).await.expect("it is closed");
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays() {
+    let first_request = Duration::from_millis(300);
+    let served = Served::start(3, 3, first_request).await;
+    let mut answers = served.requested().await;
+    // Every other place is taken by somebody who says nothing: before TLS, and after TLS and HTTP/2.
+    let silent = served.silent().await;
+    let _idle = served.channel().await;
+    let _asked = served.requested().await;
+    closed(silent).await;
+    let more = timeout(first_request * 3, answers.message()).await;
+    assert!(more.is_err(), "it is still open: {more:?}");
+}
+
+#[tokio::test]
+async fn a_crowd_that_says_nothing_keeps_nobody_out() {
+    let served = Served::start(16, 4, NEVER).await;
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        crowd.push(served.silent().await);
+    }
+    let _asked = served.requested().await;
+    closed(crowd.swap_remove(0)).await;
+}
+
+#[tokio::test]
+async fn no_more_connections_are_served_than_there_may_be() {
+    let served = Served::start(2, 2, NEVER).await;
+    let asked = (served.requested().await, served.requested().await);
+    assert!(served.request().await.is_none());
+    closed(served.silent().await).await;
+    drop(asked);
+    served.requested().await;
+}
+
+#[tokio::test]
+async fn a_node_without_power_is_noticed_also_while_a_message_is_on_its_way() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    notice_the_dead(&listener).unwrap();
+    let _node = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (accepted, _) = listener.accept().await.unwrap();
+    assert_eq!(getsockopt(&accepted, sockopt::TcpUserTimeout).unwrap(), UNACKNOWLEDGED);
+    assert!(getsockopt(&accepted, sockopt::KeepAlive).unwrap());
+    assert_eq!(getsockopt(&accepted, sockopt::TcpKeepIdle).unwrap(), KEEPALIVE_IDLE);
+    let probes = getsockopt(&accepted, sockopt::TcpKeepInterval).unwrap();
+    let count = getsockopt(&accepted, sockopt::TcpKeepCount).unwrap();
+    assert_eq!((probes, count), KEEPALIVE_PROBES);
+    assert!(getsockopt(&accepted, sockopt::TcpNoDelay).unwrap());
+}
