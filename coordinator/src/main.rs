@@ -8,5 +8,5 @@ use coordinator::run;
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
-    daemon::run(&line.logs.clone(), Config::try_from(line), run)
+    daemon::run(&line.logs.clone(), line.threads(), Config::try_from(line), run)
 }
