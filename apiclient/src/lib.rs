@@ -10,7 +10,9 @@
 //! Assumptions: who may use a unix socket is decided at its other end, by the peer's credentials.
 
 mod address;
+mod backoff;
 mod connect;
+mod listening;
 mod plain;
 mod problem;
 mod reloading;
@@ -20,7 +22,9 @@ mod tcp;
 mod unix;
 
 pub use address::{Address, AddressError};
+pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
+pub use listening::{Heard, listening};
 pub use plain::{plain, plain_watch};
 pub use problem::watch_problem;
 pub use secured::TrustError;

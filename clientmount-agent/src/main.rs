@@ -7,6 +7,7 @@ use clientmount_agent::{
     run::run,
     words::{Word, misunderstood},
 };
+use daemon::Threads;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -14,7 +15,7 @@ fn main() -> ExitCode {
         Some(Ok(word)) => word.obey(&arguments[0]),
         Some(Err(error)) => misunderstood(&error),
         None => match Args::read(arguments) {
-            Ok(args) => daemon::run(&args.logs(), args.check(), run),
+            Ok(args) => daemon::run(&args.logs(), Threads::One, args.check(), run),
             Err(error) => error.exit(),
         },
     }

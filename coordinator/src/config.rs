@@ -1,12 +1,17 @@
 //! The command line, and the configuration made of it.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 
 use apiclient::Address;
 use clap::{Args, Parser, Subcommand};
-use daemon::LogArgs;
+use daemon::{LogArgs, Threads};
 use thiserror::Error;
+
+/// TLS and JSON of a whole machine keep no more busy.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
 
 /// The one place that talks for thousands of computes: serves the Kubernetes API of a box without a cluster, tells every
 /// node what to mount, and writes back what became of it.
@@ -21,6 +26,9 @@ pub struct CommandLine {
     standalone: StandaloneArgs,
     #[command(flatten)]
     nodes: NodeArgs,
+    /// Threads that work on what nodes and the API say [default: one per processor, 8 at most]
+    #[arg(long, value_name = "COUNT", env = "WARREN_THREADS")]
+    threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub logs: LogArgs,
     #[command(subcommand)]
@@ -39,6 +47,13 @@ impl CommandLine {
     /// Where the store of the embedded API is.
     pub fn data_dir(&self) -> &Path {
         &self.standalone.data_dir
+    }
+
+    /// On how many threads to work.
+    #[must_use]
+    pub fn threads(&self) -> Threads {
+        let processors = || available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MOST_THREADS);
+        Threads::Many(self.threads.unwrap_or_else(processors))
     }
 }
 
@@ -262,6 +277,19 @@ mod tests {
             let text = parse(arguments).unwrap_err();
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn threads_are_a_parameter() {
+        let threads = |arguments: &[&str]| {
+            let arguments = std::iter::once(&"coordinator").chain(arguments);
+            CommandLine::try_parse_from(arguments).map(|line| line.threads())
+        };
+        let Threads::Many(by_default) = threads(&[]).unwrap() else { panic!("only one") };
+        assert!(by_default <= MOST_THREADS);
+        let three = NonZeroUsize::new(3).unwrap();
+        assert_eq!(threads(&["--threads", "3"]).unwrap(), Threads::Many(three));
+        assert!(threads(&["--threads", "0"]).is_err());
     }
 
     #[test]

@@ -88,8 +88,12 @@ impl Hub {
         let node = hello.node.clone();
         let audience =
             if hello.role() == v1::Role::Rabbit { Audience::Rabbit } else { Audience::Compute };
+        let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        self.exchange.set_speaking(roster.rabbits());
+        // Of a whole machine that comes at once, none makes a difference here: the layout names its rabbits.
+        if roster.is_rabbit(&node) != was_rabbit {
+            self.exchange.set_speaking(roster.rabbits());
+        }
         let bell = self.exchange.open(&node, epoch, audience);
         Ok(Session { node, epoch, bell })
     }

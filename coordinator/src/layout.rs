@@ -6,8 +6,8 @@ use std::sync::Arc;
 use api::SystemConfiguration;
 use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
 use fanout::{Change, follow, resource};
+use kube::Client;
 use kube::runtime::watcher;
-use kube::{Api, Client};
 use tokio::sync::watch::Sender;
 
 use crate::hub::Hub;
@@ -15,9 +15,9 @@ use crate::hub::Hub;
 /// Watches the SystemConfiguration, until dropped; `nodes` hears the names of all nodes.
 pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<String>>) {
     let resource = resource::<SystemConfiguration>();
-    let api = Api::namespaced_with(client, STORAGE_NAMESPACE, &resource);
     let only = watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    follow(api, &resource, only, hub.exchange(), |change| {
+    let namespace = Some(STORAGE_NAMESPACE);
+    follow(client, namespace, &resource, only, hub.exchange(), |change| {
         let object = match change {
             Change::Applied(object) => Some(object),
             Change::Deleted(_) => None,

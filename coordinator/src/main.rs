@@ -8,12 +8,12 @@ use coordinator::{restore, run};
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
-    let logs = line.logs.clone();
+    let (logs, threads) = (line.logs.clone(), line.threads());
     match line.task.clone() {
-        None => daemon::run(&logs, Config::try_from(line), run),
+        None => daemon::run(&logs, threads, Config::try_from(line), run),
         Some(Task::Restore { file }) => {
             let from = Ok::<_, std::convert::Infallible>(file);
-            daemon::run(&logs, from, |file| async move { restore(line.data_dir(), &file) })
+            daemon::run(&logs, threads, from, |file| async move { restore(line.data_dir(), &file) })
         }
     }
 }

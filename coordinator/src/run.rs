@@ -174,7 +174,7 @@ impl Coordinator {
         self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone(), Scope::Machine));
         self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
         if standalone {
-            self.work.spawn(namespaces::create(client.clone(), heard));
+            self.work.spawn(namespaces::keep(client.clone(), exchange.clone(), heard));
         }
     }
 

@@ -12,6 +12,6 @@ pub use chain::chain;
 pub use go_flags::{GoFlag, translate};
 pub use listen::{ListenError, listen};
 pub use logging::{LoggingError, start_logging};
-pub use run::{End, LogArgs, run};
+pub use run::{End, LogArgs, Threads, run};
 pub use stop::{Signals, StopError, tell_ready, tell_stopping};
 pub use zap::ZapArgs;

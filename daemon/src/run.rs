@@ -1,6 +1,6 @@
 //! A daemon from its command line to its exit code.
 
-use std::{error::Error, process::ExitCode, time::Duration};
+use std::{error::Error, num::NonZeroUsize, process::ExitCode, time::Duration};
 
 use clap::{Args, error::ErrorKind};
 use log::LevelFilter;
@@ -30,10 +30,37 @@ pub enum End {
     Refused(String),
 }
 
+/// How many threads a daemon works on, beside those that may block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// The one it started with: what a node's daemon needs, which sleeps nearly always.
+    One,
+    /// So many.
+    Many(NonZeroUsize),
+}
+
+impl Threads {
+    fn builder(self) -> Builder {
+        match self {
+            Self::One => Builder::new_current_thread(),
+            Self::Many(threads) => {
+                let mut builder = Builder::new_multi_thread();
+                builder.worker_threads(threads.get());
+                builder
+            }
+        }
+    }
+}
+
 /// Runs a daemon: `check` turns its command line into a configuration, `work` works by it until it is to stop.
 ///
 /// Exit codes: 0 stopped, 1 failed, 2 a configuration that cannot be used, 3 refused.
-pub fn run<C, I, E, F>(logs: &LogArgs, check: Result<C, I>, work: impl FnOnce(C) -> F) -> ExitCode
+pub fn run<C, I, E, F>(
+    logs: &LogArgs,
+    threads: Threads,
+    check: Result<C, I>,
+    work: impl FnOnce(C) -> F,
+) -> ExitCode
 where
     I: Error,
     E: Into<Box<dyn Error>>,
@@ -46,7 +73,7 @@ where
     if let Err(error) = start_logging(logs.log_level) {
         return told_like_the_parser(&error, 1);
     }
-    let mut builder = Builder::new_current_thread();
+    let mut builder = threads.builder();
     let runtime = match builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
@@ -90,7 +117,7 @@ mod tests {
     #[test]
     fn a_configuration_that_cannot_be_used_is_two_and_starts_nothing() {
         let wrong: Result<(), _> = Err(io::Error::other("--node: no"));
-        let code = run(&QUIET, wrong, |()| async {
+        let code = run(&QUIET, Threads::One, wrong, |()| async {
             panic!("it must not start");
             #[expect(unreachable_code, reason = "the result's type")]
             Ok::<_, io::Error>(End::Stopped)
@@ -101,6 +128,13 @@ mod tests {
     #[test]
     fn refused_is_three() {
         let refused = |()| async { Ok::<_, io::Error>(End::Refused("a newer one".into())) };
-        assert_eq!(run(&QUIET, Ok::<_, io::Error>(()), refused), ExitCode::from(3));
+        assert_eq!(run(&QUIET, Threads::One, Ok::<_, io::Error>(()), refused), ExitCode::from(3));
+    }
+
+    #[test]
+    fn work_is_done_on_as_many_threads_as_are_asked_for() {
+        let workers = |threads: Threads| threads.builder().build().unwrap().metrics().num_workers();
+        let three = NonZeroUsize::new(3).unwrap();
+        assert_eq!((workers(Threads::One), workers(Threads::Many(three))), (1, 3));
     }
 }

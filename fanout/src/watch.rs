@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use api::{ClientMount, NnfStorageProfile};
-use apiclient::watch_problem;
+use apiclient::{WatchBackoff, listening, watch_problem};
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject, ProfileObject};
-use crate::pace::Pace;
+use crate::pace::LAST_DELAY;
 
 /// What a watch tells, with lists made whole.
 #[derive(Debug)]
@@ -34,11 +35,7 @@ pub async fn client_mounts(
     exchange: Arc<Exchange>,
 ) {
     let resource = resource::<ClientMount>();
-    let api = match namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    follow(api, &resource, config, &exchange, |change| match change {
+    follow(client, namespace, &resource, config, &exchange, |change| match change {
         Change::Applied(object) => {
             if let Some(object) = read(MountObject::read(object)) {
                 exchange.apply_mount(object);
@@ -59,8 +56,8 @@ pub async fn client_mounts(
 /// Watches NnfStorageProfiles of all namespaces, until dropped.
 pub async fn profiles(client: Client, exchange: Arc<Exchange>) {
     let resource = resource::<NnfStorageProfile>();
-    let api = Api::all_with(client, &resource);
-    follow(api, &resource, watcher::Config::default(), &exchange, |change| match change {
+    let config = watcher::Config::default();
+    follow(client, None, &resource, config, &exchange, |change| match change {
         Change::Applied(object) => {
             if let Some(profile) = read(ProfileObject::read(object)) {
                 exchange.apply_profile(profile);
@@ -85,45 +82,78 @@ pub fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// Passes on what a watch tells, until dropped; a failure is said when it begins and when its reason changes.
+/// Passes on what a watch tells of one namespace, or of all, until dropped; a failure is said when it begins and when its
+/// reason changes.
 ///
-/// After a failure the list is read anew: a watch that goes on where it was says nothing before something changes, and so
-/// would not tell that it works.
+/// After a failure the list is read anew: what came of an API that is older than before, as one restored from a backup, a
+/// watch would pass over in silence. That a list works says nothing of the watch: it works once the API has begun it.
 pub async fn follow(
-    api: Api<DynamicObject>,
+    client: Client,
+    namespace: Option<&str>,
     resource: &ApiResource,
     config: watcher::Config,
     exchange: &Exchange,
     mut take: impl FnMut(Change),
 ) {
-    let kind = resource.kind.as_str();
-    let mut pace = Pace::new();
+    let mut backoff = WatchBackoff::default();
     loop {
-        let mut events = std::pin::pin!(whole(watch(api.clone(), config.clone())));
-        while let Some(change) = events.next().await {
-            match change {
-                Ok(change) => {
-                    pace = Pace::new();
-                    // What was missed first: who hears that all is well goes by what is known then.
-                    take(change);
-                    if exchange.watch_state(kind, None) {
-                        log::info!(kind; "{kind} is watched again");
-                    }
+        let begun = Arc::new(Notify::new());
+        let api = heard(client.clone(), namespace, resource, begun.clone());
+        let mut events = std::pin::pin!(whole(watch(api, config.clone())));
+        loop {
+            let event = tokio::select! {
+                biased;
+                // What was missed first: who hears that all is well goes by what is known then.
+                event = events.next() => event,
+                () = begun.notified() => {
+                    works(resource, exchange);
+                    continue;
                 }
+            };
+            match event {
+                Some(Ok(change)) => take(change),
                 // The watch went on from too long ago; the list that follows tells what was missed.
-                Err(watcher::Error::WatchError(status)) if status.code == 410 => {
-                    sleep(pace.next()).await;
-                }
-                Err(error) => {
-                    let text = watch_problem(resource, &error);
-                    if exchange.watch_state(kind, Some(text.clone())) {
-                        log::warn!(kind; "{text}; everything stays as it is, and it is tried again until it works");
-                    }
+                Some(Err(watcher::Error::WatchError(status))) if status.code == 410 => break,
+                Some(Err(error)) => {
+                    fails(resource, exchange, &error);
                     break;
                 }
+                None => break,
             }
         }
-        sleep(pace.next()).await;
+        sleep(backoff.next().unwrap_or(LAST_DELAY)).await;
+    }
+}
+
+/// The API for one kind; `begun` rings when it has begun a watch.
+fn heard(
+    client: Client,
+    namespace: Option<&str>,
+    resource: &ApiResource,
+    begun: Arc<Notify>,
+) -> Api<DynamicObject> {
+    let client = listening(client, move |answer| {
+        if answer.watch && answer.status < 300 {
+            begun.notify_one();
+        }
+    });
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
+fn works(resource: &ApiResource, exchange: &Exchange) {
+    let kind = resource.kind.as_str();
+    if exchange.watch_state(kind, None) {
+        log::info!(kind; "{kind} is watched again");
+    }
+}
+
+fn fails(resource: &ApiResource, exchange: &Exchange, error: &watcher::Error) {
+    let (kind, text) = (resource.kind.as_str(), watch_problem(resource, error));
+    if exchange.watch_state(kind, Some(text.clone())) {
+        log::warn!(kind; "{text}; everything stays as it is, and it is tried again until it works");
     }
 }
 
@@ -160,39 +190,4 @@ fn read<T, E: std::fmt::Display>(object: Result<T, E>) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::executor::block_on;
-    use futures::stream;
-
-    fn object(name: &str) -> DynamicObject {
-        DynamicObject::new(name, &resource::<ClientMount>())
-    }
-
-    #[test]
-    fn a_list_that_breaks_off_is_not_taken() {
-        let events = stream::iter([
-            Ok(Event::Init),
-            Ok(Event::InitApply(object("a"))),
-            Err(watcher::Error::NoResourceVersion),
-            Ok(Event::Init),
-            Ok(Event::InitApply(object("b"))),
-            Ok(Event::InitApply(object("c"))),
-            Ok(Event::InitDone),
-            Ok(Event::Delete(object("b"))),
-        ]);
-        let changes: Vec<_> = block_on(whole(events).collect());
-        let told: Vec<_> = changes
-            .iter()
-            .map(|change| match change {
-                Ok(Change::Listed(objects)) => {
-                    objects.iter().map(ResourceExt::name_any).collect::<Vec<_>>().join("+")
-                }
-                Ok(Change::Applied(object)) => format!("applied {}", object.name_any()),
-                Ok(Change::Deleted(object)) => format!("deleted {}", object.name_any()),
-                Err(_) => "failed".to_owned(),
-            })
-            .collect();
-        assert_eq!(told, ["failed", "b+c", "deleted b"]);
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
+use apiclient::{WatchBackoff, listening};
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -24,7 +25,6 @@ use kube::{
     },
 };
 use storage::desired::NodeName;
-use tower::service_fn;
 
 use self::said::{Said, Trouble};
 use crate::world::{Kept, Tell, Wake, World};
@@ -88,48 +88,41 @@ struct Watching {
 impl Watching {
     /// One kind, object by object: one that does not read as what it should be must not hide the others.
     fn of<K: Kept>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Told> {
-        let client = listening::<K>(self.client.clone(), Arc::clone(&self.said));
+        let said = Arc::clone(&self.said);
+        let client = listening(self.client.clone(), move |answer| {
+            let line = lock(&said).answered(&K::kind(&()), answer.status);
+            line.into_iter().for_each(|line| log::info!("{line}"));
+        });
         let api: Api<DeserializeGuard<K>> = match namespace {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
         let said = Arc::clone(&self.said);
         let kind = K::kind(&());
-        let told = watcher(api, config).default_backoff().filter_map(move |result| {
-            let told = match result {
-                Ok(event) => {
-                    // Every try begins with Init, also one that then fails.
-                    let well =
-                        if matches!(event, Event::Init) { None } else { lock(&said).well(&kind) };
-                    well.into_iter().for_each(|line| log::info!("{line}"));
-                    Some(read(event, &said))
-                }
-                Err(error) => {
-                    let trouble = Trouble::of::<K>(&error);
-                    let line = trouble.and_then(|trouble| lock(&said).failed(&kind, trouble));
-                    line.into_iter().for_each(|line| log::warn!("{line}"));
-                    None
-                }
-            };
-            std::future::ready(told)
-        });
+        let told =
+            watcher(api, config).backoff(WatchBackoff::default()).filter_map(move |result| {
+                let told = match result {
+                    Ok(event) => {
+                        // Every try begins with Init, also one that then fails.
+                        let well = if matches!(event, Event::Init) {
+                            None
+                        } else {
+                            lock(&said).well(&kind)
+                        };
+                        well.into_iter().for_each(|line| log::info!("{line}"));
+                        Some(read(event, &said))
+                    }
+                    Err(error) => {
+                        let trouble = Trouble::of::<K>(&error);
+                        let line = trouble.and_then(|trouble| lock(&said).failed(&kind, trouble));
+                        line.into_iter().for_each(|line| log::warn!("{line}"));
+                        None
+                    }
+                };
+                std::future::ready(told)
+            });
         told.boxed()
     }
-}
-
-/// The same client, with an ear for the answers: a watch that was begun again is quiet until something changes.
-fn listening<K: Kept>(client: Client, said: Arc<Mutex<Said>>) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let service = service_fn(move |request| {
-        let (client, said) = (client.clone(), Arc::clone(&said));
-        async move {
-            let response = client.send(request).await?;
-            let line = lock(&said).answered(&K::kind(&()), response.status().as_u16());
-            line.into_iter().for_each(|line| log::info!("{line}"));
-            Ok::<_, kube::Error>(response)
-        }
-    });
-    Client::new(service, namespace)
 }
 
 fn read<K: Kept>(event: Event<DeserializeGuard<K>>, said: &Mutex<Said>) -> Told {

@@ -7,6 +7,7 @@ mod box_of_one;
 mod claim;
 mod health;
 mod life_cycle;
+mod namespaces;
 mod refused;
 mod restart;
 mod tls;

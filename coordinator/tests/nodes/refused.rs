@@ -1,4 +1,5 @@
-use kube::api::{DynamicObject, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use proto::v1::{MountReport, Role};
 use serde_json::json;
 use tonic::Code;
@@ -99,6 +100,33 @@ async fn a_rabbits_mounts_are_its_own_affair() {
         let after = coordinator.mounts("rabbit-1").get(name).await.unwrap();
         assert!(after.metadata.finalizers.is_none() && after.data.get("status").is_none());
     }
+    coordinator.stop().await;
+}
+
+/// A rabbit that the layout does not name is known by its agent's word, for as long as that says so.
+#[tokio::test]
+async fn a_rabbit_that_only_its_agent_knows_speaks_for_itself_until_it_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = BoxOfOne::start(&directory).await;
+    let namespaces: Api<Namespace> = Api::all(coordinator.client.clone());
+    let metadata = ObjectMeta { name: Some("rabbit-9".to_owned()), ..ObjectMeta::default() };
+    let namespace = Namespace { metadata, ..Namespace::default() };
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let refused = |object: Option<&DynamicObject>| {
+        let severity = object.and_then(|object| object.data.pointer("/status/error/severity"));
+        severity == Some(&json!("Fatal"))
+    };
+    let mut rabbit = hello("rabbit-9", 1);
+    rabbit.role = Role::Rabbit.into();
+    let _rabbit = Agent::connect(coordinator.socket(), rabbit).await.unwrap();
+    coordinator.create_mount("rabbit-9", "stray", "compute-2").await;
+    // Another one's refusal shows that the coordinator had its chance.
+    coordinator.create_mount("compute-1", "stray", "compute-2").await;
+    wait_for(coordinator.mounts("compute-1"), "stray", refused).await;
+    let stray = coordinator.mounts("rabbit-9").get("stray").await.unwrap();
+    assert_eq!(stray.data.get("status"), None);
+    let _compute = Agent::connect(coordinator.socket(), hello("rabbit-9", 2)).await.unwrap();
+    wait_for(coordinator.mounts("rabbit-9"), "stray", refused).await;
     coordinator.stop().await;
 }
 

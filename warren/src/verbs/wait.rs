@@ -5,6 +5,7 @@ mod watched;
 
 use std::time::Duration;
 
+use apiclient::WatchBackoff;
 use futures::StreamExt;
 use futures::stream::select_all;
 use kube::api::DynamicObject;
@@ -116,7 +117,7 @@ fn events(
         }
         Select::Labels(labels) => watcher::Config::default().labels(labels),
     };
-    watch(api, config).default_backoff()
+    watch(api, config).backoff(WatchBackoff::default())
 }
 
 fn take(
