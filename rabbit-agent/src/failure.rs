@@ -1,6 +1,6 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
-use api::ErrorType;
+use api::{ErrorType, Severity};
 use clientmount_agent::error::{Failure, Retry, rank};
 use daemon::chain;
 use storage::{ConvergeError, plan::Missing};
@@ -21,7 +21,10 @@ impl From<&BlockStorageError> for Failure {
                 source: ChassisError::NoSystemConfiguration { .. },
                 ..
             } => Self::waiting(chain(error)),
-            BlockStorageError::Fences(_) => Self::waiting(chain(error)),
+            // Somebody has to bring the directories back, and the workflow waits.
+            BlockStorageError::Fences(_) => {
+                Self { severity: Severity::Major, ..Self::waiting(chain(error)) }
+            }
             _ => Self::input(chain(error)),
         }
     }
@@ -75,7 +78,6 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
-    use api::Severity;
     use storage::Rejection;
 
     use super::*;

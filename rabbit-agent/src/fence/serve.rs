@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem,
+    io,
     sync::Arc,
     time::Duration,
 };
@@ -33,14 +33,17 @@ use crate::{signs::Signs, watch::Told};
 /// that too.
 const CUT_WITHIN: Duration = Duration::from_secs(40);
 
-/// After which time the directories are read again when that failed: want of memory or of descriptors passes.
+/// After which time the directories are opened or read again when that failed: a disk is mounted late or comes back, want of
+/// memory or of descriptors passes.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// Fences as it is asked to.
 pub(crate) struct Fencer {
     desk: Option<Desk>,
-    /// Whether the last look at the directories failed, so that nobody is given anything until one succeeds.
-    unread: bool,
+    /// Why the last look at the directories failed, so that nobody is given anything until one succeeds.
+    unread: Option<String>,
+    /// Whether directories that were open went away: only who has their files can bring them back.
+    lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
     signs: Signs,
@@ -74,13 +77,35 @@ struct Ended {
 enum Turn {
     Changed,
     Ended(Ended),
-    Blind(String),
+    Lost(String),
+}
+
+impl Desk {
+    /// Opens the directories, and makes those that are missing if that is wanted.
+    fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
+        let (requests, responses) = (config.requests.clone(), config.responses.clone());
+        let spool = Spool::open(requests, responses, to_make).map_err(|error| chain(&error))?;
+        // Watched first: what comes during the scan is not missed.
+        let watch = Watch::new(&[&spool.requests, &spool.responses])
+            .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
+        let scan = spool.scan().map_err(|error| chain(&error))?;
+        Ok((Self { spool, watch }, scan))
+    }
+}
+
+/// Ends when anything changed in the directories, if they are open.
+async fn changed(desk: Option<&Desk>) -> io::Result<()> {
+    match desk {
+        Some(desk) => desk.watch.changed().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Fencer {
     /// Opens the directories and reads who is fenced. From then on the stream says when that changes.
     ///
-    /// Without directories nobody can ask for a fence: then no compute is given a GFS2, and everything else goes on.
+    /// Without directories nobody can ask for a fence: then no compute is given a GFS2 until they are there, and everything else
+    /// goes on.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
@@ -89,7 +114,8 @@ impl Fencer {
         let (tell, told) = mpsc::unbounded_channel();
         let mut fencer = Self {
             desk: None,
-            unread: false,
+            unread: None,
+            lost: false,
             tools: Arc::new(tools),
             config: Arc::new(config),
             signs,
@@ -100,46 +126,35 @@ impl Fencer {
             outdated: BTreeSet::new(),
             told: BTreeSet::new(),
         };
-        match fencer.desk() {
-            Ok(desk) => fencer.desk = Some(desk),
+        match Desk::open(&fencer.config, true) {
+            Ok((desk, scan)) => {
+                fencer.saw(&scan);
+                fencer.desk = Some(desk);
+            }
             Err(why) => {
-                log::info!("no compute is fenced, and none is given a GFS2: {why}");
-                fencer.tools.fences.blind(why);
+                // A node of a cluster may carry a GFS2, and DLM needs one.
+                let in_use = fencer.config.corosync.exists();
+                let level = if in_use { log::Level::Warn } else { log::Level::Info };
+                log::log!(level, "no compute is fenced, and none is given a GFS2: {why}");
+                fencer.tools.fences.blind(why.clone());
+                fencer.unread = Some(why);
             }
         }
         // At its end nobody is fenced any more, but what was said stays.
         (fencer, UnboundedReceiverStream::new(told).chain(futures::stream::pending()))
     }
 
-    fn desk(&mut self) -> Result<Desk, String> {
-        let (requests, responses) = (self.config.requests.clone(), self.config.responses.clone());
-        let spool = Spool::open(requests, responses).map_err(|error| chain(&error))?;
-        // Watched first: what comes during the scan is not missed.
-        let watch = Watch::new(&[&spool.requests, &spool.responses])
-            .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
-        let scan = spool.scan().map_err(|error| chain(&error))?;
-        self.saw(&scan);
-        Ok(Desk { spool, watch })
-    }
-
     /// Works for ever.
     pub(crate) async fn run(mut self) {
         self.look().await;
         loop {
-            let unread = self.unread;
-            let turn = match &self.desk {
-                Some(desk) => tokio::select! {
-                    changed = desk.watch.changed() => match changed {
-                        Ok(()) => Turn::Changed,
-                        Err(error) => Turn::Blind(format!("watch the fence requests: {error}; restart the agent when their directories are back")),
-                    },
-                    Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
-                    () = tokio::time::sleep(READ_AGAIN), if unread => Turn::Changed,
+            let turn = tokio::select! {
+                changed = changed(self.desk.as_ref()) => match changed {
+                    Ok(()) => Turn::Changed,
+                    Err(error) => Turn::Lost(format!("watch the fence requests: {error}; bring their directories back with their files")),
                 },
-                None => match self.running.join_next().await {
-                    Some(ended) => Turn::Ended(joined(ended)),
-                    None => return std::future::pending().await,
-                },
+                Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
+                () = tokio::time::sleep(READ_AGAIN), if self.unread.is_some() => Turn::Changed,
             };
             match turn {
                 Turn::Changed => {
@@ -158,17 +173,13 @@ impl Fencer {
                     self.changed();
                     continue;
                 }
-                Turn::Blind(why) => self.blind(why),
+                Turn::Lost(why) => {
+                    (self.desk, self.lost) = (None, true);
+                    self.could_not_read(why);
+                }
             }
             self.look().await;
         }
-    }
-
-    fn blind(&mut self, why: String) {
-        log::error!("no compute is given a GFS2 any more: {why}");
-        self.desk = None;
-        self.tools.fences.blind(why);
-        self.changed();
     }
 
     /// Nobody listens any more only when the agent stops.
@@ -177,14 +188,12 @@ impl Fencer {
     }
 
     async fn look(&mut self) {
-        let Some(desk) = &self.desk else { return };
-        let spool = desk.spool.clone();
-        let scan = match blocking(move || spool.scan()).await {
+        let scan = match self.scan().await {
             Ok(scan) => scan,
-            Err(error) => return self.could_not_read(chain(&error)),
+            Err(why) => return self.could_not_read(why),
         };
         let others = self.saw(&scan);
-        let again = mem::take(&mut self.unread);
+        let again = self.unread.take().is_some();
         if again {
             log::info!("fence requests can be read again");
             self.tools.fences.sees();
@@ -195,11 +204,32 @@ impl Fencer {
         self.start(scan);
     }
 
-    /// The directories are still watched, so that nothing is missed when they can be read again.
+    /// What lies in the directories, which are opened first if they are not.
+    async fn scan(&mut self) -> Result<Scan, String> {
+        if let Some(desk) = &self.desk {
+            let spool = desk.spool.clone();
+            return blocking(move || spool.scan()).await.map_err(|error| chain(&error));
+        }
+        let (config, to_make) = (Arc::clone(&self.config), !self.lost);
+        let (desk, scan) = blocking(move || Desk::open(&config, to_make)).await?;
+        // Nobody can have let a node come back while its answer was away.
+        let marked = self.tools.fences.marked();
+        if let Some(node) = marked.difference(&scan.marked).next() {
+            let path = self.config.responses.display();
+            return Err(format!(
+                "{path} came back without the answer that says that {node} is fenced: bring it back with its files, or restart the agent if {node} may come back"
+            ));
+        }
+        (self.desk, self.lost) = (Some(desk), false);
+        Ok(scan)
+    }
+
+    /// Directories that are open are still watched, so that nothing is missed when they can be read again.
     fn could_not_read(&mut self, why: String) {
-        if !mem::replace(&mut self.unread, true) {
+        if self.unread.as_ref() != Some(&why) {
             log::error!("no compute is given a GFS2 until fence requests can be read: {why}");
-            self.tools.fences.blind(why);
+            self.tools.fences.blind(why.clone());
+            self.unread = Some(why);
             self.changed();
         }
     }

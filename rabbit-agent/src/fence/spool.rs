@@ -71,16 +71,16 @@ pub(super) struct Scan {
 }
 
 impl Spool {
-    /// Opens both directories, and makes those that are missing in a parent that is there.
-    pub(super) fn open(requests: PathBuf, responses: PathBuf) -> Result<Self, SpoolError> {
+    /// Opens both directories, and makes those that are missing in a parent that is there, if that is wanted.
+    pub(super) fn open(
+        requests: PathBuf,
+        responses: PathBuf,
+        to_make: bool,
+    ) -> Result<Self, SpoolError> {
         for path in [&requests, &responses] {
-            let made = match fs::create_dir(path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    fs::read_dir(path).map(drop)
-                }
-                other => other.and_then(|()| path.parent().map_or(Ok(()), sync)),
-            };
-            made.map_err(|source| SpoolError::Open { path: path.clone(), source })?;
+            let made = if to_make { make(path) } else { Ok(()) };
+            let opened = made.and_then(|()| fs::read_dir(path).map(drop));
+            opened.map_err(|source| SpoolError::Open { path: path.clone(), source })?;
         }
         Ok(Self { requests, responses })
     }
@@ -203,6 +203,13 @@ impl Spool {
     }
 }
 
+fn make(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other.and_then(|()| path.parent().map_or(Ok(()), sync)),
+    }
+}
+
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path)?;
@@ -233,7 +240,7 @@ mod tests {
     fn spool() -> (tempfile::TempDir, Spool) {
         let directory = tempfile::tempdir().unwrap();
         let [requests, responses] = ["requests", "responses"].map(|it| directory.path().join(it));
-        let spool = Spool::open(requests, responses).unwrap();
+        let spool = Spool::open(requests, responses, true).unwrap();
         (directory, spool)
     }
 
@@ -256,14 +263,18 @@ mod tests {
     #[test]
     fn directories_are_made_in_a_parent_that_is_there_and_nowhere_else() {
         let (directory, spool) = spool();
-        Spool::open(spool.requests, spool.responses).unwrap();
+        Spool::open(spool.requests, spool.responses, false).unwrap();
         let missing = directory.path().join("not-mounted/requests");
-        let error = Spool::open(missing.clone(), directory.path().join("responses")).unwrap_err();
+        let error =
+            Spool::open(missing.clone(), directory.path().join("responses"), true).unwrap_err();
         assert!(error.to_string().contains("--fence-requests"), "{error}");
         assert!(!missing.parent().unwrap().exists(), "a disk that is mounted later would hide it");
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(Spool::open(file, directory.path().join("responses")).is_err());
+        assert!(Spool::open(file, directory.path().join("responses"), true).is_err());
+        let gone = directory.path().join("gone");
+        assert!(Spool::open(gone.clone(), directory.path().join("responses"), false).is_err());
+        assert!(!gone.exists());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use api::{
-    NnfNode, NnfNodeBlockStorage,
+    NnfNode, NnfNodeBlockStorage, Severity,
     names::NNF_NODE,
     nnf_node::{NnfResourceHealth, NnfResourceStatus},
 };
@@ -369,22 +369,52 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     bench.until("server", "ready", block_ready).await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
-    let user = object.status.unwrap().error.unwrap().user_message.unwrap();
-    assert!(user.contains("not known which of them are fenced"), "{user}");
+    let error = object.status.unwrap().error.unwrap();
+    assert_eq!(error.severity, Severity::Major, "a workflow waits for it");
+    let told = error.debug_message;
+    assert!(told.contains("not known which of them are fenced"), "{told}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
     bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
+
+    // The disk came late.
+    plant_cluster(&bench);
+    fs::remove_file(bench.directory.path().join("requests")).unwrap();
+    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    let told = fence(&bench, 0, NODE).await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    assert_eq!(reach(&bench, NODE), 1);
 }
 
 #[tokio::test]
-async fn when_the_directories_go_what_was_given_stays_and_nothing_more_is_given() {
+async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is_given() {
     let bench = sharing().await;
-    fs::rename(bench.directory.path().join("responses"), bench.directory.path().join("elsewhere"))
-        .unwrap();
-    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
+    let told = fence(&bench, 0, "compute-01").await;
+    assert_eq!(told["success"], json!(true), "{told}");
+    let (there, away) = ["responses", "elsewhere"].map(|it| bench.directory.path().join(it)).into();
+    fs::rename(&there, &away).unwrap();
+    let all = [RABBIT, "compute-01", NODE];
+    bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &all)).await;
     bench.until("another", "refused", block_failed).await;
     assert_eq!(reach(&bench, NODE), 3);
+    assert!(!there.exists(), "what is in it is known to nobody but who took it away");
+
+    // Another disk, which knows nothing of compute-01.
+    fs::create_dir(&there).unwrap();
+    let told = |it: &NnfNodeBlockStorage| {
+        let error = it.status.as_ref().and_then(|status| status.error.clone());
+        error.is_some_and(|it| {
+            it.debug_message.contains("without the answer that says that compute-01")
+        })
+    };
+    bench.until("another", "refused for what is missing", told).await;
+    assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 0));
+
+    fs::remove_dir(&there).unwrap();
+    fs::rename(&away, &there).unwrap();
+    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (5, 0));
 }
 
 #[tokio::test]
