@@ -255,6 +255,23 @@ impl World {
         Elsewhere::Told(named.collect())
     }
 
+    /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, each with the name of its object. Of what is being
+    /// deleted nobody knows how much is left.
+    #[must_use]
+    pub fn told(&self) -> BTreeMap<NamespaceId, String> {
+        let stays = |it: &&Arc<NnfNodeBlockStorage>| {
+            self.is_ours(&***it) && it.metadata.deletion_timestamp.is_none()
+        };
+        let mut told = BTreeMap::new();
+        for object in self.block_storages.iter().filter(stays) {
+            let allocations = object.status.iter().flat_map(|status| &status.allocations);
+            let devices = allocations.flat_map(|it| &it.devices);
+            let ids = devices.filter_map(|it| NamespaceId::parse(&it.nqn, &it.namespace_id).ok());
+            told.extend(ids.map(|id| (id, object.name_any())));
+        }
+        told
+    }
+
     /// Whether a NnfNodeBlockStorage of this rabbit is there, and cannot be read.
     #[must_use]
     pub fn is_unreadable_block(&self, name: &str) -> bool {

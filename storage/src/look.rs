@@ -26,6 +26,14 @@ pub(crate) trait Eyes {
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
+    /// The same of many, in the order asked for.
+    fn devices(
+        &self,
+        ids: &[NamespaceId],
+        made_for: Option<AllocationId>,
+    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
+        ids.iter().map(|id| self.device(id, made_for)).collect()
+    }
     /// What the device that carries a file system begins with.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// What this node has active of a logical volume; the report stays empty.
@@ -117,8 +125,8 @@ fn devices(
     made_for: Option<AllocationId>,
 ) -> Result<(Vec<BlockDevice>, Vec<NamespaceId>), ObserveError> {
     let (mut devices, mut missing) = (Vec::new(), Vec::new());
-    for namespace in namespaces {
-        match eyes.device(namespace, made_for)? {
+    for (namespace, device) in namespaces.iter().zip(eyes.devices(namespaces, made_for)?) {
+        match device {
             Some(device) => devices.push(device),
             None => missing.push(namespace.clone()),
         }

@@ -84,6 +84,7 @@ impl Agent {
             object: self.world.nnf_node().cloned(),
             chassis: self.world.chassis(),
             claimants,
+            told: self.world.told(),
             owners: self.world.volume_owners(),
         };
         let (context, board) = (Arc::clone(&self.context), self.signs.health.clone());

@@ -36,6 +36,8 @@ pub enum Kind {
     Load,
     /// Namespaces that no object claims.
     Unclaimed,
+    /// Namespaces that objects claim, and that are on no drive.
+    Lost,
     /// A drive that cannot be used.
     Unusable,
     /// Nothing is at the other end of a link.
@@ -121,6 +123,9 @@ impl Kind {
 
     /// Whether its text has a number in it that moves by itself, and is no news when it does.
     pub(super) fn is_measured(self) -> bool {
-        !matches!(self, Self::Unclaimed | Self::Unusable | Self::Unread | Self::Controller)
+        !matches!(
+            self,
+            Self::Unclaimed | Self::Lost | Self::Unusable | Self::Unread | Self::Controller
+        )
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Known {
     pub(super) counters: BTreeMap<Nqn, Counters>,
     /// Drives that were there once since the agent started.
     pub(super) drives: BTreeMap<Nqn, Drive>,
+    /// Namespaces that the last look at the drives missed.
+    pub(super) missed: BTreeSet<String>,
     /// Mounts that took writes.
     pub(super) writable: BTreeSet<(String, DeviceNumber)>,
 }
@@ -130,8 +132,10 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
         // This look could not tell that it is over, and one at once would not either.
         Some(end) => end <= now,
     };
-    let recheck = conditions.iter().any(lasts).then(|| now + RECHECK);
-    Judgement { conditions, settles, recheck, known: learn(&before.known, seen) }
+    let known = learn(&before.known, seen);
+    let in_doubt = conditions.iter().any(lasts) || !known.missed.is_empty();
+    let recheck = in_doubt.then(|| now + RECHECK);
+    Judgement { conditions, settles, recheck, known }
 }
 
 fn entered(finding: Finding) -> Condition {
@@ -226,7 +230,8 @@ fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
 /// What the next look is compared with.
 fn learn(before: &Known, seen: &Seen<'_>) -> Known {
     let mut known = before.clone();
-    if let DrivesSeen::Whole { observed, .. } = seen.drives {
+    if let DrivesSeen::Whole { observed, lost, .. } = seen.drives {
+        known.missed = lost.iter().cloned().collect();
         for drive in &observed.drives {
             if drive.fault.is_none() {
                 known.drives.insert(drive.nqn.clone(), drive.clone());

@@ -50,6 +50,8 @@ pub enum DrivesSeen<'a> {
         observed: &'a Observed,
         /// Namespaces that no object claims.
         unclaimed: &'a [String],
+        /// Namespaces that objects were told to have and that are on no drive, each with its object.
+        lost: &'a [String],
     },
 }
 
@@ -98,12 +100,13 @@ pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findin
             Severity::Critical,
             &"the drives cannot be looked at: see the log of rabbit-agent",
         ),
-        DrivesSeen::Whole { observed, unclaimed: strays } => {
+        DrivesSeen::Whole { observed, unclaimed: strays, lost: gone } => {
             for it in &observed.drives {
                 drive::drive(it, observed.smart.get(&it.nqn), seen.facts, known, at, &mut found);
             }
             no_drive(observed, &mut found);
             unclaimed(strays, &mut found);
+            lost(gone, known, &mut found);
         }
     }
     found
@@ -220,6 +223,20 @@ fn unclaimed(strays: &[String], found: &mut Findings) {
         named(strays, ", ")
     );
     note(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
+}
+
+/// One that two looks missed: what was deleted with its object while one looked is not lost.
+fn lost(gone: &[String], known: &Known, found: &mut Findings) {
+    let gone: Vec<_> = gone.iter().filter(|it| known.missed.contains(*it)).cloned().collect();
+    if gone.is_empty() {
+        return;
+    }
+    let text = format!(
+        "{} namespaces are on no drive, and somebody has to put them back, or to delete the objects that have them: {}",
+        gone.len(),
+        named(&gone, ", ")
+    );
+    note(found, &Subject::Rabbit, Kind::Lost, Severity::Warning, &text);
 }
 
 /// The first few, and how many more there are.

@@ -154,7 +154,7 @@ mod tests {
             computes: &BTreeMap::new(),
             links: None,
             facts: Some(&facts),
-            drives: DrivesSeen::Whole { observed: &observed, unclaimed: &[] },
+            drives: DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] },
             claimants: None,
         };
         judge(before, &seen, now)

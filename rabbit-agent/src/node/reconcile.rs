@@ -1,6 +1,10 @@
 //! Keeps this rabbit's NnfNode telling what is there.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
 use clientmount_agent::error::{Failure, Retry};
@@ -9,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use storage::{
     Desired, Observed,
-    desired::{Nqn, ObjectUid, Spread},
+    desired::{NamespaceId, Nqn, ObjectUid, Spread},
     health::Facts,
     plan::allocatable,
 };
@@ -20,6 +24,7 @@ use crate::{
     fence,
     health::{Board, DrivesSeen, Judgement, Seen},
     pass::{Context, Pass},
+    world::Key,
     write::{self, WriteError},
 };
 
@@ -32,6 +37,8 @@ pub struct View {
     pub chassis: Chassis,
     /// Every NnfNodeBlockStorage of the rabbit.
     pub claimants: BTreeSet<ObjectUid>,
+    /// Namespaces that they were told to have, each with the name of its object, but for what is being deleted.
+    pub told: BTreeMap<NamespaceId, String>,
     /// After whom volume groups are named that objects of this rabbit see to.
     pub owners: BTreeSet<ObjectUid>,
 }
@@ -53,7 +60,13 @@ pub async fn reconcile(
     pass.drives = seen.map(usable);
     let known = board.judged();
     let spread = context.policy.spread;
-    let judged = judge(view, board, seen, (facts.as_ref(), spread));
+    let lost = seen.map(|seen| report::lost(seen, &view.told)).unwrap_or_default();
+    // Each tells of its own.
+    let objects: BTreeSet<_> = lost.iter().map(|(_, object)| *object).collect();
+    pass.wakes.extend(objects.into_iter().map(|it| Key::BlockStorage(it.to_owned())));
+    let lost: Vec<_> =
+        lost.iter().map(|(id, object)| format!("{id} of NnfNodeBlockStorage {object}")).collect();
+    let judged = judge(view, board, seen.map(|seen| (seen, &*lost)), (facts.as_ref(), spread));
     if let Err(failure) = &looked {
         pass.failed(&object, failure);
     }
@@ -113,24 +126,25 @@ fn usable(seen: &Observed) -> BTreeSet<Nqn> {
 fn judge(
     view: &View,
     board: &Board,
-    seen: Option<&Observed>,
+    seen: Option<(&Observed, &[String])>,
     (facts, spread): (Option<&Facts>, Spread),
 ) -> Judgement {
     let unclaimed: Vec<String> = seen
         .iter()
-        .flat_map(|seen| report::unclaimed(&seen.namespaces, &view.claimants))
+        .flat_map(|(seen, _)| report::unclaimed(&seen.namespaces, &view.claimants))
         .map(|it| it.id.to_string())
         .collect();
-    let drives = seen.map_or(DrivesSeen::Failed, |observed| DrivesSeen::Whole {
+    let drives = seen.map_or(DrivesSeen::Failed, |(observed, lost)| DrivesSeen::Whole {
         observed,
         unclaimed: &unclaimed,
+        lost,
     });
     let claimants = Some(&view.claimants);
     let computes = &view.chassis.slots();
     let judged =
         board.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
-    let (free, allocated) =
-        seen.map_or((0, 0), |seen| (allocatable(seen, spread), report::allocated(&seen.drives)));
+    let (free, allocated) = seen
+        .map_or((0, 0), |(seen, _)| (allocatable(seen, spread), report::allocated(&seen.drives)));
     board.tell(&judged, free.saturating_add(allocated), allocated);
     judged
 }

@@ -4,7 +4,10 @@
 //! read them (Storage.status.capacity is copied from here). A drive's own size is in `drives[].capacity`. Both change with
 //! every allocation, not only when a link goes up or down.
 
-use std::{collections::BTreeSet, iter};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
 use api::{
     NnfNodeStatus,
@@ -12,7 +15,7 @@ use api::{
 };
 use storage::{
     Observed,
-    desired::{Endpoint, ObjectUid, Spread},
+    desired::{Endpoint, NamespaceId, ObjectUid, Spread},
     observed::{Drive, Namespace},
     plan::allocatable,
 };
@@ -111,6 +114,21 @@ pub fn unclaimed<'a>(
     namespaces.iter().filter(|it| !claimed(it)).collect()
 }
 
+/// Namespaces that objects were told to have, by the objects' names, and that are on no drive. What is on a drive that cannot be
+/// used is not known to be lost.
+#[must_use]
+pub fn lost<'a>(
+    seen: &Observed,
+    told: &'a BTreeMap<NamespaceId, String>,
+) -> Vec<(&'a NamespaceId, &'a str)> {
+    let there: BTreeSet<_> = seen.namespaces.iter().map(|it| &it.id).collect();
+    let unusable = seen.drives.iter().filter(|it| it.fault.is_some());
+    let unusable: BTreeSet<_> = unusable.map(|it| &it.nqn).collect();
+    let is_lost = |id: &NamespaceId| !there.contains(id) && !unusable.contains(&id.subsystem);
+    let lost = told.iter().filter(|(id, _)| is_lost(id));
+    lost.map(|(id, object)| (id, object.as_str())).collect()
+}
+
 /// All 17 ports. An unassigned one has no host name, which is how central controllers know to leave it out.
 #[must_use]
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
@@ -169,10 +187,10 @@ fn bytes(number: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::Instant};
+    use std::time::Instant;
 
     use storage::{
-        desired::{AllocationId, NamespaceId},
+        desired::AllocationId,
         health::Link,
         observed::{DriveWarning, NamespaceOwner, Pool},
     };
@@ -185,7 +203,7 @@ mod tests {
 
     /// What the first look at this makes of it.
     fn judged(seen: &Observed) -> Judgement {
-        let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[] };
+        let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[], lost: &[] };
         let seen =
             Seen { computes: &BTreeMap::new(), links: None, facts: None, drives, claimants: None };
         judge(&Judgement::default(), &seen, Instant::now())
@@ -391,5 +409,27 @@ mod tests {
         ];
         assert_eq!(unclaimed(&all, &BTreeSet::from([owner])), [&all[1]]);
         assert_eq!(unclaimed(&all, &BTreeSet::new()).len(), 2);
+    }
+
+    #[test]
+    fn what_objects_were_told_to_have_is_lost_when_a_drive_that_is_well_does_not_have_it() {
+        let at = |drive: &str, nsid| NamespaceId {
+            subsystem: format!("nqn.2026-01.io.warren:{drive}").parse().unwrap(),
+            nsid,
+        };
+        let told: BTreeMap<_, _> = [at("d0", 1), at("d0", 2), at("d1", 1), at("d9", 1)]
+            .map(|id| (id, "job".to_owned()))
+            .into();
+        let owner = NamespaceOwner::Unknown;
+        let (id, access) = (at("d0", 1), BTreeSet::new());
+        let there = Namespace { id, owner, size: 1, access, device: None, of: 0 };
+        let silent = Drive {
+            nqn: at("d1", 1).subsystem,
+            fault: Some("it does not answer".into()),
+            ..drive_of(0, 0)
+        };
+        let drives = vec![drive_of(100, 1), silent];
+        let seen = Observed { drives, namespaces: vec![there], ..Observed::default() };
+        assert_eq!(lost(&seen, &told), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{
-    NnfNode,
+    NnfNode, NnfNodeBlockStorage,
     names::NNF_NODE,
     nnf_node::{NnfResourceHealth, NnfResourceStatus},
 };
@@ -18,7 +18,7 @@ use storage::{
     health::{Facts, Link, Memory, Probe},
 };
 
-use crate::bench::{Bench, PATIENCE, node_told};
+use crate::bench::{Bench, NAME, PATIENCE, RABBIT, block_ready, block_storage, node_told};
 
 const UP: Link = Link::Up { current: None, most: None };
 
@@ -154,6 +154,32 @@ async fn until_file_systems_are_looked_at(bench: &Bench) {
         }
     };
     tokio::time::timeout(PATIENCE, looking).await.expect("a look at a file system");
+}
+
+/// Somebody deleted what the object was told to have; nothing announces that.
+#[tokio::test]
+async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() {
+    let (bench, _, board) = watched().await;
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    bench.until(NAME, "ready", block_ready).await;
+    bench.host.erase_drives();
+    let mut health = board.listen();
+    let warned = health.wait_for(|it| it.message.contains("1 namespaces are on no drive"));
+    let looking = async {
+        loop {
+            // Two looks must miss it.
+            board.call();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let warned = async {
+        tokio::select! { told = warned => told.unwrap().clone(), () = looking => unreachable!() }
+    };
+    let told = tokio::time::timeout(PATIENCE, warned).await.expect("a warning");
+    assert!(told.message.contains(&format!("of NnfNodeBlockStorage {NAME}")), "{told:?}");
+    let failed =
+        |it: &NnfNodeBlockStorage| it.status.as_ref().is_some_and(|status| status.error.is_some());
+    bench.until(NAME, "told", failed).await;
 }
 
 #[tokio::test]

@@ -12,9 +12,7 @@ pub enum NameError {
     #[error("{0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters")]
     NotHostName(String),
     /// Empty, too long or with characters that an NQN cannot have.
-    #[error(
-        "{0:?} is not an NVMe qualified name: 1 to 256 printable characters without '/' or spaces"
-    )]
+    #[error("{0:?} is not an NVMe qualified name: 1 to 256 printable ASCII characters")]
     NotNqn(String),
     /// Namespace identifiers are numbers from 1 to 0xFFFFFFFE.
     #[error("{0:?} is not an NVMe namespace identifier: use a number from 1 to 4294967294")]
@@ -88,18 +86,19 @@ impl fmt::Display for ObjectUid {
 /// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7).
 ///
 /// The specification ends a name at 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long and drives
-/// exist that fill it: what a drive says it is called is its name.
+/// exist that fill it: what a drive says it is called is its name. Of a drive that says nothing Linux makes one of its serial and
+/// model numbers (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks between them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nqn(String);
 
 impl FromStr for Nqn {
     type Err = NameError;
 
-    /// Drives pad the field with NULs; those are dropped.
+    /// Drives pad the field with NULs, and Linux with blanks; those are dropped.
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let name = text.trim_end_matches('\0');
+        let name = text.trim_matches(['\0', ' ']);
         let fits = (1..=256).contains(&name.len());
-        if fits && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') {
+        if fits && name.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
             Ok(Self(name.to_owned()))
         } else {
             Err(NameError::NotNqn(text.to_owned()))

@@ -51,6 +51,16 @@ pub(super) trait Drives: Debug + Send + Sync {
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
+    /// The devices of those namespaces that this node reaches, in the order asked for. Where namespaces come from another node they
+    /// are waited for, all together.
+    fn devices(
+        &self,
+        ids: &[NamespaceId],
+        made_for: Option<AllocationId>,
+    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
+        ids.iter().map(|id| self.device(id, made_for)).collect()
+    }
+
     /// The namespace behind a device, whoever may reach it.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 

@@ -100,7 +100,7 @@ impl Rabbit {
     /// What is wrong after one more look.
     fn look(&mut self) -> Vec<String> {
         let (links, observed) = (self.links.clone(), self.observed.clone());
-        let drives = DrivesSeen::Whole { observed: &observed, unclaimed: &[] };
+        let drives = DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] };
         self.judge(Some(&links), drives)
     }
 
@@ -525,9 +525,31 @@ fn unclaimed_namespaces_are_a_warning_with_their_names() {
     let mut rabbit = Rabbit::well();
     let many: Vec<String> = (0..4096).map(|nsid| format!("nqn.x:{nsid}")).collect();
     let observed = rabbit.observed.clone();
-    let told = rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &many });
+    let told =
+        rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &many, lost: &[] });
     assert!(told[0].ends_with("nqn.x:7 and 4088 more"), "{told:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
+}
+
+#[test]
+fn a_namespace_that_two_looks_miss_is_lost_and_looked_for_until_it_is_back() {
+    let mut rabbit = Rabbit::well();
+    let observed = rabbit.observed.clone();
+    let gone = ["nqn.x:d0:1 of NnfNodeBlockStorage job".to_owned()];
+    let mut look = |lost: &[String]| {
+        rabbit.now += Duration::from_secs(10);
+        let told =
+            rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost });
+        (told, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
+    };
+    assert_eq!(look(&[]), (vec![], false));
+    assert_eq!(look(&gone), (vec![], true), "its object may have gone while one looked");
+    let (told, rechecked) = look(&gone);
+    assert!(told[0].starts_with("1 namespaces are on no drive") && rechecked, "{told:?}");
+    assert!(told[0].ends_with("nqn.x:d0:1 of NnfNodeBlockStorage job"), "{told:?}");
+    look(&[]);
+    assert_eq!(look(&[]), (vec![], false));
+    assert_eq!(look(&gone), (vec![], true), "it was there in between");
 }
 
 #[test]

@@ -24,12 +24,14 @@ mod sysfs;
 mod wire;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
+
+use log::info;
 
 use self::{
     ledger::Ledger,
@@ -69,6 +71,14 @@ pub(in crate::linux) struct NvmeDrives {
     told: Mutex<BTreeMap<Nqn, Fault>>,
 }
 
+/// What is plugged in.
+#[derive(Debug)]
+struct Plugged {
+    drives: Vec<Arc<Managed>>,
+    /// Those whose ledger cannot be opened.
+    unread: BTreeSet<Nqn>,
+}
+
 #[derive(Debug)]
 struct Managed {
     physical: Physical,
@@ -103,32 +113,50 @@ impl NvmeDrives {
     }
 
     /// The drives as they are plugged in now; one that came back under another name is the same drive.
-    fn plugged(&self) -> io::Result<Vec<Arc<Managed>>> {
+    fn plugged(&self) -> io::Result<Plugged> {
         // A switch may take long, and what is known of drives is asked for meanwhile.
         let all = self.source.candidates(&self.reach.sysfs)?;
         let mut known = lock(&self.drives);
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
-        for found in all.into_iter().filter(|it| self.is_wanted(&it.node)) {
+        let mut unread = BTreeSet::new();
+        for found in all {
             // The second port of a drive that was seen already.
             if now.contains_key(&found.node.nqn) {
                 continue;
             }
+            if !self.is_wanted(&found.node) {
+                let why = format!("its model {:?} is none of --drive-model", found.node.model);
+                self.leave_out(&found.node.nqn, &why);
+                continue;
+            }
+            let nqn = found.node.nqn.clone();
             let before = known.get(&found.node.nqn);
             let drive = match before.filter(|it| it.physical.is(&found)) {
                 Some(same) => Arc::clone(same),
                 None => match self.manage(found) {
                     Ok(managed) => Arc::new(managed),
                     // Nothing is done to it, and each look tells why.
-                    Err(_) => continue,
+                    Err(_) => {
+                        unread.insert(nqn);
+                        continue;
+                    }
                 },
             };
-            now.insert(drive.physical.node.nqn.clone(), drive);
+            now.insert(nqn, drive);
         }
         // What was unplugged keeps its ledger: a question to it may still hang.
         for (nqn, drive) in &now {
             known.insert(nqn.clone(), Arc::clone(drive));
         }
-        Ok(now.into_values().collect())
+        Ok(Plugged { drives: now.into_values().collect(), unread })
+    }
+
+    /// Tells once why nothing is done to a drive that is none of ours.
+    fn leave_out(&self, nqn: &Nqn, why: &str) {
+        let told = lock(&self.told).insert(nqn.clone(), why.to_owned());
+        if told.as_deref() != Some(why) {
+            info!(drive:% = nqn, cause = why; "the drive is left out");
+        }
     }
 
     fn manage(&self, found: Candidate) -> io::Result<Managed> {
@@ -148,7 +176,7 @@ impl NvmeDrives {
         if let Some(known) = known.filter(|it| self.reach.sysfs.is_still(&it.physical.node)) {
             return Ok(Some(known));
         }
-        let found = self.plugged()?.into_iter().find(|it| it.physical.node.nqn == *nqn);
+        let found = self.plugged()?.drives.into_iter().find(|it| it.physical.node.nqn == *nqn);
         if found.is_none() {
             // One whose ledger cannot be read is not known to be away.
             self.ledgers.of(nqn)?;

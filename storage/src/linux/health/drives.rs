@@ -30,8 +30,9 @@ pub(super) fn read(
     unread: &mut Vec<String>,
 ) -> BTreeMap<Nqn, DriveFacts> {
     let nvme = Sysfs::new(sysfs);
-    let listed = looks.take(DRIVES, move || nvme.controllers()).flatten();
-    let mut controllers = noted(DRIVES, listed, unread).unwrap_or_default();
+    let listed = looks.take(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
+    let (mut controllers, misnamed) = noted(DRIVES, listed, unread).unwrap_or_default();
+    unread.extend(misnamed);
     // The second port of a drive tells nothing new.
     let mut seen = BTreeSet::new();
     controllers.retain(|it| it.is_physical && seen.insert(it.nqn.clone()));

@@ -1,7 +1,7 @@
 //! What is done to a drive, each change by a thread that may hang and holds up nothing but that drive.
 
 use std::{
-    fmt, io,
+    fmt, io, slice,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -76,7 +76,8 @@ impl NvmeDrives {
             let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
-                self.reach.find_patiently(id, is_it)
+                let found = self.reach.find_patiently(slice::from_ref(id), is_it);
+                found.map(|it| it.into_iter().flatten().next())
             };
             if let Some(found) = found.map_err(system)? {
                 return Ok(found.device);

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    path::Path,
     sync::Arc,
     thread,
 };
@@ -10,7 +11,7 @@ use std::{
 use log::warn;
 
 use super::{
-    ABSENT, Managed, NvmeDrives,
+    ABSENT, Managed, NvmeDrives, Plugged,
     drive::{Contents, Held},
     ledger::{self, Ledger},
     lock,
@@ -25,6 +26,13 @@ use crate::{
     observed::{Drive, Namespace},
 };
 
+/// What a drive shows of itself.
+enum Shown {
+    Contents(Box<Contents>),
+    /// Nothing, since it is none of ours to use, for this reason.
+    NotOurs(String),
+}
+
 const NOT_MANAGED: &str = "it manages no namespaces, and once did";
 
 impl NvmeDrives {
@@ -35,7 +43,7 @@ impl NvmeDrives {
     }
 
     fn look_at_all(&self) -> Result<Inventory, ObserveError> {
-        let plugged = self.plugged().map_err(unreadable)?;
+        let Plugged { drives: plugged, unread } = self.plugged().map_err(unreadable)?;
         let blocks = self.reach.sysfs.blocks().map_err(unreadable)?;
         let answers: Vec<_> = thread::scope(|scope| {
             let ask = |drive: &Arc<Managed>| {
@@ -51,14 +59,14 @@ impl NvmeDrives {
             self.enter(&mut inventory, drive, answer, &blocks);
         }
         note_places(&plugged);
-        self.enter_absent(&mut inventory, &plugged).map_err(unreadable)?;
+        self.enter_absent(&mut inventory, &plugged, unread).map_err(unreadable)?;
         inventory.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         number(&mut inventory.drives, &plugged);
         Ok(inventory)
     }
 
-    /// What a drive has; `None` when it is none of ours to use.
-    fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Option<Contents>, Fault> {
+    /// What a drive shows.
+    fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Shown, Fault> {
         let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
         // What it would tell may be otherwise in a moment: who reaches what, above all.
@@ -74,12 +82,12 @@ impl NvmeDrives {
         &self,
         inventory: &mut Inventory,
         drive: &Managed,
-        answer: Result<Option<Contents>, Fault>,
+        answer: Result<Shown, Fault>,
         blocks: &[BlockNode],
     ) {
         let nqn = &drive.physical.node.nqn;
         match answer {
-            Ok(Some(contents)) => {
+            Ok(Shown::Contents(contents)) => {
                 self.is_well(nqn);
                 let namespaces = contents.namespaces.iter();
                 inventory
@@ -93,8 +101,10 @@ impl NvmeDrives {
                 inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);
             }
-            Ok(None) if drive.ledger.records().is_empty() => self.is_well(nqn),
-            Ok(None) => self.enter_plugged(inventory, drive, NOT_MANAGED),
+            Ok(Shown::NotOurs(why)) if drive.ledger.records().is_empty() => {
+                self.leave_out(nqn, &why);
+            }
+            Ok(Shown::NotOurs(_)) => self.enter_plugged(inventory, drive, NOT_MANAGED),
             Err(fault) => self.enter_plugged(inventory, drive, &fault),
         }
     }
@@ -109,15 +119,29 @@ impl NvmeDrives {
     }
 
     /// Drives that the ledgers know and that are not there, or whose ledger cannot be read.
-    fn enter_absent(&self, inventory: &mut Inventory, plugged: &[Arc<Managed>]) -> io::Result<()> {
+    fn enter_absent(
+        &self,
+        inventory: &mut Inventory,
+        plugged: &[Arc<Managed>],
+        unread: BTreeSet<Nqn>,
+    ) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
         // Drives that changed places do not all answer at once.
         let nameless = self.source.nameless(&self.reach.sysfs)?;
-        for nqn in self.ledgers.known()?.iter().filter(|nqn| !here.contains(nqn)) {
+        let mut absent = unread;
+        for (path, nqn) in self.ledgers.known()? {
+            match nqn {
+                Ok(nqn) => drop(absent.insert(nqn)),
+                // Its drive, if that is plugged in, is told by its name.
+                Err(_) if absent.iter().any(|it| self.ledgers.path(it) == path) => {}
+                Err(error) => self.enter_nameless(inventory, &path, &error),
+            }
+        }
+        for nqn in absent.iter().filter(|nqn| !here.contains(nqn)) {
             let ledger = match self.ledgers.of(nqn) {
                 Ok(ledger) => ledger,
                 Err(error) => {
-                    self.enter_unread(inventory, nqn, &error);
+                    self.enter_unread(inventory, nqn, &self.ledgers.path(nqn), &error);
                     continue;
                 }
             };
@@ -149,9 +173,16 @@ impl NvmeDrives {
         Ok(())
     }
 
+    /// A drive of which not even the name is known: that of its ledger stands for it.
+    fn enter_nameless(&self, inventory: &mut Inventory, path: &Path, error: &io::Error) {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if let Ok(nqn) = name.parse() {
+            self.enter_unread(inventory, &nqn, path, error);
+        }
+    }
+
     /// A drive of which nobody knows what of ours is on it: not none.
-    fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, error: &io::Error) {
-        let path = self.ledgers.path(nqn);
+    fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, path: &Path, error: &io::Error) {
         let fault = format!(
             "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
             path.display()
@@ -220,18 +251,18 @@ fn note_places(plugged: &[Arc<Managed>]) {
 
 impl Managed {
     /// Nothing of a drive is changed, or even asked, while this node uses something on it that is not ours.
-    fn contents(&self, blocks: &[BlockNode]) -> Result<Option<Contents>, Fault> {
+    fn contents(&self, blocks: &[BlockNode]) -> Result<Shown, Fault> {
         let of_it = |it: &&BlockNode| it.device.namespace.subsystem == self.physical.node.nqn;
         let foreign = blocks.iter().filter(of_it).filter(|it| !self.is_recorded(it));
         match foreign.map(|it| &*it.device.path).find_map(physical::in_use) {
             // Most likely the operating system's own.
-            Some(_) if self.ledger.records().is_empty() => return Ok(None),
+            Some(why) if self.ledger.records().is_empty() => return Ok(Shown::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}
         }
         if self.ready.get().is_none() {
             if !self.physical.manages_namespaces()? {
-                return Ok(None);
+                return Ok(Shown::NotOurs("it manages no namespaces".to_owned()));
             }
             self.physical.make_ready()?;
             self.ready.get_or_init(|| ());
@@ -242,7 +273,7 @@ impl Managed {
             self.physical.make_ready()?;
             contents = self.contents_of_ours()?;
         }
-        Ok(Some(contents))
+        Ok(Shown::Contents(Box::new(contents)))
     }
 
     fn contents_of_ours(&self) -> Result<Contents, Fault> {

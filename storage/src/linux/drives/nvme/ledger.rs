@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be made
+//!               /<UUID>.ledger   the same of a drive whose NQN makes no file name; its UUID is derived from that
 //! ```
 //! An intent is on disk before a namespace is asked for: of a namespace that a crash left without a record it is then known
 //! what it was made for. A record holds the NGUID, because a drive gives NSIDs anew.
@@ -16,6 +17,8 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+use uuid::Uuid;
 
 use self::record::{File, Intent, Owner};
 use crate::{
@@ -56,7 +59,7 @@ impl Ledger {
     pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
         let path = Self::path(directory, nqn);
         let file = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Ok(bytes) => whose(nqn, serde_json::from_slice(&bytes)?)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 File { nqn: nqn.to_string(), ..File::default() }
             }
@@ -66,7 +69,27 @@ impl Ledger {
     }
 
     pub(super) fn path(directory: &Path, nqn: &Nqn) -> PathBuf {
-        directory.join(format!("{nqn}.json"))
+        let nqn = nqn.to_string();
+        let plain = format!("{nqn}{PLAIN}");
+        if plain.len() <= LONGEST && !nqn.contains(['/', ' ']) {
+            return directory.join(plain);
+        }
+        let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, nqn.as_bytes());
+        directory.join(format!("{}{HASHED}", hash.simple()))
+    }
+
+    /// The drive whose ledger is at `path`; `None` when there is none.
+    pub(super) fn drive_of(path: &Path) -> Option<io::Result<Nqn>> {
+        let name = path.file_name()?.to_str()?;
+        if let Some(nqn) = name.strip_suffix(PLAIN) {
+            return nqn.parse().ok().map(Ok);
+        }
+        name.strip_suffix(HASHED)?;
+        let read = || {
+            let file: File = serde_json::from_slice(&fs::read(path)?)?;
+            file.nqn.parse().map_err(io::Error::other)
+        };
+        Some(read())
     }
 
     /// One change to the drive's namespaces at a time.
@@ -279,9 +302,24 @@ impl Ledger {
     }
 }
 
+/// What ends the name of a ledger that is called as its drive.
+const PLAIN: &str = ".json";
+/// What ends that of any other.
+const HASHED: &str = ".ledger";
+/// Bytes of a file's name (limits.h, NAME_MAX).
+const LONGEST: usize = 255;
+
+/// The ledger, if it is that drive's.
+fn whose(nqn: &Nqn, file: File) -> io::Result<File> {
+    if file.nqn == nqn.to_string() {
+        return Ok(file);
+    }
+    Err(io::Error::other(format!("it is the ledger of drive {:?}", file.nqn)))
+}
+
 /// Lower-case digits, as sysfs has them between its hyphens.
 pub(super) fn hex(nguid: [u8; 16]) -> String {
-    uuid::Uuid::from_bytes(nguid).simple().to_string()
+    Uuid::from_bytes(nguid).simple().to_string()
 }
 
 fn foreign(why: &str) -> NamespaceOwner {
@@ -361,6 +399,35 @@ mod tests {
         ledger.settle(&[]).unwrap();
         let later = found(1, 8192);
         assert_eq!(ledger.owner(&later, &[later]), NamespaceOwner::Unknown);
+    }
+
+    #[test]
+    fn a_ledger_has_a_name_whatever_its_drive_is_called() {
+        let directory = tempfile::tempdir().unwrap();
+        let named = |name: &str| -> Nqn { name.parse().unwrap() };
+        let plain = [nqn(), named(&"n".repeat(250))];
+        let hashed = ["n".repeat(251), "m".repeat(256), "made up  x".into(), "up/../x".into()];
+        let hashed = hashed.map(|it| named(&it));
+        for nqn in plain.iter().chain(&hashed) {
+            let ledger = Ledger::open(directory.path(), nqn).unwrap();
+            ledger.made(allocation(0), found(1, 4096), 1, true).unwrap();
+            assert_eq!(Ledger::open(directory.path(), nqn).unwrap().records().len(), 1);
+        }
+        let paths = fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().path());
+        let mut known: Vec<_> = paths.map(|it| Ledger::drive_of(&it).unwrap().unwrap()).collect();
+        known.sort();
+        let mut all = [&plain[..], &hashed].concat();
+        all.sort();
+        assert_eq!(known, all, "each has one of its own");
+        for nqn in &plain {
+            assert!(directory.path().join(format!("{nqn}.json")).exists(), "as it always was");
+        }
+        let another = Ledger::path(directory.path(), &hashed[1]);
+        fs::copy(Ledger::path(directory.path(), &hashed[0]), &another).unwrap();
+        Ledger::open(directory.path(), &hashed[1]).unwrap_err();
+        fs::write(&another, "{").unwrap();
+        assert!(Ledger::drive_of(&another).unwrap().is_err());
+        assert!(Ledger::drive_of(&directory.path().join("agent")).is_none());
     }
 
     #[test]

@@ -59,15 +59,13 @@ impl Ledgers {
         Ledger::path(&self.directory, nqn)
     }
 
-    /// The drives of which anything was ever written down.
-    pub(super) fn known(&self) -> io::Result<Vec<Nqn>> {
-        let mut known = Vec::new();
+    /// The drives of which anything was ever written down, each with where that is.
+    pub(super) fn known(&self) -> io::Result<BTreeMap<PathBuf, io::Result<Nqn>>> {
+        let mut known = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {
-            let name = entry?.file_name();
-            let nqn = name.to_str().and_then(|name| name.strip_suffix(".json"));
-            known.extend(nqn.and_then(|nqn| nqn.parse().ok()));
+            let path = entry?.path();
+            known.extend(Ledger::drive_of(&path).map(|nqn| (path, nqn)));
         }
-        known.sort();
         Ok(known)
     }
 }
@@ -152,7 +150,8 @@ mod tests {
         assert_eq!(again().iter().filter(|it| replaced(it)).count(), 64);
         at_once(&|it| ledgers.of(&nqn)?.gone(it, of(it)));
         assert!(again().is_empty());
-        assert_eq!(ledgers.known().unwrap(), [nqn]);
+        let known: Vec<_> = ledgers.known().unwrap().into_values().map(Result::unwrap).collect();
+        assert_eq!(known, [nqn]);
     }
 
     #[test]

@@ -72,6 +72,23 @@ impl Sysfs {
         Self(root.to_owned())
     }
 
+    /// Physical functions whose NQN is no name, so that they cannot be told from others: each with what is wrong.
+    pub(in crate::linux) fn misnamed(&self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for path in entries(&self.0.join("class/nvme"))? {
+            // Of a controller that has not started nothing is known.
+            let Some(nqn) = attribute(&path, "subsysnqn")?.filter(|it| !it.is_empty()) else {
+                continue;
+            };
+            if let Err(error) = nqn.parse::<Nqn>()
+                && !path.join("device/physfn").exists()
+            {
+                found.push(format!("{} is left out: {error}", name(&path)));
+            }
+        }
+        Ok(found)
+    }
+
     /// All controllers, by name. One whose NQN is no name cannot be told from others and is left out.
     pub(in crate::linux) fn controllers(&self) -> io::Result<Vec<ControllerNode>> {
         let mut found = Vec::new();
@@ -312,6 +329,22 @@ mod tests {
         let seen: Vec<_> =
             controllers.iter().map(|it| (&*it.name, &*it.model, it.is_physical)).collect();
         assert_eq!(seen, [("nvme0", "QEMU NVMe Ctrl", true), ("nvme1", "QEMU NVMe Ctrl", false)]);
+    }
+
+    #[test]
+    fn a_drive_whose_name_is_none_is_left_out_and_told() {
+        let root = tempfile::tempdir().unwrap();
+        subsystem(root.path());
+        assert!(Sysfs::new(root.path()).misnamed().unwrap().is_empty());
+        put(root.path(), "class/nvme/nvme2/subsysnqn", "nqn.1994\u{1b}[31m\n");
+        put(root.path(), "class/nvme/nvme3/subsysnqn", "\n");
+        put(root.path(), "class/nvme/nvme4/subsysnqn", "nqn.1994-11.com:made up   of blanks\n");
+        let told = Sysfs::new(root.path()).misnamed().unwrap();
+        let expected = "nvme2 is left out: \"nqn.1994\\u{1b}[31m\" is not an NVMe qualified name: 1 to 256 printable ASCII characters";
+        assert_eq!(told, [expected]);
+        let controllers = Sysfs::new(root.path()).controllers().unwrap();
+        let names: Vec<_> = controllers.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["nvme0", "nvme1", "nvme4"]);
     }
 
     #[test]

@@ -82,6 +82,56 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
 }
 
 #[test]
+fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
+    let allocation =
+        AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
+    let long = "x".repeat(256 - "nqn.2019-08.org.qemu:".len());
+    for name in [long.as_str(), "S/N 1     MODEL 2"] {
+        let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        plug(sysfs.path(), name, "A", "3");
+        let nqn: Nqn = format!("nqn.2019-08.org.qemu:{name}").parse().unwrap();
+        let seen = |drives: &NvmeDrives| {
+            let inventory = drives.inventory().unwrap();
+            let [drive] = &inventory.drives[..] else { panic!("{name}: {inventory:?}") };
+            assert_eq!(drive.nqn, nqn);
+            (inventory.namespaces.len(), inventory.unread.len(), drive.fault.clone().unwrap())
+        };
+        {
+            let drives = drives(state.path(), sysfs.path());
+            assert!(seen(&drives).2.starts_with("identify the drive"), "nothing answers for it");
+            let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
+            drives.ledgers.of(&nqn).unwrap().made(allocation, found, 16, true).unwrap();
+        }
+        fs::remove_dir_all(sysfs.path().join("class")).unwrap();
+        let path = {
+            let drives = drives(state.path(), sysfs.path());
+            assert_eq!(seen(&drives), (1, 0, ABSENT.to_owned()), "it was unplugged");
+            drives.ledgers.path(&nqn)
+        };
+        fs::write(&path, "{").unwrap();
+        let inventory = drives(state.path(), sysfs.path()).inventory().unwrap();
+        assert_eq!(inventory.unread.len(), 1, "it may have anything of ours: {inventory:?}");
+        let fault = inventory.drives[0].fault.as_deref().unwrap();
+        assert!(fault.contains(&format!("ledger {} cannot be read", path.display())), "{fault}");
+        plug(sysfs.path(), name, "A", "4");
+        let (_, unread, fault) = seen(&drives(state.path(), sysfs.path()));
+        assert!(unread == 1 && fault.contains("cannot be read"), "{fault}");
+    }
+}
+
+#[test]
+fn a_drive_that_is_left_out_is_told() {
+    let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let models = vec!["KCM7".to_owned()];
+    let drives = NvmeDrives { models, ..drives(state.path(), sysfs.path()) };
+    plug(sysfs.path(), "drive0", "A", "3");
+    assert!(drives.inventory().unwrap().drives.is_empty());
+    let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
+    let told = lock(&drives.told).get(&nqn).cloned();
+    assert_eq!(told.as_deref(), Some("its model \"\" is none of --drive-model"));
+}
+
+#[test]
 fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let drives = drives(state.path(), sysfs.path());
