@@ -51,13 +51,27 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
     })
 }
 
+/// Go leaves no empty struct out: a reference of `{}` says as much as none at all.
+fn without_no_references(mut value: Value) -> Value {
+    if let Value::Object(members) = &mut value {
+        members.retain(|name, it| !(name.ends_with("eference") && *it == serde_json::json!({})));
+        members.values_mut().for_each(|it| *it = without_no_references(it.take()));
+    }
+    value
+}
+
 /// Kinds that were checked.
 fn check(objects: &[(PathBuf, Value)]) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
     for (path, object) in objects {
         let Some(result) = round_trip(object) else { continue };
         let result = result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(&result, object, "{}", path.display());
+        assert_eq!(
+            without_no_references(result),
+            without_no_references(object.clone()),
+            "{}",
+            path.display()
+        );
         kinds.insert(object["kind"].as_str().unwrap().to_owned());
     }
     kinds
@@ -76,17 +90,14 @@ fn fixtures_round_trip() {
     assert_eq!(check(&fixtures), our_kinds());
 }
 
+/// Objects as a site's central controllers and Go daemons wrote them (DWS v1alpha7, NNF v1alpha11); names of nodes and mount
+/// roots were rewritten. The profiles are the site's own, and are not among them.
 #[test]
-#[expect(clippy::print_stderr, reason = "a run without the samples says so")]
-fn captured_samples_round_trip() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/samples");
-    if !samples.is_dir() {
-        eprintln!("no captured samples here: only our own fixtures are checked");
-        return;
-    }
+fn what_a_site_was_seen_to_write_round_trips() {
+    let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
-    expected.remove("NnfLustreMGT"); // none was captured
-    assert_eq!(check(&objects(&samples)), expected);
+    expected.remove("NnfStorageProfile");
+    assert_eq!(check(&captured), expected);
 }
 
 /// Property paths of a schema; where several properties share one type they share one path.

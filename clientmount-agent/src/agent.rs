@@ -14,7 +14,7 @@ use std::{
 
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{Converger, Desired, desired::MountPoint, observed::MountedThing};
+use storage::{Converger, Desired, caught, desired::MountPoint, observed::MountedThing};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -98,7 +98,8 @@ impl Agent {
                 },
                 Some(back) = self.workers.join_next() => match back {
                     Ok(back) => self.back(back, Instant::now()),
-                    Err(error) => log::error!("a worker died: {error}"),
+                    // What a worker does for an object or a sweep is caught there.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
@@ -190,9 +191,14 @@ impl Agent {
             }
             Some(work) => {
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
-                self.workers.spawn_blocking(move || Back::Mounts {
-                    worked: work.carry_out(&converger),
-                    uid,
+                let refused = work.refusal();
+                self.workers.spawn_blocking(move || {
+                    let worked = caught(|| work.carry_out(&converger));
+                    let worked = worked.unwrap_or_else(|panicked| Worked {
+                        outcome: refused(Failure::of_panic(&panicked)),
+                        gone: Vec::new(),
+                    });
+                    Back::Mounts { worked, uid }
                 });
             }
             None => self.queue.forget(uid),

@@ -99,6 +99,15 @@ pub struct Worked {
 }
 
 impl Work {
+    /// What becomes of the object when the work on it ends in this failure, and nothing is known of what was done.
+    pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
+        let (goal, count) = match &self.now {
+            Ok(units) => (units.goal, units.mounts.len()),
+            Err(outcome) => (outcome.goal, outcome.mounts.len()),
+        };
+        move |failure| Outcome::refused(goal, count, failure)
+    }
+
     /// Does it; blocks likewise.
     #[must_use]
     pub fn carry_out(self, converger: &Converger) -> Worked {

@@ -102,24 +102,21 @@ async fn has_kubectl() -> bool {
     minor_version().await.is_some()
 }
 
-/// The x of kubectl 1.x; none, and a word about it, when there is no kubectl.
+/// The x of kubectl 1.x; none when there is no kubectl, and that may be.
 async fn minor_version() -> Option<u32> {
     let mut command = tokio::process::Command::new(program());
     let found = command.args(["version", "--client", "-o", "json"]).output().await;
-    match found {
-        Ok(output) if output.status.success() => {
-            let version: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-            let minor = version["clientVersion"]["minor"].as_str().unwrap();
-            Some(minor.trim_end_matches('+').parse().unwrap())
-        }
-        _ => {
-            #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-            {
-                eprintln!("SKIPPED: no {} to run", program());
-            }
-            None
-        }
+    let missing = match &found {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("{}: {}", program(), String::from_utf8_lossy(&output.stderr))),
+        Err(error) => Some(format!("{}: {error}: install kubernetes-client", program())),
+    };
+    if !gate::open("kubectl", missing.as_deref()) {
+        return None;
     }
+    let version: serde_json::Value = serde_json::from_slice(&found.unwrap().stdout).unwrap();
+    let minor = version["clientVersion"]["minor"].as_str().unwrap();
+    Some(minor.trim_end_matches('+').parse().unwrap())
 }
 
 #[tokio::test]

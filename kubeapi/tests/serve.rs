@@ -101,11 +101,7 @@ async fn told_to_a_foreigner(allowed: Vec<u32>) -> String {
 
 #[tokio::test]
 async fn a_foreign_user_is_refused_unless_listed() {
-    if !nix::unistd::geteuid().is_root() {
-        #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-        {
-            eprintln!("SKIPPED: only root can become another user");
-        }
+    if !gate::root() {
         return;
     }
     assert_eq!(told_to_a_foreigner(Vec::new()).await, "refused");

@@ -307,6 +307,7 @@ impl Agent {
 
     fn swept(&mut self, swept: Result<Result<Swept, String>, JoinError>) {
         match swept {
+            // What it does for mounts is caught where they are converged.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
             Ok(Ok(Swept::Found(unwanted))) => self.remove_unwanted(&unwanted),
             Ok(Ok(Swept::Removed)) => self.sweep.done(),

@@ -5,7 +5,7 @@ use std::{error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration
 use thiserror::Error;
 
 use crate::{
-    Desired, Observed, Step,
+    Desired, Observed, Panicked, Step,
     desired::{FileSystemKind, Nqn},
     execute::ExecuteError,
 };
@@ -48,6 +48,9 @@ pub enum ObserveError {
         /// What is wrong with it.
         why: String,
     },
+    /// Who looked panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 /// A step that failed, with what only this layer knows.

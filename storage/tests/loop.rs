@@ -8,7 +8,7 @@ mod scenarios;
 
 use std::fs::File;
 
-use by_hand::{run, skip};
+use by_hand::run;
 use lab::{Lab, with_lab};
 
 #[test]
@@ -178,9 +178,8 @@ fn trees_seventeen_computes() {
 
 /// The stories of logical volumes need device-mapper beneath the loop devices' volumes.
 pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
-    match missing() {
-        None => with_lab(story),
-        Some(why) => skip("lvm", why),
+    if gate::open("lvm", missing()) {
+        with_lab(story);
     }
 }
 

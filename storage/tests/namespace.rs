@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use by_hand::{must, run, skip};
+use by_hand::{must, run};
 use scenarios::{World, chain, command, converge, settle, uid};
 use storage::{
     Desired, Host, LinuxHost, Step,
@@ -29,8 +29,9 @@ use tempfile::TempDir;
 
 #[test]
 fn mounts_without_root() {
-    if !run("unshare", &["-Urm", "true"]).status.success() {
-        skip("namespace", "this kernel gives no user namespaces (user.max_user_namespaces)");
+    let missing = (!run("unshare", &["-Urm", "true"]).status.success())
+        .then_some("this kernel gives no user namespaces (user.max_user_namespaces)");
+    if !gate::open("namespace", missing) {
         return;
     }
     let me = std::env::current_exe().unwrap();

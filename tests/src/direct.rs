@@ -349,6 +349,15 @@ impl Direct {
         File::options().create(true).append(true).open(&path).with_context(|| path.clone())
     }
 
+    /// Reads a file on the compute.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_on_node(&self, path: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/root{path}", self.node_pid()?);
+        fs::read_to_string(&path).with_context(|| path.clone())
+    }
+
     /// Stops everything and checks that nothing is left.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Harnesses for the suites that need more than one crate: a whole Warren on one box, the objects that the sites'
 //! central controllers would send, and a look at what is left behind.
 
+pub use gate;
+
 pub mod api_server;
 pub mod bench;
 pub mod centre;
@@ -10,7 +12,6 @@ pub mod demo;
 pub mod direct;
 pub mod disturbed;
 pub mod fixture;
-pub mod gate;
 pub mod lab;
 pub mod leftovers;
 pub mod lives;

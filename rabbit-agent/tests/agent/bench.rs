@@ -82,6 +82,8 @@ pub(crate) struct Trouble {
     pub(crate) fault: bool,
     /// The next such step waits.
     held: Option<Held>,
+    /// Looks in which the agent has a bug.
+    pub(crate) bug: Option<fn(&Desired) -> bool>,
 }
 
 /// A step that takes its time.
@@ -97,6 +99,8 @@ struct Held {
 impl Host for Watched {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         self.looks.lock().unwrap().push(desired.clone());
+        let bug = self.trouble.lock().unwrap().bug;
+        assert!(!bug.is_some_and(|it| it(desired)), "a bug in a look");
         let mut seen = self.host.observe(desired)?;
         let is_faulty = self.trouble.lock().unwrap().fault;
         // A look at a file system is none at the drives.

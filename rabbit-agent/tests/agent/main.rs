@@ -15,6 +15,7 @@ mod lustre_mgt;
 mod namespace;
 mod node;
 mod node_storage;
+mod panics;
 mod restart;
 mod servers;
 mod versions;

@@ -3,17 +3,6 @@
 
 use std::process::{Child, Command, Output, Stdio};
 
-/// A test that was asked for fails when it cannot run.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-pub fn skip(word: &str, why: &str) {
-    let required = std::env::var("WARREN_TEST_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split([',', ' ']).any(|asked| asked == word),
-        "{word} tests cannot run: {why}"
-    );
-    eprintln!("SKIPPED: {word} tests cannot run: {why}");
-}
-
 #[expect(clippy::disallowed_methods, reason = "tests prepare the node by hand")]
 pub fn run(program: &str, args: &[&str]) -> Output {
     Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"))

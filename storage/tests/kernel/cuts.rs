@@ -15,7 +15,7 @@ use storage::{
 
 use super::*;
 use crate::{
-    by_hand::{run, skip},
+    by_hand::run,
     scenarios::volumes::{lines, striped},
     with_lvm,
 };
@@ -129,10 +129,12 @@ impl Cuts {
 }
 
 fn with_cuts(story: impl FnOnce(&Lab, &Cuts)) {
-    let Some(stand_ins) = std::env::var_os("WARREN_TEST_CUTS") else {
-        return skip("cuts", "WARREN_TEST_CUTS names no directory, the first in PATH");
-    };
-    with_lvm(|lab| story(lab, &Cuts::set_up(stand_ins.into())));
+    let stand_ins = std::env::var_os("WARREN_TEST_CUTS");
+    let missing =
+        stand_ins.is_none().then_some("WARREN_TEST_CUTS names no directory, the first in PATH");
+    if gate::open("cuts", missing) {
+        with_lvm(|lab| story(lab, &Cuts::set_up(stand_ins.unwrap().into())));
+    }
 }
 
 /// Made, mounted on a compute, unmounted and removed.
@@ -214,8 +216,9 @@ fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
 
 #[test]
 fn cuts_shared() {
-    if !run("sh", &["-c", "lvmlockctl --info"]).status.success() {
-        return skip("lvmlockd", "lvmlockd does not answer");
+    let answers = run("sh", &["-c", "lvmlockctl --info"]).status.success();
+    if !gate::open("lvmlockd", (!answers).then_some("lvmlockd does not answer")) {
+        return;
     }
     with_cuts(|lab, cuts| {
         let fs = shared(lab);

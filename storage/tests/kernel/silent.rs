@@ -9,14 +9,14 @@ use storage::{
 };
 
 use crate::{
-    by_hand::{skip, start},
+    by_hand::start,
     lab::with_lab,
     scenarios::{World, chain, converge, made, mount_of, settle},
 };
 
 fn silent_server(at: &Path) -> Option<Child> {
-    if !Path::new("/dev/fuse").exists() {
-        skip("loop", "there is no /dev/fuse: modprobe fuse");
+    let fuse = Path::new("/dev/fuse").exists();
+    if !gate::open("loop", (!fuse).then_some("there is no /dev/fuse: modprobe fuse")) {
         return None;
     }
     fs::create_dir_all(at).unwrap();

@@ -18,27 +18,15 @@ use storage::{
 use tempfile::TempDir;
 
 use crate::{
-    by_hand::{must, run, skip},
+    by_hand::{must, run},
     scenarios::{World, node},
 };
 
-/// Runs `story` in a lab of its own; says loudly why when there cannot be one.
+/// Runs `story` in a lab of its own, where there can be one.
 pub fn with_lab(story: impl FnOnce(&Lab)) {
-    match missing() {
-        None => story(&Lab::new()),
-        Some(why) => skip("loop", why),
+    if gate::loop_devices() {
+        story(&Lab::new());
     }
-}
-
-fn missing() -> Option<&'static str> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("they need root");
-    }
-    if !Path::new("/dev/loop-control").exists() {
-        return Some("there is no /dev/loop-control: modprobe loop");
-    }
-    (!run("sh", &["-c", "command -v mkfs.xfs"]).status.success())
-        .then_some("mkfs.xfs is missing: install xfsprogs")
 }
 
 pub struct Lab {

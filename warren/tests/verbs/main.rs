@@ -5,7 +5,6 @@
 mod backup;
 mod box_of_one;
 mod interrupted;
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 mod outsider;
 mod planning;
 mod reading;

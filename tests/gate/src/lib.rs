@@ -1,0 +1,155 @@
+//! Which suites this machine can run.
+//!
+//! A suite that cannot run says so once in each program of tests, on the program's own stderr: what tests print libtest
+//! keeps to itself as long as they pass. A suite that `WARREN_TEST_REQUIRE` names and that cannot run fails.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    io::{self, Write},
+    path::Path,
+    sync::Mutex,
+};
+
+use nix::unistd::geteuid;
+
+/// Names a suite whose skip is a failure; several by blanks or commas.
+const REQUIRE: &str = "WARREN_TEST_REQUIRE";
+
+/// All there are.
+const SUITES: [&str; 11] = [
+    "clock",
+    "cuts",
+    "kubectl",
+    "loop",
+    "lvm",
+    "lvmlockd",
+    "namespace",
+    "real-server",
+    "root",
+    "systemd",
+    "uevents",
+];
+
+/// Whether a suite that needs root, loop devices and XFS can run here.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn loop_devices() -> bool {
+    open("loop", missing_for_loop())
+}
+
+/// Whether a real kubectl is here.
+///
+/// # Panics
+/// When it was asked for and is not.
+#[must_use]
+pub fn kubectl() -> bool {
+    let missing = (!on_path("kubectl")).then_some("kubectl is missing: install kubernetes-client");
+    open("kubectl", missing)
+}
+
+/// Whether a program can be given a clock of its own here.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn clock() -> bool {
+    open("clock", (!on_path("faketime")).then_some("faketime is missing: install faketime"))
+}
+
+/// Whether this is root, for tests that need nothing else.
+///
+/// # Panics
+/// When it was asked for and is not.
+#[must_use]
+pub fn root() -> bool {
+    open("root", (!geteuid().is_root()).then_some("only root can become another user"))
+}
+
+/// Whether the kernel can be had to announce a device again, by its directory in sysfs.
+///
+/// # Panics
+/// When it was asked for and cannot.
+#[must_use]
+pub fn uevents(device: &Path) -> bool {
+    let file = device.join("uevent");
+    let opened = fs::OpenOptions::new().write(true).open(&file);
+    let missing = opened.err().map(|why| format!("{} cannot be written: {why}", file.display()));
+    open("uevents", missing.as_deref())
+}
+
+/// Whether a suite's servers are real ones, as `make kube` has them.
+///
+/// # Panics
+/// When they were asked for and are not.
+#[must_use]
+pub fn real_server() -> bool {
+    let missing =
+        (!real_server_is_wanted()).then_some("it needs a real kube-apiserver: run make kube");
+    open("real-server", missing)
+}
+
+/// Whether the environment asks for real servers.
+#[must_use]
+pub fn real_server_is_wanted() -> bool {
+    env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real")
+}
+
+/// Whether a suite can run, of which this is missing.
+///
+/// # Panics
+/// When it was asked for and cannot run, and when a suite is named that there is not.
+#[must_use]
+pub fn open(suite: &str, missing: Option<&str>) -> bool {
+    let required = env::var(REQUIRE).unwrap_or_default();
+    let required: Vec<&str> =
+        required.split([' ', ',', '\n']).filter(|word| !word.is_empty()).collect();
+    for name in required.iter().chain([&suite]) {
+        assert!(
+            SUITES.contains(name),
+            "there is no suite {name:?}; there are {SUITES:?} ({REQUIRE})"
+        );
+    }
+    let Some(why) = missing else { return true };
+    assert!(!required.contains(&suite), "suite {suite} was asked for and cannot run: {why}");
+    say(suite, why);
+    false
+}
+
+fn say(suite: &str, why: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = TOLD.lock().is_ok_and(|mut told| told.insert(suite.to_owned()));
+    if is_new {
+        // A stderr that is closed leaves nobody to tell.
+        let _ = writeln!(io::stderr(), "SKIPPED: tests that need {suite}: {why}");
+    }
+}
+
+fn missing_for_loop() -> Option<&'static str> {
+    if !geteuid().is_root() {
+        Some("root is needed to mount block devices")
+    } else if !Path::new("/dev/loop-control").exists() {
+        Some("/dev/loop-control is missing: modprobe loop")
+    } else if !on_path("mkfs.xfs") {
+        Some("mkfs.xfs is missing: install xfsprogs")
+    } else if !kernel_has_xfs() {
+        Some("the kernel has no XFS: modprobe xfs")
+    } else {
+        None
+    }
+}
+
+fn kernel_has_xfs() -> bool {
+    fs::read_to_string("/proc/filesystems")
+        .is_ok_and(|list| list.lines().any(|line| line.trim() == "xfs"))
+        || Path::new("/sys/module/xfs").exists()
+}
+
+fn on_path(program: &str) -> bool {
+    let path = env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .any(|directory| Path::new(directory).join(program).exists())
+}

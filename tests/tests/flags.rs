@@ -1,0 +1,149 @@
+//! Every flag that the documents, units and manifests name is one that a program's `--help` has.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, ensure};
+use regex::Regex;
+use tests::program::{binary, command};
+
+const PROGRAMS: [&str; 4] = ["clientmount-agent", "rabbit-agent", "coordinator", "warren"];
+
+const SCRIPTS: [&str; 2] =
+    ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
+
+/// Flags of others' programs that the documents name.
+const THEIRS: [(&str, &str); 21] = [
+    ("--cli", "nnf-node-manager"),
+    ("--direct", "nnf-node-manager"),
+    ("--initializeAndExit", "nnf-node-manager"),
+    ("--leader-elect", "nnf-node-manager"),
+    ("--persistence", "nnf-node-manager"),
+    ("--purge", "nnf-node-manager"),
+    ("--zap-", "nnf-node-manager"),
+    ("--clusterrole", "kubectl"),
+    ("--devices", "lvm"),
+    ("--drop", "lvmlockctl"),
+    ("--duration", "kubectl"),
+    ("--confirm", "stonith_admin"),
+    ("--group", "kubectl"),
+    ("--overwrite", "kubectl"),
+    ("--server-side", "kubectl"),
+    ("--serviceaccount", "kubectl"),
+    ("--service-account-max-token-expiration", "kube-apiserver"),
+    ("--set", "helm"),
+    ("--now", "systemctl"),
+    ("--refresh", "lvchange"),
+    ("--repair", "pvck"),
+];
+
+type Flags = BTreeSet<String>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn flags_in(text: &str) -> Flags {
+    let flag = Regex::new(r"(?m)(?:^|[^-\w])(--[a-zA-Z][a-zA-Z0-9-]*)").expect("it was tried");
+    flag.captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+/// Those of a program and of all its verbs.
+fn flags_of(program: &str) -> anyhow::Result<Flags> {
+    let help = |words: &[&str]| -> anyhow::Result<String> {
+        let told = command(binary(program)?).args(words).arg("--help").output()?;
+        ensure!(told.status.success(), "{program} {words:?} --help: {told:?}");
+        Ok(String::from_utf8(told.stdout)?)
+    };
+    let text = help(&[])?;
+    let mut flags = flags_in(&text);
+    let verbs = text.lines().skip_while(|line| *line != "Commands:").skip(1);
+    for verb in verbs.take_while(|line| !line.is_empty()) {
+        // A verb's description may go on in lines that are indented deeper.
+        let Some(verb) = verb.strip_prefix("  ").filter(|it| !it.starts_with(' ')) else {
+            continue;
+        };
+        let verb = verb.split_whitespace().next().context("a verb")?;
+        if verb != "help" {
+            flags.extend(flags_in(&help(&[verb])?));
+        }
+    }
+    Ok(flags)
+}
+
+/// Files below a place of the tree whose names end so.
+fn files(place: &str, endings: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let place = root().join(place);
+    if place.is_file() {
+        return Ok(vec![place]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&place).with_context(|| place.display().to_string())? {
+        let path = entry?.path();
+        let below = path.strip_prefix(root())?.display().to_string();
+        if path.is_dir() || endings.iter().any(|ending| below.ends_with(ending)) {
+            found.extend(files(&below, endings)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Every document, with its text.
+fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    let mut found = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
+    found.extend(files("docs", &[".md"])?);
+    found.extend(files("systemd", &[".service", ".timer"])?);
+    found.extend(files("packaging/kubernetes", &[".yaml", ".tpl", ".md"])?);
+    ensure!(found.len() > 20, "only {found:?}");
+    found.into_iter().map(|path| Ok((path.clone(), fs::read_to_string(path)?))).collect()
+}
+
+/// What is to be typed: units' ExecStart, indented lines with those they go on in, and what stands between backticks.
+fn commands(text: &str) -> Vec<String> {
+    let text = text.replace("\\\n", " ");
+    let typed = |line: &&str| line.starts_with("    ") || line.starts_with("ExecStart=");
+    let spans = Regex::new(r"`([^`\n]+)`").expect("it was tried");
+    let spans = spans.captures_iter(&text).map(|found| found[1].to_owned());
+    text.lines().filter(typed).map(str::to_owned).chain(spans).collect()
+}
+
+#[test]
+fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
+    let mut ours = BTreeMap::new();
+    for program in PROGRAMS {
+        ours.insert(program, flags_of(program)?);
+    }
+    for script in SCRIPTS {
+        let told = command(root().join(script)).arg("--help").output()?;
+        ensure!(told.status.success(), "{script} --help: {told:?}");
+        ours.insert(script, flags_in(&String::from_utf8(told.stdout)?));
+    }
+    let all: Flags = ours.values().flatten().cloned().collect();
+    // The program that runs, and not one that another is told of.
+    let of = Regex::new(
+        r"^(?:\s*|\s*sudo |ExecStart=\S*/)(clientmount-agent|rabbit-agent|coordinator|warren) ([^;|&#]*)",
+    )?;
+    let (mut wrong, mut named) = (Vec::new(), Flags::new());
+    for (path, text) in documents()? {
+        let flags = flags_in(&text);
+        let known = |flag: &&String| all.contains(*flag) || THEIRS.iter().any(|it| it.0 == *flag);
+        wrong.extend(
+            flags.iter().filter(|it| !known(it)).map(|it| format!("{}: {it}", path.display())),
+        );
+        for typed in commands(&text) {
+            let Some(found) = of.captures(&typed) else { continue };
+            let (program, words) = (&found[1], &found[2]);
+            let not_its = flags_in(words).into_iter().filter(|it| !ours[program].contains(it));
+            wrong.extend(not_its.map(|it| format!("{}: {program} {it}", path.display())));
+        }
+        named.extend(flags);
+    }
+    ensure!(wrong.is_empty(), "no --help has these:\n  {}", wrong.join("\n  "));
+    let unnamed: Vec<_> = THEIRS.iter().filter(|(flag, _)| !named.contains(*flag)).collect();
+    ensure!(unnamed.is_empty(), "no document names these of others any more: {unnamed:?}");
+    ensure!(named.iter().filter(|flag| all.contains(*flag)).count() > 40, "{named:?}");
+    Ok(())
+}
