@@ -193,7 +193,9 @@ fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
         StepError::System { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
             (ErrorType::Internal, Severity::Minor, Retry::Soon)
         }
-        StepError::Changed(_) => (ErrorType::Internal, Severity::Minor, Retry::Soon),
+        StepError::Held { .. } | StepError::Changed(_) => {
+            (ErrorType::Internal, Severity::Minor, Retry::Soon)
+        }
         StepError::Several { first, .. } => step_class(first),
         _ => (ErrorType::Internal, Severity::Major, Retry::Later),
     }

@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt::Debug, io, iter, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Desired, Observed, Step, desired::Nqn, execute::ExecuteError};
+use crate::{Desired, Observed, Step, desired::Nqn, execute::ExecuteError, observed::Holders};
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
@@ -56,6 +56,19 @@ pub enum StepError {
         call: &'static str,
         /// What it was for.
         target: String,
+        /// errno.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody uses it.
+    #[error("{call} {target}, held by {holders}")]
+    Held {
+        /// The call, e.g. `umount(2)`.
+        call: &'static str,
+        /// What it was for.
+        target: String,
+        /// Who.
+        holders: Holders,
         /// errno.
         #[source]
         source: io::Error,
