@@ -61,7 +61,8 @@ struct Local {
     mounts: Vec<FakeMount>,
     volumes: OnNode,
     imported: BTreeSet<String>,
-    busy: BTreeSet<PathBuf>,
+    /// Where somebody works, and the processes that are told.
+    busy: BTreeMap<PathBuf, Vec<i32>>,
     /// Devices that somebody has mounted or open in another mount namespace.
     kept: BTreeSet<DeviceNumber>,
     hooks: BTreeMap<HookScope, BTreeSet<HookId>>,
@@ -127,7 +128,12 @@ impl FakeHost {
 
     /// Somebody works in the file system at `target`: unmounting it is refused.
     pub fn hold(&self, target: &MountPoint) {
-        self.local().busy.insert(target.path());
+        self.hold_by(target, Vec::new());
+    }
+
+    /// The same, by these processes.
+    pub fn hold_by(&self, target: &MountPoint, processes: Vec<i32>) {
+        self.local().busy.insert(target.path(), processes);
     }
 
     /// Nobody does any more.

@@ -29,6 +29,7 @@ impl Agent {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        self.holders.set(&key, pass.holders);
         let has_failed = !pass.failures.is_empty();
         let mut failures = pass.failures;
         failures.extend(self.outrun_again(&key, pass.outrun));
