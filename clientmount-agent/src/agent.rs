@@ -19,6 +19,7 @@ use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
     error::{Failure, jitter},
+    holders::Holders,
     link::LinkEvent,
     outbox::Outbox,
     queue::{Queue, Standing},
@@ -56,6 +57,8 @@ pub struct Agent {
     looked: bool,
     workers: JoinSet<Back>,
     failing: BTreeMap<String, String>,
+    /// Who keeps an object's mounts in use.
+    holders: Holders<String>,
 }
 
 impl Agent {
@@ -76,6 +79,7 @@ impl Agent {
             looked: false,
             workers: JoinSet::new(),
             failing: BTreeMap::new(),
+            holders: Holders::default(),
         }
     }
 
@@ -101,6 +105,7 @@ impl Agent {
                     // What a worker does for an object or a sweep is caught there.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
+                uid = self.holders.ended() => self.queue.wake(&uid),
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
         };
@@ -259,6 +264,7 @@ impl Agent {
         if self.queue.finished(uid, outcome.retry(), now, jitter()) == Standing::Superseded {
             return;
         }
+        self.holders.set(&uid.to_owned(), outcome.holders());
         let error = crate::report::error(&self.site.node, &outcome.failures);
         let unreadable = || crate::report::unreadable(outcome);
         match error.map(|error| error.debug_message).or_else(unreadable) {

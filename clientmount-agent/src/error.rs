@@ -12,6 +12,7 @@ use storage::{
     ConvergeError, Panicked, Rejection, Step,
     execute::ExecuteError,
     host::{ObserveError, StepError},
+    observed::Holders,
     plan::RejectionClass,
 };
 
@@ -71,11 +72,14 @@ pub struct Failure {
     pub debug: String,
     /// When it is tried again.
     pub retry: Retry,
+    /// Processes that are in the way: when they have ended it is tried again at once.
+    pub holders: Vec<i32>,
 }
 
 impl Failure {
     fn new(error_type: ErrorType, severity: Severity, retry: Retry, text: String) -> Self {
-        Self { error_type, severity, user: text.clone(), debug: text, retry }
+        let (user, holders) = (text.clone(), Vec::new());
+        Self { error_type, severity, user, debug: text, retry, holders }
     }
 
     /// What somebody has to change in an object before anything is done.
@@ -94,7 +98,8 @@ impl Failure {
     #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
-        Self::new(error_type, severity, retry, chain(error))
+        let holders = holders(error).map_or_else(Vec::new, |it| it.processes.clone());
+        Self { holders, ..Self::new(error_type, severity, retry, chain(error)) }
     }
 
     /// A defect of the agent.
@@ -163,6 +168,17 @@ pub fn rank(severity: &Severity) -> u8 {
     }
 }
 
+/// Who is in the way.
+fn holders(error: &ConvergeError) -> Option<&Holders> {
+    match error {
+        ConvergeError::Rejected(Rejection::StillInUse { holders, .. }) => Some(holders),
+        ConvergeError::Step(ExecuteError { source: StepError::Held { holders, .. }, .. }) => {
+            Some(holders)
+        }
+        _ => None,
+    }
+}
+
 fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
     match error {
         ConvergeError::Rejected(rejection) => rejection_class(rejection),
@@ -207,7 +223,9 @@ fn step_class(error: &StepError) -> (ErrorType, Severity, Retry) {
         StepError::System { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
             (ErrorType::Internal, Severity::Minor, Retry::Soon)
         }
-        StepError::Changed(_) => (ErrorType::Internal, Severity::Minor, Retry::Soon),
+        StepError::Held { .. } | StepError::Changed(_) => {
+            (ErrorType::Internal, Severity::Minor, Retry::Soon)
+        }
         StepError::Several { first, .. } => step_class(first),
         _ => (ErrorType::Internal, Severity::Major, Retry::Later),
     }

@@ -26,6 +26,7 @@ pub mod desired;
 pub mod error;
 pub mod former;
 pub mod hello;
+pub mod holders;
 pub mod kubernetes;
 pub mod link;
 pub mod node;

@@ -69,6 +69,13 @@ impl Outcome {
         self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
     }
 
+    /// Processes of which each keeps something from its goal.
+    #[must_use]
+    pub fn holders(&self) -> Vec<i32> {
+        let failures = self.failures.iter();
+        failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
+    }
+
     /// When to try again: as soon as the most hopeful failure asks for.
     #[must_use]
     pub fn retry(&self) -> Option<Retry> {

@@ -13,6 +13,7 @@ use std::{
 use clientmount_agent::{
     claims::Claims,
     error::{Retry, jitter},
+    holders::Holders,
     reconcile,
     sweep::Sweep,
 };
@@ -70,6 +71,8 @@ pub struct Agent {
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object told the log: a retry that fails alike is no news.
     failing: BTreeMap<Key, Vec<String>>,
+    /// Who keeps in use what an object is to let go.
+    holders: Holders<Key>,
     /// How many passes in a row ended with a write to an object that was not there as it was read.
     outrun: BTreeMap<Key, u32>,
     /// What goes on by itself of each object, as it was told the log.
@@ -109,6 +112,7 @@ impl Agent {
             settled: BTreeMap::new(),
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
+            holders: Holders::default(),
             outrun: BTreeMap::new(),
             under_way: BTreeMap::new(),
             sweep: Sweep::default(),
@@ -133,6 +137,7 @@ impl Agent {
                 Some(told) = events.next() => self.told(told),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 Some(swept) = self.sweeping.join_next() => self.swept(swept),
+                key = self.holders.ended() => self.related(key),
                 () = sleep_until(next_due) => {}
             }
             if !self.world.is_complete() {

@@ -67,12 +67,14 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
             failures.iter().map(|(of, failure)| format!("{of}: {}", text(failure))).collect();
         parts.join("; ")
     };
+    let holders = failures.iter().flat_map(|(_, failure)| failure.holders.clone()).collect();
     Some(Failure {
         error_type: if internal { ErrorType::Internal } else { worst.error_type.clone() },
         severity: worst.severity.clone(),
         user: told(|failure| &failure.user),
         debug: told(|failure| &failure.debug),
         retry,
+        holders,
     })
 }
 

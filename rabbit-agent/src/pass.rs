@@ -165,6 +165,8 @@ pub struct Pass {
     pub retry: Retry,
     /// Whether the object is as it should be.
     pub done: bool,
+    /// Processes that keep something in use: when they have ended it is tried again at once.
+    pub holders: Vec<i32>,
     /// What failed, for the log.
     pub failures: Vec<String>,
     /// A write that found another object than was read, or none: no news, for the watch brings why, unless it does not.
@@ -191,6 +193,7 @@ impl Default for Pass {
             wrote: Vec::new(),
             retry: Retry::OnChange,
             done: true,
+            holders: Vec::new(),
             failures: Vec::new(),
             outrun: None,
             progress: None,
@@ -210,6 +213,7 @@ impl Pass {
         let object = write::describe(object);
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
+        self.holders.extend(&failure.holders);
         self.done = false;
     }
 

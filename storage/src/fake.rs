@@ -61,7 +61,10 @@ struct Local {
     mounts: Vec<FakeMount>,
     volumes: OnNode,
     imported: BTreeSet<String>,
-    busy: BTreeSet<PathBuf>,
+    /// Where somebody works, and the processes that are told.
+    busy: BTreeMap<PathBuf, Vec<i32>>,
+    /// Devices that somebody has mounted or open in another mount namespace.
+    kept: BTreeSet<DeviceNumber>,
     hooks: BTreeMap<HookScope, BTreeSet<HookId>>,
     fault: Option<(usize, Fault)>,
     applied: Vec<Step>,
@@ -125,12 +128,30 @@ impl FakeHost {
 
     /// Somebody works in the file system at `target`: unmounting it is refused.
     pub fn hold(&self, target: &MountPoint) {
-        self.local().busy.insert(target.path());
+        self.hold_by(target, Vec::new());
+    }
+
+    /// The same, by these processes.
+    pub fn hold_by(&self, target: &MountPoint, processes: Vec<i32>) {
+        self.local().busy.insert(target.path(), processes);
     }
 
     /// Nobody does any more.
     pub fn let_go(&self, target: &MountPoint) {
         self.local().busy.remove(&target.path());
+    }
+
+    /// Somebody works in what is mounted at `target`, in a mount namespace of their own: unmounting succeeds, and the device
+    /// stays in use.
+    pub fn keep_elsewhere(&self, target: &MountPoint) {
+        let mut local = self.local();
+        let device = local.mounted(&target.path()).map(|mount| mount.thing.device);
+        local.kept.extend(device);
+    }
+
+    /// Nobody does any more, wherever.
+    pub fn leave_elsewhere(&self) {
+        self.local().kept.clear();
     }
 
     /// Somebody else's mount.
@@ -211,6 +232,7 @@ impl FakeHost {
         self.drives().reboot(&local.mounts);
         local.mounts.retain(|mount| mount.foreign);
         local.busy.clear();
+        local.kept.clear();
         local.volumes = OnNode::default();
         local.imported.clear();
     }

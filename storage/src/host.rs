@@ -8,6 +8,7 @@ use crate::{
     Desired, Observed, Panicked, Step,
     desired::{FileSystemKind, Nqn},
     execute::ExecuteError,
+    observed::Holders,
 };
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
@@ -63,6 +64,19 @@ pub enum StepError {
         call: &'static str,
         /// What it was for.
         target: String,
+        /// errno.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody uses it.
+    #[error("{call} {target}, held by {holders}")]
+    Held {
+        /// The call, e.g. `umount(2)`.
+        call: &'static str,
+        /// What it was for.
+        target: String,
+        /// Who.
+        holders: Holders,
         /// errno.
         #[source]
         source: io::Error,

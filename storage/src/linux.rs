@@ -10,6 +10,7 @@ mod exclusive;
 pub mod health;
 mod holders;
 mod hung;
+mod in_use;
 mod look;
 mod looks;
 mod lvm;
@@ -140,6 +141,8 @@ struct Node {
     records: Records,
     roots: AllowedRoots,
     deadlines: Deadlines,
+    /// Whether other nodes share this kernel.
+    is_one_of_many: bool,
 }
 
 impl LinuxHost {
@@ -150,6 +153,7 @@ impl LinuxHost {
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
         let records = Records::open(&config.state)
             .map_err(|source| LinuxHostError::Records { path: config.state.clone(), source })?;
+        let is_one_of_many = matches!(config.drives, DriveConfig::File { .. });
         let drives: Box<dyn Drives> = match config.drives {
             DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
             DriveConfig::Nvme { node, models, record } => {
@@ -167,7 +171,8 @@ impl LinuxHost {
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
         // One deadline for the tool that a look may start, one for the look.
         let looks = Looks::new(deadlines.call.saturating_mul(2));
-        Ok(Self { node: Arc::new(Node { drives, records, roots: config.roots, deadlines }), looks })
+        let node = Node { drives, records, roots: config.roots, deadlines, is_one_of_many };
+        Ok(Self { node: Arc::new(node), looks })
     }
 
     /// The PCIe links between hosts and drives: every port of both switches of a rabbit, and nothing on a node without switches.

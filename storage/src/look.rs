@@ -10,7 +10,7 @@ use crate::{
     },
     host::ObserveError,
     observed::{
-        Activation, BlockDevice, FoundPool, LogicalVolume, LvmReport, LvmState, Mapping,
+        Activation, BlockDevice, FoundPool, Holders, LogicalVolume, LvmReport, LvmState, Mapping,
         MountedThing, PoolState, Signature, TargetState, TreeState, Unfinished, VolumeDevice,
         VolumeState, Zpool,
     },
@@ -58,6 +58,14 @@ pub(crate) trait Eyes {
     /// Pools that could be imported from these devices, and from these alone.
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
+    /// Who uses a device that this node has mounted nowhere.
+    fn users(
+        &self,
+        device: &VolumeDevice,
+        kind: FileSystemKind,
+    ) -> Result<Option<Holders>, ObserveError>;
+    /// Who uses a Lustre file system that this node has mounted nowhere.
+    fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
     /// A file in the root of what is mounted at a place.
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
@@ -157,12 +165,44 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, Obs
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
                 ToBe::Unmounted => seen.activation != Activation::Down || seen.in_lock_space,
             };
-            observed.volume = Some(volume(eyes, wanted, signed, told)?);
+            let state = volume(eyes, wanted, signed, told)?;
+            if to_be == ToBe::Unmounted {
+                observed.in_use = users(eyes, mount, wanted, &state, observed.target.as_ref())?;
+            }
+            observed.volume = Some(state);
         }
         MountSource::Bind(from) => observed.source = Some(eyes.target(from)?),
+        MountSource::Lustre(source) if to_be == ToBe::Unmounted && !is_mounted => {
+            observed.in_use = eyes.lustre_users(source)?;
+        }
         MountSource::Lustre(_) => {}
     }
     Ok(observed)
+}
+
+/// Who uses the device of a volume that is not mounted at its place: as long as it is, that place comes first.
+fn users(
+    eyes: &impl Eyes,
+    mount: &Mount,
+    volume: &Volume,
+    state: &VolumeState,
+    target: Option<&TargetState>,
+) -> Result<Option<Holders>, ObserveError> {
+    let Some(device) = device_of(volume, state) else { return Ok(None) };
+    let mut mounts = target.into_iter().flat_map(|it| it.mounted.iter().chain(&it.beneath));
+    if mounts.any(|there| there.device == device.number) {
+        return Ok(None);
+    }
+    eyes.users(&device, mount.kind)
+}
+
+/// The one device of a volume, while it has one here.
+fn device_of(volume: &Volume, state: &VolumeState) -> Option<VolumeDevice> {
+    match (&state.lvm, &state.devices[..]) {
+        (Some(seen), _) => seen.active().map(|active| active.device(volume)),
+        (None, [device]) => Some(device.into()),
+        (None, _) => None,
+    }
 }
 
 fn volume(
@@ -173,18 +213,11 @@ fn volume(
 ) -> Result<VolumeState, ObserveError> {
     let (devices, missing) = devices(eyes, &volume.namespaces, volume.made_for)?;
     let mut state = VolumeState { devices, missing, ..VolumeState::default() };
-    let device = match volume.layer {
-        VolumeLayer::Plain => match &state.devices[..] {
-            [device] => Some(device.into()),
-            _ => None,
-        },
-        VolumeLayer::Lvm(_) => {
-            let seen = logical(eyes, volume, &state.devices, told)?;
-            let device = seen.active().map(|active| active.device(volume));
-            state.lvm = Some(seen);
-            device
-        }
-    };
+    match volume.layer {
+        VolumeLayer::Plain => {}
+        VolumeLayer::Lvm(_) => state.lvm = Some(logical(eyes, volume, &state.devices, told)?),
+    }
+    let device = device_of(volume, &state);
     if let Some(device) = device.filter(|_| signed) {
         state.signature = Some(eyes.signature(&device)?);
     }

@@ -2,6 +2,7 @@
 
 mod attached;
 mod group;
+mod holders;
 mod link;
 mod target;
 mod volume;
@@ -9,6 +10,7 @@ mod zpool;
 
 pub use attached::Attached;
 pub use group::{Mapping, OwnGroup, owner_of_group};
+pub use holders::Holders;
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
 pub use volume::{
@@ -56,6 +58,8 @@ pub struct Observed {
     pub zpool: Option<PoolState>,
     /// The mount point.
     pub target: Option<TargetState>,
+    /// Who uses what the mount point showed and shows no more: the device, or a file system without one.
+    pub in_use: Option<Holders>,
     /// The file that is to be in the root of what is mounted there, as it is.
     pub file: Option<RootFile>,
     /// Where hooks of a file system see it.

@@ -31,6 +31,15 @@ impl Memory {
     }
 }
 
+#[derive(Debug)]
+struct Kept<'a>(&'a FakeHost);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.leave_elsewhere();
+    }
+}
+
 impl World for Memory {
     fn rabbit(&self) -> Arc<dyn Host> {
         self.rabbit.clone()
@@ -63,6 +72,11 @@ impl World for Memory {
     fn plant_ext4(&self, namespace: &Namespace) {
         self.rabbit
             .plant_signature(&namespace.id, Signature::Foreign { kind: "ext4".into(), uuid: None });
+    }
+
+    fn keep_elsewhere<'a>(&'a self, at: &MountPoint) -> Box<dyn std::fmt::Debug + 'a> {
+        self.rabbit.keep_elsewhere(at);
+        Box::new(Kept(&self.rabbit))
     }
 
     fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId) {
@@ -229,6 +243,11 @@ fn trees_with_mounts() {
 #[test]
 fn mounts_only_mounts_goes_on() {
     scenarios::mounts::only_mounts_goes_on(&Memory::new());
+}
+
+#[test]
+fn mounts_kept_elsewhere() {
+    scenarios::mounts::kept_elsewhere(&Memory::new());
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod scenarios;
 use std::fs::File;
 
 use by_hand::run;
-use lab::{Lab, with_lab};
+use lab::{Lab, with_lab, with_only_lab};
 
 #[test]
 fn allocations_life() {
@@ -84,6 +84,11 @@ fn mounts_only_mounts() {
 #[test]
 fn mounts_wanted_again() {
     with_lab(|lab| scenarios::mounts::wanted_again(lab));
+}
+
+#[test]
+fn mounts_kept_elsewhere() {
+    with_only_lab(|lab| scenarios::mounts::kept_elsewhere(lab));
 }
 
 #[test]

@@ -132,6 +132,10 @@ impl World for Cell {
         panic!("there are no drives here");
     }
 
+    fn keep_elsewhere<'a>(&'a self, _: &MountPoint) -> Box<dyn std::fmt::Debug + 'a> {
+        panic!("there are no drives here");
+    }
+
     fn plant_half_made(&self, _: &Namespace, _: FileSystemId) {
         panic!("there are no drives here");
     }

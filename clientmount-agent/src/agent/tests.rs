@@ -23,6 +23,7 @@ use tonic::{
 };
 
 mod changed;
+mod held;
 
 use super::*;
 use crate::{

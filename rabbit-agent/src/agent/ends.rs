@@ -30,6 +30,7 @@ impl Agent {
             // What a pass does for its object is caught there.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        self.holders.set(&key, pass.holders);
         let has_failed = !pass.failures.is_empty();
         let mut failures = pass.failures;
         failures.extend(self.outrun_again(&key, pass.outrun));

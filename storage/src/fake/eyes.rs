@@ -6,14 +6,14 @@ use super::{FakeHost, FakeMount, Local, ROOT, files::Entry};
 use crate::{
     Observed,
     desired::{
-        AllocationId, HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId,
-        RootFile, Volume,
+        AllocationId, FileSystemKind, HookId, HookScope, IndexTree, LustreTarget, MountPoint,
+        NamespaceId, RootFile, Volume,
     },
     host::ObserveError,
     look::Eyes,
     observed::{
-        Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, PathState,
-        Signature, TargetState, TreeEntry, TreeState, Unfinished, VolumeDevice, Zpool,
+        Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
+        PathState, Signature, TargetState, TreeEntry, TreeState, Unfinished, VolumeDevice, Zpool,
     },
 };
 
@@ -125,6 +125,22 @@ impl Eyes for FakeHost {
             owner,
             parent_empty,
         })
+    }
+
+    fn users(
+        &self,
+        device: &VolumeDevice,
+        _: FileSystemKind,
+    ) -> Result<Option<Holders>, ObserveError> {
+        let local = self.local();
+        let is_mounted = local.mounts.iter().any(|mount| mount.thing.device == device.number);
+        let is_kept = !is_mounted && local.kept.contains(&device.number);
+        let told = vec!["process 4711 (sh) in another mount namespace".to_owned()];
+        Ok(is_kept.then(|| Holders { told, processes: Vec::new() }))
+    }
+
+    fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {
+        Ok(None)
     }
 
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError> {

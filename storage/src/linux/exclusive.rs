@@ -35,11 +35,28 @@ pub(super) fn with(
         Err(StepError::System { call, target, source }) if is_busy(&source) => {
             let number = stat(device).map(|stat| mount_table::number(stat.st_rdev));
             let holders = number.map(holders::of_device).unwrap_or_default();
-            let by = if holders.is_empty() { String::new() } else { format!(", {holders}") };
-            Err(StepError::System { call, target: format!("{target}{by}"), source })
+            Err(StepError::Held { call, target, holders, source })
         }
         other => other,
     }
+}
+
+/// Whether nobody has `device` mounted or claimed, in whichever mount namespace; one that is gone is free.
+pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepError> {
+    let name = device.display().to_string();
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_EXCL);
+    let look = || options.open(device).map(drop);
+    match patiently(|| child::run("open(2)", &name, deadline, &[], look)) {
+        Ok(()) => Ok(true),
+        Err(StepError::System { source, .. }) if is_busy(&source) => Ok(false),
+        Err(StepError::System { source, .. }) if is_gone(&source) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 
 /// O_EXCL on a block device: EBUSY when it is mounted, or somebody else has it so (open(2)).

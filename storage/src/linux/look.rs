@@ -3,19 +3,20 @@
 use std::io;
 
 use super::{
-    Node, dlm, lvm, mapped, mount, mount_table, root_file, signature, tree, unfinished, zpool,
+    Node, dlm, in_use, lvm, mapped, mount, mount_table, root_file, signature, tree, unfinished,
+    zpool,
 };
 use crate::{
     Observed,
     desired::{
-        AllocationId, HookId, HookScope, IndexTree, LustreTarget, MountPoint, NamespaceId,
-        RootFile, Volume,
+        AllocationId, FileSystemKind, HookId, HookScope, IndexTree, LustreTarget, MountPoint,
+        NamespaceId, RootFile, Volume,
     },
     host::ObserveError,
     look::Eyes,
     observed::{
-        Activation, BlockDevice, FoundPool, LvmReport, LvmState, Mapping, MountedThing, Signature,
-        TargetState, TreeState, Unfinished, VolumeDevice, Zpool,
+        Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
+        Signature, TargetState, TreeState, Unfinished, VolumeDevice, Zpool,
     },
 };
 
@@ -97,6 +98,23 @@ impl Eyes for Node {
 
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError> {
         mount::observe(target, &*self.drives).map_err(|source| read(target, source))
+    }
+
+    fn users(
+        &self,
+        device: &VolumeDevice,
+        kind: FileSystemKind,
+    ) -> Result<Option<Holders>, ObserveError> {
+        let node = in_use::Node {
+            roots: &self.roots,
+            is_one_of_many: self.is_one_of_many,
+            deadline: self.deadlines.call,
+        };
+        in_use::device(device, kind, node).map_err(|source| read(&device.path.display(), source))
+    }
+
+    fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError> {
+        in_use::lustre(source).map_err(|error| read(&source, error))
     }
 
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError> {

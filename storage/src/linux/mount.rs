@@ -217,10 +217,8 @@ pub(super) fn unmount(
     };
     match result {
         Err(StepError::System { call, target: what, source }) if is_busy(&source) => {
-            let holders = holders::of(&target.path());
-            let by =
-                if holders.is_empty() { String::new() } else { format!(", held by {holders}") };
-            Err(StepError::System { call, target: format!("{what}{by}"), source })
+            let holders = holders::of_mount(&target.path(), device);
+            Err(StepError::Held { call, target: what, holders, source })
         }
         other => other,
     }

@@ -43,6 +43,11 @@ impl Entry {
         Some(Self { id, device, root, point, kind, source })
     }
 
+    /// The device that shows: a bound block device, else that of the file system.
+    pub(super) fn shows(&self) -> DeviceNumber {
+        self.bound().unwrap_or(self.device)
+    }
+
     /// The device of a block device bound on a file, by what devtmpfs calls it; wherever the mount is, also beneath
     /// another.
     fn bound(&self) -> Option<DeviceNumber> {
@@ -84,6 +89,17 @@ pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
         entries(&lines_at(&read()?, |there| there == point)).collect::<io::Result<_>>()?;
     found.reverse();
     Ok(found)
+}
+
+/// All mounts of the mount namespace that a process is in. Lines that cannot be understood are somebody's own.
+pub(super) fn of_process(pid: i32) -> io::Result<Vec<Entry>> {
+    let bytes = fs::read(format!("/proc/{pid}/mountinfo"))?;
+    Ok(String::from_utf8_lossy(&bytes).lines().filter_map(Entry::parse).collect())
+}
+
+/// All mounts of our own.
+pub(super) fn all() -> io::Result<Vec<Entry>> {
+    Ok(read()?.lines().filter_map(Entry::parse).collect())
 }
 
 /// The mount with this id.

@@ -12,7 +12,7 @@ use super::Missing;
 use crate::{
     desired::{AllocationId, FileSystemId, FileSystemKind, MountPoint, NamespaceId, Nqn},
     host::{RoomRefused, TooSmall},
-    observed::Percent,
+    observed::{Holders, Percent},
 };
 
 /// A desire that must not be acted on as things are. Nothing was changed.
@@ -190,6 +190,18 @@ pub enum Rejection {
     StillMounted {
         /// Which.
         volume: String,
+    },
+    /// It is unmounted here, and in use all the same.
+    #[error(
+        "{what} is not mounted at {target} any more, and still in use, by {holders}: it is let go when that has ended"
+    )]
+    StillInUse {
+        /// Which volume, or Lustre file system.
+        what: String,
+        /// Where it was mounted.
+        target: MountPoint,
+        /// By whom.
+        holders: Holders,
     },
     /// It has no device here, and nothing says how it gets one.
     #[error(

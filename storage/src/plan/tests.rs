@@ -18,8 +18,9 @@ use crate::{
         VolumeLayer,
     },
     observed::{
-        BlockDevice, DeviceNumber, Drive, DriveWarning, MountedThing, Namespace, NamespaceOwner,
-        PathState, Pool, Signature, Superblock, TargetState, TreeEntry, TreeState, VolumeState,
+        BlockDevice, DeviceNumber, Drive, DriveWarning, Holders, MountedThing, Namespace,
+        NamespaceOwner, PathState, Pool, Signature, Superblock, TargetState, TreeEntry, TreeState,
+        VolumeState,
     },
     template::SiteCommand,
 };
@@ -301,7 +302,7 @@ fn mounted_by(owner: Owner) -> TargetState {
 }
 
 fn scope_name() -> String {
-    format!("mount-{}.0", uid())
+    mount().scope.to_string()
 }
 
 #[test]
@@ -328,12 +329,26 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
         hook("preUnmount"),
         "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0".into(),
         "remove mount point /mnt/nnf/wf-0".into(),
+    ];
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &observed)), expected);
+    let unmounted = Observed {
+        hooks: ran(&mount(), &["preUnmount"]),
+        hooks_open: true,
+        ..seen(TargetState::default())
+    };
+    let rest = [
         hook("postUnmount"),
         hook("preDeactivate"),
         hook("postDeactivate"),
         format!("forget hook records {}", scope_name()),
     ];
-    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &observed)), expected);
+    assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
+    let told = vec!["process 7".to_owned()];
+    let in_use = Some(Holders { told, processes: vec![7] });
+    let rejection = plan(&Desired::Unmounted(mount()), &Observed { in_use, ..unmounted });
+    let rejection = rejection.unwrap_err();
+    assert_eq!(rejection.class(), RejectionClass::Waiting);
+    assert!(rejection.to_string().contains("still in use, by process 7: "), "{rejection}");
     // Records lost with the state directory: the mount shows that its tear-down is due.
     let lost = Observed { hooks_open: false, ..observed };
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &lost))[1..], expected[..]);

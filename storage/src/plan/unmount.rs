@@ -6,7 +6,7 @@ use super::{Rejection, hooks, lvm::Lvm, mount as mounting};
 use crate::{
     Step,
     desired::{FileSystemKind, Mount, MountPoint, MountSource, Owner},
-    observed::{DeviceNumber, MountedThing, Observed, PathState, TargetState},
+    observed::{DeviceNumber, Holders, MountedThing, Observed, PathState, TargetState},
 };
 
 const ROOT: Owner = Owner { uid: 0, gid: 0 };
@@ -34,8 +34,16 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     }
     steps.extend(take_back(mount, &target).filter(|_| !unmounting.is_empty()));
     let removal = remove(&mount.target, &target, unmounting.len());
+    let is_unmounting = !unmounting.is_empty();
     steps.extend(unmounting);
     steps.extend(removal);
+    if is_unmounting {
+        // Whether the device is free shows when it is unmounted, and until then it is not let go.
+        return Ok(steps);
+    }
+    if let Some(holders) = &observed.in_use {
+        return Err(still_in_use(mount, holders));
+    }
     if hooked {
         for list in [post_unmount, pre_deactivate] {
             steps.extend(hooks::due(list, observed, &more));
@@ -47,6 +55,15 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
     }
     Ok(steps)
+}
+
+fn still_in_use(mount: &Mount, holders: &Holders) -> Rejection {
+    let what = match &mount.source {
+        MountSource::Volume { volume, .. } => volume.to_string(),
+        MountSource::Bind(from) => from.to_string(),
+        MountSource::Lustre(source) => source.clone(),
+    };
+    Rejection::StillInUse { what, target: mount.target.clone(), holders: holders.clone() }
 }
 
 /// The mount of the volume that is there, where its names were a guess.

@@ -2,6 +2,7 @@
 
 mod cuts;
 mod health;
+mod kept;
 mod silent;
 
 use std::{
@@ -380,7 +381,8 @@ fn a_namespace_mounted_elsewhere_is_told_with_who_has_it() {
         let release = Desired::Released(allocation(0, 0, &[]).id);
         let error = chain(&converge(&lab.rabbit(), &release).unwrap_err());
         assert!(
-            error.contains(&format!("mounted on {point} by process {}", other.id())),
+            error.contains(&format!("process {} (sh, since ", other.id()))
+                && error.contains(&format!("another mount namespace, where it is on {point}")),
             "{error}"
         );
         assert_eq!(signature(&lab.rabbit(), &fs), Some(Signature::Ours(fs.id)));

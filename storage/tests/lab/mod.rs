@@ -3,9 +3,11 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    sync::Arc,
+    process::Child,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -18,12 +20,24 @@ use storage::{
 use tempfile::TempDir;
 
 use crate::{
-    by_hand::{must, run},
+    by_hand::{must, run, start},
     scenarios::{World, node},
 };
 
+/// A process that leaves our mount namespace takes copies of the mounts of all labs with it.
+static NAMESPACE: RwLock<()> = RwLock::new(());
+
 /// Runs `story` in a lab of its own, where there can be one.
 pub fn with_lab(story: impl FnOnce(&Lab)) {
+    let _shared = NAMESPACE.read().unwrap_or_else(PoisonError::into_inner);
+    if gate::loop_devices() {
+        story(&Lab::new());
+    }
+}
+
+/// The same while no other lab of this program has anything mounted.
+pub fn with_only_lab(story: impl FnOnce(&Lab)) {
+    let _alone = NAMESPACE.write().unwrap_or_else(PoisonError::into_inner);
     if gate::loop_devices() {
         story(&Lab::new());
     }
@@ -129,6 +143,11 @@ impl World for Lab {
         must("mkfs.ext4", &["-q", "-F", &self.device(namespace)]);
     }
 
+    fn keep_elsewhere<'a>(&'a self, at: &MountPoint) -> Box<dyn std::fmt::Debug + 'a> {
+        let at = at.path();
+        Box::new(Keeper::start(self, "-Urm", &format!("cd {}", at.display())))
+    }
+
     fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId) {
         let device = self.device(namespace);
         must("mkfs.xfs", &["-q", "-m", &format!("uuid={id}"), &device]);
@@ -198,6 +217,50 @@ fn glob(directory: &Path) -> Vec<PathBuf> {
         must("sh", &["-c", &format!("find {}/pool -name data | sort", directory.display())]);
     let signed = |path: &PathBuf| run("blkid", &["-p", path.to_str().unwrap()]).status.success();
     found.lines().map(PathBuf::from).filter(signed).collect()
+}
+
+/// A process in namespaces of its own, until it is dropped.
+#[derive(Debug)]
+pub struct Keeper(Child);
+
+impl Keeper {
+    /// Runs `script` with these of unshare(1)'s flags, and stays. Of mounts of labs it takes only those of this one along.
+    pub fn start(lab: &Lab, flags: &str, script: &str) -> Self {
+        let here = lab.path().display();
+        let others = "cut -d' ' -f5 /proc/self/mountinfo | grep /warren-loop-";
+        let alone = format!("for at in $({others} | grep -v {here}); do umount $at; done");
+        let stay = Self::staying(script);
+        let script = format!("{alone}; exec unshare {flags} sh -c '{stay}'");
+        Self::ready(start("unshare", &["-m", "sh", "-c", &script]))
+    }
+
+    /// The same in our own mount namespace.
+    pub fn here(script: &str) -> Self {
+        Self::ready(start("sh", &["-c", &Self::staying(script)]))
+    }
+
+    fn staying(script: &str) -> String {
+        format!("{script} && echo ready && read line")
+    }
+
+    fn ready(mut child: Child) -> Self {
+        let mut told = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
+        assert_eq!(told, "ready\n");
+        Self(child)
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.0.id().try_into().unwrap()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // An end of file ends it.
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
 }
 
 impl Drop for Lab {

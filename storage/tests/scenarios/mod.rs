@@ -37,6 +37,8 @@ pub trait World {
     fn plant_file(&self, at: &MountPoint);
     /// Makes the volume's file system somebody else's ext4.
     fn plant_ext4(&self, namespace: &Namespace);
+    /// Somebody works in what the rabbit has mounted there, in a mount namespace of their own, until the guard goes.
+    fn keep_elsewhere<'a>(&'a self, at: &MountPoint) -> Box<dyn std::fmt::Debug + 'a>;
     /// As a killed mkfs leaves it.
     fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId);
     fn reboot(&self);

@@ -175,6 +175,31 @@ pub fn swapped(world: &dyn World) {
     assert_eq!(world.foreign(), before);
 }
 
+/// What is unmounted here and in use elsewhere is not let go, whatever runs on in between.
+pub fn kept_elsewhere(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let mut mount = mount_of(&fs, world.point("wf-0"));
+    mount.hooks.post_unmount = vec![hook(mount.scope.clone(), "postUnmount", "true")];
+    settle(&rabbit, &Desired::Mounted(mount.clone()));
+    let keeper = world.keep_elsewhere(&mount.target);
+    let gone = Desired::Unmounted(mount.clone());
+    for _ in 0..2 {
+        let error = converge(&rabbit, &gone).unwrap_err();
+        let ConvergeError::Rejected(Rejection::StillInUse { target, holders, .. }) = &error else {
+            panic!("{}", chain(&error))
+        };
+        assert_eq!((target, holders.told.len()), (&mount.target, 1), "{error}");
+        let told = holders.to_string();
+        assert!(told.contains("(sh") && told.contains("another mount namespace"), "{told}");
+        let seen = rabbit.observe(&gone).unwrap();
+        assert!(seen.target.unwrap().mounted.is_none(), "unmounting succeeds");
+    }
+    drop(keeper);
+    let steps = settle(&rabbit, &gone);
+    assert!(steps[0].starts_with("run hook postUnmount"), "{steps:?}");
+}
+
 /// Hooks run again when the mount is wanted again after tear-down hooks ran.
 pub fn wanted_again(world: &dyn World) {
     let (_, fs) = made(world, 0);

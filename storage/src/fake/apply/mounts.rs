@@ -1,12 +1,12 @@
 //! Steps on mounts, and on the root of what is mounted.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use crate::{
     desired::{FileSystemKind, MountPoint, NamespaceId, Owner, RootFile},
     fake::{FakeHost, FakeMount, Local, ROOT, files::Entry, refused},
     host::StepError,
-    observed::{DeviceNumber, MountedThing, PathState, Signature, Superblock},
+    observed::{DeviceNumber, Holders, MountedThing, PathState, Signature, Superblock},
 };
 
 impl FakeHost {
@@ -124,8 +124,16 @@ impl FakeHost {
             .mounts
             .iter()
             .any(|mount| mount.target != path && mount.target.starts_with(&path));
-        if carries || local.busy.contains(&path) {
-            return Err(refused("umount(2)", target, libc::EBUSY));
+        let busy = local.busy.get(&path);
+        if carries || busy.is_some() {
+            let processes = busy.cloned().unwrap_or_default();
+            let told = processes.iter().map(|process| format!("process {process}")).collect();
+            return Err(StepError::Held {
+                call: "umount(2)",
+                target: target.to_string(),
+                holders: Holders { told, processes },
+                source: io::Error::from_raw_os_error(libc::EBUSY),
+            });
         }
         let gone = local.mounts.remove(place);
         gone.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));

@@ -29,6 +29,7 @@ impl Rejection {
             | Self::Syncing { .. }
             | Self::Resilvering { .. }
             | Self::StillMounted { .. }
+            | Self::StillInUse { .. }
             | Self::NotMade { .. }
             | Self::NotLookedAt { .. }
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,

@@ -1,0 +1,52 @@
+//! A mount that somebody keeps in use.
+
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+#[expect(clippy::disallowed_methods, reason = "a process that holds a mount")]
+fn holder() -> Child {
+    Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Lets all that is due at this time come to its end.
+async fn work(agent: &mut Agent, now: Instant) {
+    loop {
+        agent.start(now);
+        let Some(back) = within("a worker", agent.workers.join_next()).await else { return };
+        agent.back(back.unwrap(), now);
+    }
+}
+
+/// Without the clock: it stands still.
+#[tokio::test]
+async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
+    let chassis = Chassis::new(1);
+    let object = chassis.object(0);
+    let converger = Arc::new(Converger::new(Arc::<FakeHost>::clone(&chassis.compute)));
+    let site = site(&crate::testing::compute_xfs(), Side::Compute);
+    let mut agent = Agent::new(site, converger, Arc::default());
+    let now = Instant::now();
+    agent.event(LinkEvent::Up);
+    agent.event(LinkEvent::Desired(Box::new(message(&object))));
+    agent.event(LinkEvent::Synced);
+    work(&mut agent, now).await;
+
+    let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
+    chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
+    agent.event(LinkEvent::Desired(Box::new(message(&deleted(&object)))));
+    work(&mut agent, now).await;
+    let told = agent.failing.values().next().unwrap();
+    assert!(told.contains(&format!("held by process {}", process.id())), "{told}");
+    assert!(agent.queue.next_due().is_some_and(|due| due > now));
+    assert!(agent.queue.take(now, |_| true).is_empty(), "not by the clock");
+
+    chassis.compute.let_go(&at);
+    drop(process.stdin.take());
+    process.wait().unwrap();
+    let uid = within("the holder's end", agent.holders.ended()).await;
+    agent.queue.wake(&uid);
+    work(&mut agent, now).await;
+    assert!(agent.failing.is_empty(), "{:?}", agent.failing);
+    assert!(agent.outbox.reports()[0].released);
+}

@@ -1,0 +1,136 @@
+//! Waiting for the end of those who keep something in use, so that it is let go at once.
+
+use std::{collections::BTreeMap, io, os::fd::OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::{
+    io::unix::AsyncFd,
+    task::{AbortHandle, JoinSet},
+};
+
+/// For whose sake which processes are waited for.
+#[derive(Debug)]
+pub struct Holders<K> {
+    waits: JoinSet<K>,
+    by_key: BTreeMap<K, AbortHandle>,
+}
+
+impl<K> Default for Holders<K> {
+    fn default() -> Self {
+        Self { waits: JoinSet::new(), by_key: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone + Send + 'static> Holders<K> {
+    /// From now on these are waited for in the place of others; nobody, when there are none.
+    pub fn set(&mut self, key: &K, processes: Vec<i32>) {
+        if let Some(before) = self.by_key.remove(key) {
+            before.abort();
+        }
+        if processes.is_empty() {
+            return;
+        }
+        let name = key.clone();
+        let wait = self.waits.spawn(async move {
+            for process in processes {
+                ended(process).await;
+            }
+            name
+        });
+        self.by_key.insert(key.clone(), wait);
+    }
+
+    /// The next for whose sake nobody needs to be waited for any more. Never ends while there is none.
+    pub async fn ended(&mut self) -> K {
+        loop {
+            match self.waits.join_next().await {
+                Some(Ok(key)) => {
+                    self.by_key.remove(&key);
+                    return key;
+                }
+                // Another list was set.
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// Ends with a process (pidfd_open(2)), and never with one that cannot be waited for: it is tried again by the clock as well.
+async fn ended(process: i32) {
+    match open(process) {
+        Ok(Some(pidfd)) => drop(pidfd.readable().await),
+        Ok(None) => {}
+        Err(error) => {
+            log::debug!("the end of process {process} cannot be waited for: {error}");
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// `None` when it has ended.
+fn open(process: i32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
+    let pid = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe for types that may change their descriptor, which an OwnedFd does not"
+        )]
+        Ok(pidfd) => AsyncFd::new(pidfd).map(Some),
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "a process to wait for")]
+    fn process() -> Child {
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn id(child: &Child) -> i32 {
+        child.id().try_into().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_last_of_them_is_waited_for() {
+        let (one, other) = (process(), process());
+        let mut holders = Holders::default();
+        holders.set(&"mount", vec![id(&one), id(&other)]);
+        end(one);
+        tokio::select! {
+            biased;
+            _ = holders.ended() => panic!("one is left"),
+            () = tokio::task::yield_now() => {}
+        }
+        end(other);
+        assert_eq!(holders.ended().await, "mount");
+    }
+
+    #[tokio::test]
+    async fn a_new_list_takes_the_place_of_the_one_before() {
+        let (one, other) = (process(), process());
+        let (gone, mut holders) = (id(&one), Holders::default());
+        holders.set(&"mount", vec![id(&other)]);
+        end(one);
+        holders.set(&"mount", vec![gone]);
+        assert_eq!(holders.ended().await, "mount", "it has ended already");
+        holders.set(&"mount", Vec::new());
+        end(other);
+        tokio::select! {
+            biased;
+            _ = holders.ended() => panic!("nobody is waited for"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+}

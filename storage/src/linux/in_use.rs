@@ -1,0 +1,80 @@
+//! Whether what was unmounted is still in use: a mount that is gone from our mount namespace may be in others.
+
+use std::{io, path::Path, time::Duration};
+
+use super::{busy::pause_for, exclusive, holders, mount_table};
+use crate::{
+    desired::{AllowedRoots, FileSystemKind},
+    host::StepError,
+    observed::{Holders, VolumeDevice},
+};
+
+/// Other programs look at a device for a moment.
+const LOOKS: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(300)];
+
+/// What a node is asked about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node<'a> {
+    /// Where it mounts.
+    pub(super) roots: &'a AllowedRoots,
+    /// Whether other nodes share its kernel and its devices: what is mounted outside of its roots may be theirs.
+    pub(super) is_one_of_many: bool,
+    pub(super) deadline: Duration,
+}
+
+/// Who uses a device that this node has mounted nowhere beneath its roots; where it has, that is somebody's right.
+pub(super) fn device(
+    device: &VolumeDevice,
+    kind: FileSystemKind,
+    node: Node<'_>,
+) -> io::Result<Option<Holders>> {
+    let mounts = mount_table::all()?.into_iter().filter(|entry| entry.shows() == device.number);
+    let points: Vec<_> = mounts.map(|entry| entry.point).collect();
+    let is_ours = node.is_one_of_many || is_beneath(&points, node.roots)?;
+    if is_ours && !points.is_empty() {
+        return Ok(None);
+    }
+    if kind == FileSystemKind::Raw
+        && let Some(holders) = opened(device)?
+    {
+        return Ok(Some(holders));
+    }
+    let is_free = exclusive::is_free(&device.path, node.deadline).map_err(io_error)?;
+    Ok((!is_free).then(|| holders::of_device(device.number)))
+}
+
+fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<bool> {
+    for root in roots.iter() {
+        let Some(real) = mount_table::real(root)? else { continue };
+        if points.iter().any(|point| point.as_ref().starts_with(&real)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Nobody is excluded from a raw device: it is in use while a process has it open.
+fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
+    for pause in LOOKS {
+        if holders::with_open(device.number)?.told.is_empty() {
+            return Ok(None);
+        }
+        pause_for(pause);
+    }
+    let holders = holders::with_open(device.number)?;
+    Ok((!holders.told.is_empty()).then_some(holders))
+}
+
+/// Who uses a Lustre file system that this node has mounted nowhere.
+pub(super) fn lustre(source: &str) -> io::Result<Option<Holders>> {
+    let holders = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
+    Ok((!holders.told.is_empty()).then_some(holders))
+}
+
+fn io_error(error: StepError) -> io::Error {
+    match error {
+        StepError::System { source, .. } => source,
+        other => io::Error::other(other),
+    }
+}
