@@ -4,22 +4,21 @@
 //! closed: by then TCP, TLS and HTTP/2 are through with every caller that has something to ask. When too many wait at a time
 //! the oldest goes first, so that those who say nothing do not keep out those who do.
 
+mod connection;
+
 use std::collections::VecDeque;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Sleep, sleep};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::sleep;
 use tonic::transport::server::Connected;
 
 use crate::peer::may_connect;
+pub(crate) use connection::{Caller, Connection};
 
 /// What all nodes of a machine need when they come back at once on one slow processor.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
@@ -42,98 +41,6 @@ impl Limits {
     pub(crate) fn of_files(files: u64) -> Self {
         let files = usize::try_from(files).unwrap_or(MOST).min(MOST);
         Self { connections: files / 4 * 3, newcomers: files / 4, first_request: FIRST_REQUEST }
-    }
-}
-
-/// Which connection a request came on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Caller(Arc<AtomicBool>);
-
-impl Caller {
-    /// It made a request: it is not closed any more for saying nothing.
-    pub(crate) fn is_heard(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn was_heard(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A connection over TCP.
-#[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
-    caller: Caller,
-    /// None once a request was made.
-    waits: Option<Waits>,
-    _place: OwnedSemaphorePermit,
-}
-
-#[derive(Debug)]
-struct Waits {
-    longest: Pin<Box<Sleep>>,
-    sent_away: oneshot::Receiver<()>,
-}
-
-impl Waits {
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let sent_away = Pin::new(&mut self.sent_away).poll(cx).is_ready();
-        sent_away || self.longest.as_mut().poll(cx).is_ready()
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Caller;
-
-    fn connect_info(&self) -> Caller {
-        self.caller.clone()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.caller.was_heard() {
-            self.waits = None;
-        }
-        if self.waits.as_mut().is_some_and(|waits| waits.poll_over(cx)) {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no request")));
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 
@@ -195,11 +102,10 @@ impl Incoming {
         self.said.accepted();
         self.make_room();
         let (send_away, sent_away) = oneshot::channel();
-        let caller = Caller::default();
-        self.newcomers.push_back(Newcomer { caller: caller.clone(), send_away });
-        let longest = Box::pin(sleep(self.limits.first_request));
-        let waits = Some(Waits { longest, sent_away });
-        Some(Connection { stream, caller, waits, _place: place })
+        let longest = self.limits.first_request;
+        let connection = Connection::new(stream, longest, sent_away, place);
+        self.newcomers.push_back(Newcomer { caller: connection.connect_info(), send_away });
+        Some(connection)
     }
 
     /// Sends away the one that has waited longest, if there is no room for another.

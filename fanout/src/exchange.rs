@@ -217,16 +217,13 @@ impl Exchange {
     pub fn apply_mount(&self, object: MountObject) {
         let mut state = self.lock();
         let key = object.key.clone();
-        match state.fanout.apply_mount(object) {
-            News::Question => {
-                state.writes.stir(&key);
-                self.refuse(&mut state, &key);
-            }
-            News::Status => {
-                self.refuse(&mut state, &key);
-                state.check_status(&key);
-            }
-            News::Nothing => {}
+        let news = state.fanout.apply_mount(object);
+        if news == News::Question {
+            state.writes.stir(&key);
+        }
+        if news != News::Nothing {
+            self.refuse(&mut state, &key);
+            state.check_status(&key);
         }
     }
 

@@ -8,6 +8,7 @@
 //! Nothing is told before both lists, mounts and profiles, were read once; a list that fails later leaves what is known.
 //! Nor is a session told anything before it is admitted: by a list of its node's objects that is younger than the session.
 
+mod answers;
 mod newcomers;
 mod node_queue;
 mod profiles;
@@ -16,11 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use proto::v1::{DesiredMount, Gone};
-use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject, Version, precedes};
-use crate::status::says;
 pub(crate) use newcomers::Listing;
 use node_queue::{NodeQueue, Told};
 use profiles::Profiles;
@@ -165,30 +164,6 @@ impl Fanout {
             self.touch(&key);
         }
         news
-    }
-
-    /// The node reported this status of an object.
-    pub(crate) fn answered(&mut self, key: &Key, status: &Value) {
-        if let Some(told) = self.told(key) {
-            told.answer = Some(status.clone());
-        }
-    }
-
-    /// Has the node asked again when the object's status is not what it reported.
-    pub(crate) fn check_status(&mut self, key: &Key) {
-        let Some(object) = self.mount(key) else { return };
-        let Some(told) = self.told(key).filter(|told| told.version == object.version) else {
-            return;
-        };
-        let is_said = |answer: &Value| says(object.status.as_ref(), answer);
-        if told.answer.take_if(|answer| !is_said(answer)).is_some() {
-            told.contradicted = true;
-            self.touch(key);
-        }
-    }
-
-    fn told(&mut self, key: &Key) -> Option<&mut Told> {
-        self.queues.get_mut(&key.namespace)?.told.get_mut(&key.name)
     }
 
     /// Takes out a ClientMount that is no more. A deletion seen late does not take out the object of that name made since.

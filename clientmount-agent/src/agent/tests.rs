@@ -322,6 +322,21 @@ async fn a_life_from_mount_to_release() {
     assert_eq!(node.end().await, End::Stopped);
 }
 
+/// A coordinator asks again when somebody has written over what the node said of an object.
+#[tokio::test]
+async fn an_object_that_is_told_once_more_is_looked_at_and_reported_once_more() {
+    let mut node = Node::start(Chassis::new(1));
+    let object = node.chassis.object(0);
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&object]).await;
+    session.report_of(&object, ready).await;
+    let steps = node.chassis.compute.applied().len();
+    session.desire(&version(&object, "2")).await;
+    let report = session.report_of(&object, ready).await;
+    assert_eq!(report.observed_resource_version, "2");
+    assert_eq!(node.chassis.compute.applied().len(), steps, "there is nothing to do");
+}
+
 #[tokio::test]
 async fn deleting_unmounts_whatever_the_object_asks_for() {
     let mut node = Node::start(Chassis::new(1));

@@ -104,6 +104,21 @@ fn own_writes_wake_nobody_and_a_status_written_over_has_the_node_asked_again() {
 }
 
 #[test]
+fn a_status_written_over_along_with_the_finalizers_is_seen_once_the_node_holds_the_object_again() {
+    let exchange = reported();
+    write(&exchange, Vec::new(), with_status(6, &state("mounted")));
+    let mut replaced = with_status(7, &state("unmounted"));
+    replaced.finalizers.clear();
+    exchange.apply_mount(replaced);
+    assert!(told(&exchange).is_empty(), "it must be held first");
+    let hold = exchange.next_write(&Key::new("n1", "a")).unwrap();
+    assert!(hold.is_hold());
+    exchange.written(&Key::new("n1", "a"), &hold);
+    exchange.refresh_mount(with_status(8, &state("unmounted")));
+    assert_eq!(told(&exchange), ["desired a"]);
+}
+
+#[test]
 fn a_status_written_over_while_the_answer_to_our_write_was_on_its_way_is_seen() {
     let exchange = reported();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("unmounted"))];
