@@ -13,7 +13,7 @@ use storage::{
     execute::ExecuteError,
     host::{ObserveError, StepError},
     observed::Holders,
-    plan::RejectionClass,
+    plan::{RejectionClass, without_remedy},
 };
 
 use crate::desired::{Goal, MountError, MountProblem, ObjectError, ReferenceError};
@@ -28,6 +28,9 @@ pub enum Retry {
     /// Only when the object or its profile changes.
     OnChange,
 }
+
+/// What the owner of a job is told to do where only an administrator can do anything.
+pub const ASK: &str = "ask the administrators of this system";
 
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
@@ -73,12 +76,12 @@ pub struct Failure {
     /// When it is tried again.
     pub retry: Retry,
     /// Processes that are in the way: when they have ended it is tried again at once.
-    pub holders: Vec<i32>,
+    pub holders: Box<[i32]>,
 }
 
 impl Failure {
     fn new(error_type: ErrorType, severity: Severity, retry: Retry, text: String) -> Self {
-        let (user, holders) = (text.clone(), Vec::new());
+        let (user, holders) = (text.clone(), Box::default());
         Self { error_type, severity, user, debug: text, retry, holders }
     }
 
@@ -98,8 +101,19 @@ impl Failure {
     #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
-        let holders = holders(error).map_or_else(Vec::new, |it| it.processes.clone());
-        Self { holders, ..Self::new(error_type, severity, retry, chain(error)) }
+        let holders = holders(error).map_or_else(Vec::new, |it| it.processes.clone()).into();
+        let failure = Self { holders, ..Self::new(error_type, severity, retry, chain(error)) };
+        match error {
+            ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
+                failure.for_operators()
+            }
+            // It comes with time, or somebody looks at the link.
+            ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
+                user: format!("{}: wait for access, or {ASK}", rejection.problem()),
+                ..failure
+            },
+            _ => failure,
+        }
     }
 
     /// A defect of the agent.
@@ -107,6 +121,19 @@ impl Failure {
     pub fn of_panic(panicked: &Panicked) -> Self {
         let (error_type, severity, retry) = internal();
         Self::new(error_type, severity, retry, panicked.to_string())
+    }
+
+    /// The same where the remedy, with which the text ends, is not the owner's: a flag, a right, something on a node.
+    #[must_use]
+    pub fn for_operators(self) -> Self {
+        let problem = without_remedy(&self.user).to_owned();
+        self.told_owner(&problem)
+    }
+
+    /// The same where the owner is told this, and who can help.
+    #[must_use]
+    pub fn told_owner(self, problem: &str) -> Self {
+        Self { user: format!("{problem}: {ASK}"), ..self }
     }
 
     /// A mount that did not converge, with the prefix that tools look for in `debugMessage`.
@@ -136,6 +163,7 @@ impl From<&ObjectError> for Failure {
             // Somebody has to grant it, and it is told then; meanwhile a person may have unmounted.
             ObjectError::ProfileUnread(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
+                    .for_operators()
             }
             _ => Self::input(error.to_string()),
         }
@@ -152,6 +180,7 @@ impl From<&MountError> for Failure {
             // Whether it is still mounted is looked at again: a person, or who removes mounts that nobody wants, may be first.
             MountProblem::Untold(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
+                    .for_operators()
             }
             _ => Self::input(error.to_string()),
         }
@@ -288,6 +317,31 @@ mod tests {
         let drawn: Vec<f64> = (0..32).map(|_| jitter()).collect();
         assert!(drawn.iter().all(|value| (0.0..=1.0).contains(value)));
         assert!(drawn.windows(2).any(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn the_owner_reads_what_is_wrong_and_the_operator_what_to_do_on_the_node() {
+        let volume = || "group/lv".to_owned();
+        let foreign = Rejection::ForeignSignature {
+            device: "/dev/loop0".into(),
+            kind: "ext4".into(),
+            uuid: Some("4711".into()),
+        };
+        let broken = Rejection::PoolBroken { pool: "pool-0".into(), state: "FAULTED".into() };
+        let many = Rejection::TooManyDevices { volume: volume(), count: 2 };
+        let away = Rejection::NoDevice { volume: volume(), missing: Vec::new() };
+        for (rejection, problem, remedy) in [
+            (foreign, "4711", "wipe it by hand"),
+            (broken, "zpool pool-0 is FAULTED", "bring its drives back"),
+            (many, "group/lv has 2 namespaces", "--volumes lvm"),
+            (away, "no device for group/lv", "check the PCIe link"),
+        ] {
+            let failure = Failure::of_convergence(&ConvergeError::Rejected(rejection));
+            assert!(failure.debug.contains(remedy), "{}", failure.debug);
+            let user = &failure.user;
+            let is_told = user.contains(problem) && !user.contains(remedy) && user.ends_with(ASK);
+            assert!(is_told, "{user}");
+        }
     }
 
     #[test]

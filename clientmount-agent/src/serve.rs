@@ -90,7 +90,9 @@ fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanRe
     match reconcile::plan(converger, &units) {
         Ok(steps) => PlanResponse { steps, rejection: String::new() },
         Err(failures) => {
-            let told: Vec<_> = failures.iter().map(|failed| failed.failure.user.as_str()).collect();
+            // Who plans is an operator.
+            let told: Vec<_> =
+                failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
             refused(told.join("; "))
         }
     }

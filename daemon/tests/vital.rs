@@ -4,7 +4,7 @@
 
 use std::{os::unix::process::ExitStatusExt, process::Output};
 
-use daemon::{End, LogArgs, run, vital, vital_now};
+use daemon::{End, LogArgs, Threads, run, vital, vital_now};
 
 const PANICS: &str = "DAEMON_PANICS";
 
@@ -20,7 +20,7 @@ async fn a_bug() {
 fn a_daemon_with_a_bug() {
     let Ok(place) = std::env::var(PANICS) else { return };
     let logs = LogArgs { log_level: log::LevelFilter::Info };
-    let end = run(&logs, Ok::<_, std::io::Error>(()), |()| async move {
+    let end = run(&logs, Threads::One, Ok::<_, std::io::Error>(()), |()| async move {
         match place.as_str() {
             "task" => drop(tokio::spawn(vital("a task", a_bug()))),
             "thread" => drop(std::thread::spawn(|| vital_now("a thread", || panic!("a bug")))),

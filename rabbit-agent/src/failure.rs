@@ -1,9 +1,9 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
 use api::{ErrorType, Severity};
-use clientmount_agent::error::{Failure, Retry, rank};
+use clientmount_agent::error::{ASK, Failure, Retry, rank};
 use daemon::chain;
-use storage::{ConvergeError, plan::Missing};
+use storage::{ConvergeError, Rejection, plan::Missing};
 
 use crate::{
     block_storage::desired::BlockStorageError, chassis::ChassisError,
@@ -22,9 +22,13 @@ impl From<&BlockStorageError> for Failure {
                 ..
             } => Self::waiting(chain(error)),
             // Somebody has to bring the directories back, and the workflow waits.
-            BlockStorageError::Fences(_) => {
-                Self { severity: Severity::Major, ..Self::waiting(chain(error)) }
+            BlockStorageError::Fences(_) => Self {
+                severity: Severity::Major,
+                ..Self::waiting(chain(error))
             }
+            .told_owner(
+                "a GFS2 is given to no compute, because it is not known which of them are fenced",
+            ),
             _ => Self::input(chain(error)),
         }
     }
@@ -32,7 +36,11 @@ impl From<&BlockStorageError> for Failure {
 
 impl From<&NodeStorageError> for Failure {
     fn from(error: &NodeStorageError) -> Self {
-        Self::input(chain(error))
+        let failure = Self::input(chain(error));
+        match error {
+            NodeStorageError::SharedCount(_) => failure.for_operators(),
+            _ => failure,
+        }
     }
 }
 
@@ -40,7 +48,14 @@ impl From<&NodeStorageError> for Failure {
 #[must_use]
 pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     let mut failure = Failure::of_convergence(error);
-    let why = failure.debug.strip_prefix("insufficient capacity: ").unwrap_or(&failure.debug);
+    let on_the_node = match error {
+        ConvergeError::Rejected(
+            rejection @ (Rejection::TooFewDrives { .. } | Rejection::PoolFull { .. }),
+        ) => Some(format!("{}: ask for less, or {ASK}", rejection.problem())),
+        _ => None,
+    };
+    let why = on_the_node.as_ref().unwrap_or(&failure.debug);
+    let why = why.strip_prefix("insufficient capacity: ").unwrap_or(why);
     failure.user = format!("{INSUFFICIENT}: allocation {index}: {why}");
     failure.debug =
         format!("unable to allocate NVMe namespaces for allocation {index}: {}", failure.debug);
@@ -80,8 +95,6 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
-    use storage::Rejection;
-
     use super::*;
 
     #[test]
@@ -106,6 +119,29 @@ mod tests {
             user.contains("allocation 3") && user.contains("800") && user.contains("40"),
             "{user}"
         );
+    }
+
+    #[test]
+    fn what_only_an_operator_can_do_is_not_what_the_owner_reads() {
+        let full = Rejection::TooFewDrives {
+            asked: 8,
+            usable: 1,
+            least: 14,
+            drives: 16,
+            full: Vec::new(),
+        };
+        let failures = [
+            (no_room(0, &ConvergeError::Rejected(full)), "check the drives of this node"),
+            (
+                Failure::from(&NodeStorageError::SharedCount(3)),
+                "start the agents with --volumes lvm",
+            ),
+        ];
+        for (failure, remedy) in failures {
+            assert!(failure.debug.contains(remedy), "{}", failure.debug);
+            assert!(!failure.user.contains(remedy), "{}", failure.user);
+            assert!(failure.user.ends_with(ASK), "{}", failure.user);
+        }
     }
 
     #[test]

@@ -589,7 +589,9 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     session.tell(to_node::Message::Desired(going.clone())).await;
     let (report, status) = session.report().await;
     let error = status.error.unwrap();
-    assert!(error.user_message.unwrap().contains("grant this agent get"));
+    assert!(error.debug_message.contains("grant this agent get"));
+    let user = error.user_message.unwrap();
+    assert!(user.contains("cannot be read: ask the administrators"), "{user}");
     assert_eq!((error.severity, report.released), (Severity::Major, false));
     assert_eq!(node.mounted().len(), 1);
     session.tell(to_node::Message::Desired(unread(&deleted(&never)))).await;

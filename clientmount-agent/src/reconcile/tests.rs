@@ -375,7 +375,7 @@ fn a_bind_of_a_mount_that_failed_is_left_out() {
 }
 
 #[test]
-fn several_namespaces_without_lvm_are_refused_with_a_remedy() {
+fn several_namespaces_without_lvm_are_refused_with_a_remedy_for_who_has_it() {
     let object = crate::testing::compute_gfs2();
     let host = Arc::new(FakeHost::new(
         object.spec.node.parse().unwrap(),
@@ -390,8 +390,10 @@ fn several_namespaces_without_lvm_are_refused_with_a_remedy() {
     .unwrap();
     let outcome = converge(&converger(&host), &MountUnits { goal: Goal::Mounted, ..units });
     let failure = &only(&outcome).failure;
+    assert!(failure.debug.contains("start the agents with --volumes lvm"), "{}", failure.debug);
+    // The owner of the job starts no agents.
     assert!(
-        failure.user.contains("has 2 namespaces") && failure.user.contains("--volumes lvm"),
+        failure.user.contains("has 2 namespaces") && failure.user.ends_with(crate::error::ASK),
         "{}",
         failure.user
     );

@@ -100,7 +100,15 @@ impl From<&MgtError> for Failure {
             | MgtError::NotErasable(_)
             | MgtError::Erase { .. }
             | MgtError::NotKept => {
-                Self { severity: Severity::Major, retry: Retry::Later, ..Self::waiting(text) }
+                let failure =
+                    Self { severity: Severity::Major, retry: Retry::Later, ..Self::waiting(text) };
+                match error {
+                    // The command line is the owner's profile's.
+                    MgtError::Command { .. } => failure,
+                    _ => failure.told_owner(
+                        "file system names cannot be given out or taken back by the Lustre management target",
+                    ),
+                }
             }
         }
     }

@@ -76,6 +76,8 @@ pub async fn reconcile(
     if let Some(nid) = facts.as_ref().and_then(|facts| facts.nids.first()) {
         status.lnet_nid.clone_from(nid);
     }
+    let unknown = facts.as_ref().and_then(|facts| report::unknown_nid(&before, facts));
+    pass.failures.extend(unknown.map(|why| format!("{}: {why}", write::describe(&object))));
     let told = news::news((&before, &known), (&status, &judged), seen);
     pass.report(context, &object, status).await?;
     context.events.tell(&object, told);

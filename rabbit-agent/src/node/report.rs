@@ -16,6 +16,7 @@ use api::{
 use storage::{
     Observed,
     desired::{Endpoint, NamespaceId, ObjectUid, Spread},
+    health::Facts,
     observed::{Drive, Namespace},
     plan::allocatable,
 };
@@ -127,6 +128,18 @@ pub fn lost<'a>(
     let is_lost = |id: &NamespaceId| !there.contains(id) && !unusable.contains(&id.subsystem);
     let lost = told.iter().filter(|(id, _)| is_lost(id));
     lost.map(|(id, object)| (id, object.as_str())).collect()
+}
+
+/// That the address which the status tells is not known any more, if it is not. It stays there: management targets were made
+/// with it, and it may be right still.
+#[must_use]
+pub fn unknown_nid(before: &NnfNodeStatus, facts: &Facts) -> Option<String> {
+    (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
+        format!(
+            "status.lnetNid stays {}, and what it is now is unknown: see that `lctl list_nids` tells an address here",
+            before.lnet_nid
+        )
+    })
 }
 
 /// All 17 ports. An unassigned one has no host name, which is how central controllers know to leave it out.
@@ -345,6 +358,19 @@ mod tests {
         assert_eq!(told(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
         assert_eq!(told(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
         assert_eq!(told(6), (NnfResourceStatus::NotPresent, None));
+    }
+
+    #[test]
+    fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
+        let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
+        let facts = |nids: &[&str]| Facts {
+            nids: nids.iter().map(|it| (*it).to_owned()).collect(),
+            ..Facts::default()
+        };
+        let told = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
+        assert!(told.contains("stays 10.0.0.1@tcp") && told.contains("unknown"), "{told}");
+        assert_eq!(unknown_nid(&before("10.0.0.1@tcp"), &facts(&["10.0.0.2@tcp"])), None);
+        assert_eq!(unknown_nid(&before(""), &facts(&[])), None, "a node without Lustre");
     }
 
     #[test]

@@ -217,8 +217,9 @@ async fn tear_down(
 /// Why the devices were not seen again; `None` while they are on their way, which is soon over.
 fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
     let error = block.status.as_ref()?.error.as_ref()?;
-    let why = error.user_message.as_ref().unwrap_or(&error.debug_message);
-    Some(Failure::waiting(format!("waiting for the devices of {}: {why}", describe(block))))
+    let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
+    let user = waits(error.user_message.as_ref().unwrap_or(&error.debug_message));
+    Some(Failure { user, ..Failure::waiting(waits(&error.debug_message)) })
 }
 
 fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {

@@ -2,7 +2,7 @@
 
 mod class;
 
-pub use class::RejectionClass;
+pub use class::{RejectionClass, without_remedy};
 
 use std::path::PathBuf;
 

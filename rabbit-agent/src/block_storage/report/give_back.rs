@@ -54,7 +54,8 @@ pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> 
         drives.join(", ")
     );
     let (severity, retry) = (Severity::Major, Retry::Later);
-    (!drives.is_empty()).then(|| Failure { severity, retry, ..Failure::waiting(text) })
+    (!drives.is_empty())
+        .then(|| Failure { severity, retry, ..Failure::waiting(text) }.for_operators())
 }
 
 /// Whether this is a lack of room, which the workload manager answers by going elsewhere.

@@ -2,6 +2,12 @@
 
 use super::Rejection;
 
+/// A text that ends with a remedy behind a colon, up to there.
+#[must_use]
+pub fn without_remedy(text: &str) -> &str {
+    text.rsplit_once(": ").map_or(text, |(problem, _)| problem)
+}
+
 /// Who can do something about a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionClass {
@@ -20,6 +26,33 @@ pub enum RejectionClass {
 }
 
 impl Rejection {
+    /// What is wrong, without the remedy, which every text ends with behind a colon: for those who cannot do that.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        without_remedy(&self.to_string()).to_owned()
+    }
+
+    /// Whether only somebody with rights on the node, or over its agents' flags, can do something about it.
+    #[must_use]
+    pub fn is_for_operators(&self) -> bool {
+        match self.class() {
+            RejectionClass::Lost | RejectionClass::Unsupported => true,
+            RejectionClass::Waiting | RejectionClass::Capacity | RejectionClass::Input => false,
+            // Of what stands at a mount path only one kind leaves no other path.
+            RejectionClass::Foreign => matches!(
+                self,
+                Self::ForeignGroup { .. }
+                    | Self::ForeignPool { .. }
+                    | Self::OtherPool { .. }
+                    | Self::ManyPools { .. }
+                    | Self::Strangers { .. }
+                    | Self::ForeignSignature { .. }
+                    | Self::WrongFileSystem { .. }
+                    | Self::Unproved { .. }
+            ),
+        }
+    }
+
     /// Who can do something about it.
     #[must_use]
     pub fn class(&self) -> RejectionClass {
