@@ -14,7 +14,7 @@ use std::{
 
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{Converger, Desired, desired::MountPoint};
+use storage::{Converger, Desired, caught, desired::MountPoint};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -90,7 +90,8 @@ impl Agent {
                 },
                 Some(back) = self.workers.join_next() => match back {
                     Ok(back) => self.back(back, Instant::now()),
-                    Err(error) => log::error!("a worker died: {error}"),
+                    // What a worker does for an object or a sweep is caught there.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
@@ -177,9 +178,13 @@ impl Agent {
         match self.objects.work(uid) {
             Some(Ok(units)) => {
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
-                self.workers.spawn_blocking(move || Back::Mounts {
-                    outcome: reconcile::converge(&converger, &units),
-                    uid,
+                self.workers.spawn_blocking(move || {
+                    let outcome = caught(|| reconcile::converge(&converger, &units));
+                    let outcome = outcome.unwrap_or_else(|panicked| {
+                        let failure = Failure::of_panic(&panicked);
+                        Outcome::refused(units.goal, units.mounts.len(), failure)
+                    });
+                    Back::Mounts { outcome, uid }
                 });
             }
             Some(Err(outcome)) => self.back(Back::Mounts { uid: uid.to_owned(), outcome }, now),

@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use apiclient::Address;
+use daemon::vital;
 use fanout::{Audience, Ended, Exchange, Scope, ask_profiles, client_mounts, write_back};
 use kube::{Client, runtime::watcher};
 use proto::v1::{FromNode, from_node, to_node::Message};
@@ -56,14 +57,16 @@ pub async fn run(
     let exchange = Arc::new(Exchange::new(Scope::OneCompute));
     let bell = exchange.open(node.as_str(), EPOCH, Audience::Compute);
     let mut work = JoinSet::new();
-    work.spawn(ask_profiles(client.clone(), exchange.clone(), Scope::OneCompute));
-    work.spawn(write_back(client.clone(), exchange.clone()));
-    work.spawn(pass_reports(exchange.clone(), outbox.clone(), outbox.begin()));
-    work.spawn(follow_health(exchange.clone(), outbox.clone()));
+    let profiles = ask_profiles(client.clone(), exchange.clone(), Scope::OneCompute);
+    work.spawn(vital("who asks for profiles", profiles));
+    work.spawn(vital("who writes statuses", write_back(client.clone(), exchange.clone())));
+    let reports = pass_reports(exchange.clone(), outbox.clone(), outbox.begin());
+    work.spawn(vital("who passes reports on", reports));
+    work.spawn(vital("who follows the watch", follow_health(exchange.clone(), outbox.clone())));
     let (watching, namespace) = (exchange.clone(), node.clone());
-    work.spawn(async move {
+    work.spawn(vital("the watch", async move {
         client_mounts(client, Some(namespace.as_str()), config, watching).await;
-    });
+    }));
     if events.send(LinkEvent::Up).await.is_ok() {
         tell(&exchange, &node, &bell, &outbox, &events).await;
     }

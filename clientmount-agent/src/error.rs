@@ -9,7 +9,7 @@ use std::{
 use api::{ErrorType, ResourceError, Severity};
 use daemon::chain;
 use storage::{
-    ConvergeError, Rejection, Step,
+    ConvergeError, Panicked, Rejection, Step,
     execute::ExecuteError,
     host::{ObserveError, StepError},
     plan::RejectionClass,
@@ -97,6 +97,13 @@ impl Failure {
         Self::new(error_type, severity, retry, chain(error))
     }
 
+    /// A defect of the agent.
+    #[must_use]
+    pub fn of_panic(panicked: &Panicked) -> Self {
+        let (error_type, severity, retry) = internal();
+        Self::new(error_type, severity, retry, panicked.to_string())
+    }
+
     /// A mount that did not converge, with the prefix that tools look for in `debugMessage`.
     #[must_use]
     pub fn of_mount(goal: Goal, error: &ConvergeError) -> Self {
@@ -161,12 +168,19 @@ fn class(error: &ConvergeError) -> (ErrorType, Severity, Retry) {
         ConvergeError::Rejected(rejection) => rejection_class(rejection),
         ConvergeError::Step(ExecuteError { source, .. }) => step_class(source),
         ConvergeError::Observe(
-            ObserveError::Read { .. } | ObserveError::Command(_) | ObserveError::Malformed { .. },
+            ObserveError::Read { .. }
+            | ObserveError::Command(_)
+            | ObserveError::Malformed { .. }
+            | ObserveError::Panicked(_),
         )
-        | ConvergeError::NotConverging { .. } => {
-            (ErrorType::Internal, Severity::Major, Retry::Later)
-        }
+        | ConvergeError::NotConverging { .. }
+        | ConvergeError::Panicked(_) => internal(),
     }
+}
+
+/// Somebody has to do something.
+fn internal() -> (ErrorType, Severity, Retry) {
+    (ErrorType::Internal, Severity::Major, Retry::Later)
 }
 
 fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
@@ -210,7 +224,9 @@ fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
         ConvergeError::Rejected(Rejection::NoDevice { .. } | Rejection::TooManyDevices { .. }) => {
             "unable to activate block device"
         }
-        ConvergeError::Rejected(_) | ConvergeError::NotConverging { .. } => by_goal,
+        ConvergeError::Rejected(_)
+        | ConvergeError::NotConverging { .. }
+        | ConvergeError::Panicked(_) => by_goal,
         ConvergeError::Step(ExecuteError { step, .. }) => match &**step {
             Step::RunHook { id, .. } => hook_prefix(id.phase),
             Step::SetOwner { .. } => "unable to set owner and group for file system",

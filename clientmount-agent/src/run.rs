@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiclient::{ConnectError, connect_with};
-use daemon::{End, ListenError, Signals, listen, tell_ready, tell_stopping};
+use daemon::{End, ListenError, Signals, listen, tell_ready, tell_stopping, vital};
 use proto::v1::Role;
 use storage::{Converger, LinuxHost, desired::NodeName, linux::LinuxHostError};
 use thiserror::Error;
@@ -66,7 +66,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         converger: Arc::clone(&converger),
         outbox: Arc::clone(&outbox),
     };
-    let serving = tokio::spawn(serve(listener, service));
+    let serving = tokio::spawn(vital("the node's socket", serve(listener, service)));
     let linking = link(config.way, &config.site.node, Arc::clone(&outbox), events).await?;
     tell_ready();
 
@@ -93,14 +93,16 @@ async fn link(
         Way::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
             let endpoint = address.endpoint().map_err(RunError::Coordinator)?;
-            Ok(tokio::spawn(link::run(endpoint, hello, outbox, events)))
+            let linked = link::run(endpoint, hello, outbox, events);
+            Ok(tokio::spawn(vital("the link to the coordinator", linked)))
         }
         Way::Api { address, credentials } => {
             let client =
                 connect_with(&address, credentials.as_ref()).await.map_err(RunError::Api)?;
             log::info!("the API is watched directly at {address}");
             let config = watch_config(&address);
-            Ok(tokio::spawn(api_link::run(client, config, node.clone(), outbox, events)))
+            let linked = api_link::run(client, config, node.clone(), outbox, events);
+            Ok(tokio::spawn(vital("the link to the API", linked)))
         }
     }
 }

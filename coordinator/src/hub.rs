@@ -3,7 +3,7 @@
 //! What is told to nodes and written to the API is the [`Exchange`]'s business.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::SystemConfiguration;
@@ -186,7 +186,9 @@ impl Hub {
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+        self.roster
+            .lock()
+            .expect("nobody panicked while he changed the roster: it may be half changed")
     }
 }
 

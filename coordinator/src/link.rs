@@ -2,9 +2,12 @@
 //! node takes it.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use daemon::vital;
+use futures::FutureExt;
 use proto::v1::from_node::Message as Said;
 use proto::v1::node_link_server::NodeLink;
 use proto::v1::to_node::Message as Told;
@@ -71,7 +74,7 @@ impl NodeLink for Link {
         let session = self.greet(hello)?;
         log::info!(node = session.node.as_str(), epoch = session.epoch, version = version.as_str(); "node connected");
         let (told, stream) = mpsc::channel(IN_FLIGHT);
-        tokio::spawn(serve(self.hub.clone(), session, said, told));
+        tokio::spawn(vital("a node's session", serve(self.hub.clone(), session, said, told)));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
@@ -94,8 +97,11 @@ async fn serve(
     mut said: Streaming<FromNode>,
     told: mpsc::Sender<Result<ToNode, Status>>,
 ) {
-    let end = converse(&hub, &session, &mut said, &told).await;
+    let talk = AssertUnwindSafe(converse(&hub, &session, &mut said, &told)).catch_unwind().await;
+    // A state that was left half changed is nobody's any more: saying bye ends the process then.
     hub.bye(&session);
+    let defect = |_| Err(Status::internal("a defect of the coordinator; its log tells which"));
+    let end = talk.unwrap_or_else(defect);
     let node = session.node.as_str();
     match end {
         Ok(()) => log::info!(node, epoch = session.epoch; "node disconnected"),

@@ -6,6 +6,7 @@ mod listen;
 mod logging;
 mod run;
 mod stop;
+mod vital;
 mod zap;
 
 pub use chain::chain;
@@ -14,4 +15,5 @@ pub use listen::{ListenError, listen};
 pub use logging::{LoggingError, start_logging};
 pub use run::{End, LogArgs, run};
 pub use stop::{Signals, StopError, tell_ready, tell_stopping};
+pub use vital::{vital, vital_now};
 pub use zap::ZapArgs;

@@ -6,7 +6,7 @@ use clap::{Args, error::ErrorKind};
 use log::LevelFilter;
 use tokio::runtime::Builder;
 
-use crate::{chain, start_logging};
+use crate::{chain, start_logging, vital};
 
 /// Steps that may block in the kernel at the same time.
 const BLOCKING_THREADS: usize = 64;
@@ -51,7 +51,7 @@ where
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    let end = runtime.block_on(work(config));
+    let end = runtime.block_on(vital("the daemon's main task", work(config)));
     // A step stuck in the kernel must not keep the process.
     runtime.shutdown_timeout(Duration::ZERO);
     match end.map_err(Into::into) {

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::beside::beside;
 use crate::exchange::{Exchange, Scope};
 use crate::fanout::{Lack, ProfileAnswer, missing_profile};
 use crate::object::{Key, ProfileObject};
@@ -25,8 +26,7 @@ pub async fn ask_profiles(client: Client, exchange: Arc<Exchange>, scope: Scope)
     let turns = Arc::new(Semaphore::new(READERS));
     let mut readers = JoinSet::new();
     loop {
-        let key = exchange.take_ask().await;
-        while readers.try_join_next().is_some() {}
+        let key = beside(&mut readers, exchange.take_ask()).await;
         let (api, exchange, turns) = ((client.clone(), scope), exchange.clone(), turns.clone());
         readers.spawn(async move { answer(&api, &exchange, &turns, &key).await });
     }

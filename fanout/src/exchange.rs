@@ -5,7 +5,7 @@
 mod newcomers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use proto::v1::{self, MountReport};
 use tokio::sync::{Notify, watch};
@@ -381,7 +381,9 @@ impl Exchange {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state
+            .lock()
+            .expect("nobody panicked while he changed the state: it may be half changed")
     }
 }
 

@@ -19,6 +19,7 @@
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.
 
 mod asked;
+mod beside;
 mod exchange;
 mod fanout;
 mod newcomers;

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::beside::beside;
 use crate::exchange::Exchange;
 use crate::fanout::Listing;
 use crate::object::MountObject;
@@ -28,8 +29,7 @@ pub async fn admit_newcomers(client: Client, exchange: Arc<Exchange>) {
     let turns = Arc::new(Semaphore::new(READERS));
     let mut readers = JoinSet::new();
     loop {
-        let node = exchange.take_newcomer().await;
-        while readers.try_join_next().is_some() {}
+        let node = beside(&mut readers, exchange.take_newcomer()).await;
         let (client, exchange, turns) = (client.clone(), exchange.clone(), turns.clone());
         readers.spawn(async move { admit(&client, &exchange, &turns, &node).await });
     }

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::beside::beside;
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
 use crate::pace::{LAST_DELAY, PATIENCE, Pace, jittered};
@@ -32,8 +33,7 @@ pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let turns = Arc::new(Semaphore::new(WRITERS));
     let mut tasks = JoinSet::new();
     loop {
-        let key = exchange.take_write().await;
-        while tasks.try_join_next().is_some() {}
+        let key = beside(&mut tasks, exchange.take_write()).await;
         let turn = Turn::take(&turns).await;
         tasks.spawn(Writer::new(client.clone(), exchange.clone(), key, turn).write());
     }

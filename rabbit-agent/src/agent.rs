@@ -262,6 +262,7 @@ impl Agent {
 
     fn swept(&mut self, swept: Result<Result<(), String>, JoinError>) {
         match swept {
+            // What it does for mounts is caught where they are converged.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
             Ok(Ok(())) => self.sweep.done(),
             Ok(Err(why)) => {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use api::names::label;
 use apiclient::plain;
+use daemon::vital;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client, ResourceExt,
@@ -46,7 +47,8 @@ impl Events {
         let (tell, told) = mpsc::channel(WAITING);
         let reporter =
             Reporter { controller: "rabbit-agent".to_owned(), instance: Some(node.to_string()) };
-        tokio::spawn(publish(Recorder::new(client, reporter), told));
+        let published = publish(Recorder::new(client, reporter), told);
+        tokio::spawn(vital("who publishes Events", published));
         Self { tell: Some(tell) }
     }
 

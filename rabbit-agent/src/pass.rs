@@ -1,6 +1,6 @@
 //! One pass over one object: what it may use, and what it leaves behind.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, panic::resume_unwind, sync::Arc};
 
 use api::{NnfStorageProfile, ResourceError};
 use apiclient::plain;
@@ -11,7 +11,7 @@ use clientmount_agent::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
 use storage::{
-    ConvergeError, Converged, Converger, Desired,
+    ConvergeError, Converged, Converger, Desired, Panicked,
     desired::{NodeName, Nqn},
 };
 
@@ -101,9 +101,7 @@ impl Context {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        tokio::task::spawn_blocking(work)
-            .await
-            .expect("work on the node does not panic, and is not cancelled while it is awaited")
+        blocking(work).await
     }
 
     /// An error as objects carry it.
@@ -111,6 +109,12 @@ impl Context {
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
+}
+
+/// Runs something that may block in the kernel; a panic goes on in who awaits it.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 /// What a pass wrote, as the API stored it.
@@ -193,6 +197,13 @@ impl Pass {
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
         self.done = false;
+    }
+
+    /// One that ended early by a defect of the agent: its object waits, and others go on.
+    #[must_use]
+    pub fn panicked(panicked: &Panicked) -> Self {
+        let failures = vec![panicked.to_string()];
+        Self { failures, retry: Retry::Later, done: false, ..Self::default() }
     }
 
     /// Notes how the pass's writes went. Whatever was not written is tried again: only a watch says that an object is gone.

@@ -9,7 +9,7 @@ use clientmount_agent::{
     link::{self, LinkEvent},
     outbox::Outbox,
 };
-use daemon::{End, Signals, tell_ready, tell_stopping};
+use daemon::{End, Signals, tell_ready, tell_stopping, vital};
 use futures::{StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
@@ -71,7 +71,8 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     uevents::listen(board.clone());
     if let Some(every) = config.health.links_every {
         let host = Arc::clone(&host);
-        tokio::spawn(switches::follow(Arc::new(move || host.links()), board.clone(), every));
+        let followed = switches::follow(Arc::new(move || host.links()), board.clone(), every);
+        tokio::spawn(vital("who follows the switches' links", followed));
     }
     let signs = Signs::of(board);
     show(&config, &signs).await?;
@@ -144,7 +145,7 @@ pub async fn work<E>(
         end = Some(stop.await);
         tell_stopping();
     };
-    let fencing = tokio::spawn(fencer.run());
+    let fencing = tokio::spawn(vital("the fencer", fencer.run()));
     Agent::new(Arc::new(context), signs).run(events, stop).await;
     // What was begun is gone on with at the next start.
     fencing.abort();
@@ -163,7 +164,7 @@ async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
     for (flag, address, pages) in asked {
         if let Some(address) = address {
             let listener = address.listen(flag).await?;
-            tokio::spawn(probes::serve(listener, pages, signs.clone()));
+            tokio::spawn(vital("a probe's page", probes::serve(listener, pages, signs.clone())));
         }
     }
     Ok(())
@@ -180,8 +181,9 @@ fn tell_coordinator(
     let outbox = Arc::new(Outbox::default());
     let (events, mut from_link) = mpsc::channel(16);
     let (refuse, refused) = oneshot::channel();
-    tokio::spawn(link::run(endpoint, hello, Arc::clone(&outbox), events));
-    tokio::spawn(async move {
+    let linked = link::run(endpoint, hello, Arc::clone(&outbox), events);
+    tokio::spawn(vital("the link to the coordinator", linked));
+    tokio::spawn(vital("who hears the coordinator", async move {
         while let Some(event) = from_link.recv().await {
             if let LinkEvent::Refused(why) = event {
                 // Nobody listens any more only when the agent stops anyway.
@@ -189,13 +191,13 @@ fn tell_coordinator(
                 return;
             }
         }
-    });
+    }));
     let mut health = board.listen();
-    tokio::spawn(async move {
+    tokio::spawn(vital("who tells of the health", async move {
         while health.changed().await.is_ok() {
             let newest = health.borrow_and_update().clone();
             outbox.set_health(newest);
         }
-    });
+    }));
     Ok(refused)
 }

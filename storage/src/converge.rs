@@ -12,7 +12,7 @@ use log::warn;
 use thiserror::Error;
 
 use crate::{
-    Desired, Host, Observed, Rejection, Step,
+    Desired, Host, Observed, Panicked, Rejection, Step, caught,
     desired::{Allocation, AllocationId},
     execute::{ExecuteError, execute, execute_each},
     host::{ObserveError, StepError},
@@ -58,6 +58,9 @@ pub enum ConvergeError {
         /// The first step of the plan that remains.
         next: String,
     },
+    /// Who worked on it panicked; the steps before that stand, and other units go on.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 /// Brings one node to what is desired of it.
@@ -84,7 +87,7 @@ impl Work {
                 self.done.iter().any(creates)
             }
             ConvergeError::Step(failed) => creates(&failed.step),
-            ConvergeError::Observe(_) => false,
+            ConvergeError::Observe(_) | ConvergeError::Panicked(_) => false,
         };
         in_vain && self.is_new == Some(true)
     }
@@ -116,7 +119,7 @@ impl Converger {
         let group = self.group(&desired.group());
         let result = {
             let _turn = lock(&group);
-            self.rounds(desired)
+            caught(|| self.rounds(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
         };
         drop(group);
         self.forget_idle_groups();
@@ -153,7 +156,8 @@ impl Converger {
     /// # Errors
     /// When the node cannot be looked at, or the desire is rejected.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
-        Ok(plan(desired, &self.host.observe(desired).map_err(ConvergeError::Observe)?)?)
+        let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
+        Ok(caught(|| plan(desired, &observed))??)
     }
 
     /// What the node shows of `desired`.
@@ -161,7 +165,7 @@ impl Converger {
     /// # Errors
     /// When the look is not whole.
     pub fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        self.host.observe(desired)
+        caught(|| self.host.observe(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
     }
 
     fn rounds(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
@@ -240,7 +244,7 @@ fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
     lock(queue).pop_front()
 }
 
-/// A panic in another unit leaves no half-changed state behind these locks.
+/// No unit panics while it holds one: its panic is caught inside its turn.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt::Debug, io, iter, time::Duration};
 
 use thiserror::Error;
 
-use crate::{Desired, Observed, Step, desired::Nqn, execute::ExecuteError};
+use crate::{Desired, Observed, Panicked, Step, desired::Nqn, execute::ExecuteError};
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
@@ -44,6 +44,9 @@ pub enum ObserveError {
         /// What is wrong with it.
         why: String,
     },
+    /// Who looked panicked.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 /// A step that failed, with what only this layer knows.

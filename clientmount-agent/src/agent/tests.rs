@@ -30,6 +30,8 @@ use crate::{
     testing::{Chassis, point, profile, site},
 };
 
+mod panics;
+
 /// Longer than anything here takes; a test that waits in vain fails instead of hanging.
 const LONG: Duration = Duration::from_secs(60);
 

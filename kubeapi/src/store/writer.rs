@@ -46,8 +46,7 @@ impl std::fmt::Debug for Job {
 }
 
 /// Ends the process when the writer panics. Memory may then be half changed, and a server that reads but can no longer write
-/// would look alive for ever; started anew it has everything that was acknowledged. A build with `panic = "abort"` does
-/// the same without this.
+/// would look alive for ever; started anew it has everything that was acknowledged.
 struct FailStop;
 
 impl Drop for FailStop {

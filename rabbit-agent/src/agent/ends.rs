@@ -24,6 +24,7 @@ impl Agent {
     pub(super) fn ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
+            // What a pass does for its object is caught there.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         let has_failed = !pass.failures.is_empty();

@@ -1,9 +1,11 @@
 //! Which pass starts next, and what it is given.
 
-use std::{sync::Arc, time::Instant};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use clientmount_agent::{desired::Goal, error::Retry};
+use futures::FutureExt;
 use kube::ResourceExt;
+use storage::Panicked;
 
 use super::Agent;
 use crate::{
@@ -73,7 +75,11 @@ impl Agent {
     }
 
     fn spawn(&mut self, key: Key, work: impl Future<Output = Pass> + Send + 'static) {
-        self.passes.spawn(async move { (key, work.await) });
+        self.passes.spawn(async move {
+            let pass = AssertUnwindSafe(work).catch_unwind().await;
+            // All that a pass changes of the agent is in what it leaves behind.
+            (key, pass.unwrap_or_else(|panic| Pass::panicked(&Panicked::of(&*panic))))
+        });
     }
 
     fn start_node(&mut self) -> Option<()> {

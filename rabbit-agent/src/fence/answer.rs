@@ -17,6 +17,7 @@ use super::{
     response::{Response, Verdict},
     spool::{Spool, SpoolError},
 };
+use crate::pass::blocking;
 
 /// dlm_controld is on this node, and answers at once if it runs.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
@@ -142,9 +143,4 @@ pub(super) async fn finish(
         left.extend(take_away(&spool, name).await);
     }
     left
-}
-
-/// Reads or writes files.
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("reading and writing files does not panic")
 }

@@ -16,7 +16,7 @@ use super::{
     doubt::{doubts, to_withdraw},
     response::Verdict,
 };
-use crate::chassis::Chassis;
+use crate::{chassis::Chassis, pass::blocking};
 
 /// A pass that attaches namespaces is not waited for longer: whoever asked waits too, and asks again.
 const QUIET_WITHIN: Duration = Duration::from_secs(15);
@@ -151,8 +151,4 @@ async fn listed<K: Clone + Debug + DeserializeOwned>(
         Ok(listed) => listed.map(|it| it.items).map_err(|error| plain(&error)),
         Err(_) => Err(format!("it did not answer within {} s", LISTED_WITHIN.as_secs())),
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("work on the node does not panic")
 }

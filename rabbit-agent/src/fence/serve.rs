@@ -19,7 +19,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 pub(crate) use super::cut::Tools;
 use super::{
     FenceConfig,
-    answer::{answer_all, blocking, finish},
+    answer::{answer_all, finish},
     barrier::Closed,
     cut::{cut, doubtful},
     notify::Watch,
@@ -27,7 +27,7 @@ use super::{
     response::Verdict,
     spool::{Scan, Spool},
 };
-use crate::{signs::Signs, watch::Told};
+use crate::{pass::blocking, signs::Signs, watch::Told};
 
 /// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
 /// that too.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use daemon::chain;
+use daemon::{chain, vital_now};
 use storage::linux::uevents::{Heard, Uevents};
 
 use super::Board;
@@ -21,7 +21,7 @@ const GATHER: Duration = Duration::from_millis(100);
 pub fn listen(board: Board) {
     let begun = Uevents::open().and_then(|ear| {
         thread::Builder::new().name("uevents".to_owned()).spawn(move || {
-            if let Err(error) = hear(&ear, &board) {
+            if let Err(error) = vital_now("who hears device events", || hear(&ear, &board)) {
                 unheard(&error);
             }
         })
@@ -69,17 +69,19 @@ fn drain(ear: &Uevents) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// The kernel announces anew whatever `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent), which needs
-    /// root; without it there is nothing to hear.
+    /// The kernel announces anew whatever `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent).
     #[tokio::test]
     async fn what_the_kernel_says_of_a_pci_function_is_a_call_for_a_look() {
-        let functions = std::fs::read_dir("/sys/bus/pci/devices").ok();
-        let Some(function) = functions.and_then(|mut all| all.next()) else { return };
+        let mut functions = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten();
+        let function = functions.next().and_then(Result::ok).map(|it| it.path());
+        let missing = function.is_none().then_some("this machine has no PCI");
+        if !gate::open("uevents", missing) || !gate::uevents(function.as_deref().unwrap()) {
+            return;
+        }
         let board = Board::default();
         let mut called = board.called();
         listen(board);
-        if std::fs::write(function.unwrap().path().join("uevent"), "change").is_ok() {
-            called.changed().await.unwrap();
-        }
+        std::fs::write(function.unwrap().join("uevent"), "change").unwrap();
+        called.changed().await.unwrap();
     }
 }

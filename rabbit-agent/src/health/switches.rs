@@ -16,14 +16,16 @@ pub async fn follow(ask: Ask, board: Board, every: Duration) {
     let mut known: Vec<PortLink> = Vec::new();
     loop {
         let asked = Arc::clone(&ask);
-        // What could not be asked is as it was; a panic in it has been told by then.
-        if let Ok(Ok(now)) = tokio::task::spawn_blocking(move || asked()).await {
+        let answer = tokio::task::spawn_blocking(move || asked()).await;
+        // What could not be asked is as it was, and is asked again; a panic was told by the thread.
+        let failed = !matches!(answer, Ok(Ok(_)));
+        if let Ok(Ok(now)) = answer {
             if !known.is_empty() && now != known {
                 board.call();
             }
             known = now;
         }
-        if known.is_empty() {
+        if known.is_empty() && !failed {
             if called.changed().await.is_err() {
                 return;
             }
@@ -68,9 +70,13 @@ mod tests {
     }
 
     async fn until(asked: &Mutex<usize>, times: usize) {
-        while *asked.lock().unwrap() < times {
-            tokio::time::sleep(SOON).await;
-        }
+        let enough = async {
+            while *asked.lock().unwrap() < times {
+                tokio::time::sleep(SOON).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(60), enough).await;
+        assert!(waited.is_ok(), "asked {} times, and no more", asked.lock().unwrap());
     }
 
     #[tokio::test]
@@ -84,6 +90,18 @@ mod tests {
         assert_eq!(*called.borrow(), 0, "it is still up");
         until(&asked, 10).await;
         assert_eq!(*called.borrow(), 1, "it went, and stays away");
+        following.abort();
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_asked_at_first_is_asked_again() {
+        let up = Some(vec![link(LinkState::Up)]);
+        let (ask, asked) = answers(vec![None, up, Some(vec![link(LinkState::Down)])]);
+        let board = Board::default();
+        let called = board.called();
+        let following = tokio::spawn(follow(ask, board, SOON));
+        until(&asked, 4).await;
+        assert_eq!(*called.borrow(), 1, "the link went");
         following.abort();
     }
 

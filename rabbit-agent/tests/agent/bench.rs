@@ -84,11 +84,15 @@ pub(crate) struct Trouble {
     pub(crate) attach: Option<mpsc::Receiver<()>>,
     /// That it began to wait is told here.
     pub(crate) attaching: Option<oneshot::Sender<()>>,
+    /// Looks in which the agent has a bug.
+    pub(crate) bug: Option<fn(&Desired) -> bool>,
 }
 
 impl Host for Watched {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         self.looks.lock().unwrap().push(desired.clone());
+        let bug = self.trouble.lock().unwrap().bug;
+        assert!(!bug.is_some_and(|it| it(desired)), "a bug in a look");
         let mut seen = self.host.observe(desired)?;
         let is_faulty = self.trouble.lock().unwrap().fault;
         // A look at a file system is none at the drives.

@@ -14,6 +14,7 @@ mod lustre_mgt;
 mod namespace;
 mod node;
 mod node_storage;
+mod panics;
 mod restart;
 mod servers;
 mod versions;

@@ -11,7 +11,7 @@ use std::sync::{
 use proptest::prelude::*;
 use storage::{
     ConvergeError, Converger, Desired, Host, Observed, Step,
-    desired::Allocation,
+    desired::{Allocation, IndexTree},
     fake::{FakeHost, Fault},
     host::{ObserveError, StepError},
     observed::Signature,
@@ -231,6 +231,64 @@ fn a_unit_that_is_outrun_looks_again_until_it_has_a_drive() {
     assert_eq!(contested(15).converge(&wanted).unwrap().steps.len(), 4);
     let error = contested(usize::MAX).converge(&wanted).unwrap_err();
     assert!(matches!(error, ConvergeError::Step(_)), "it ends: {error}");
+}
+
+fn tree_at(workflow: u32) -> Desired {
+    Desired::IndexTree(IndexTree { root: point(&format!("/mnt/nnf/wf-{workflow}")), ..tree(1) })
+}
+
+/// Where a node has a defect that concerns one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    InLook,
+    InStep,
+    None,
+}
+
+#[derive(Debug)]
+struct Defective(Arc<FakeHost>, std::sync::Mutex<Defect>);
+
+impl Defective {
+    fn has(&self, defect: Defect) -> bool {
+        *self.1.lock().unwrap() == defect
+    }
+}
+
+impl Host for Defective {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        assert!(!self.has(Defect::InLook) || *desired != tree_at(6), "a bug in a look");
+        self.0.observe(desired)
+    }
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        let hit = self.has(Defect::InStep) && step.to_string().contains("wf-6");
+        assert!(!hit, "a bug in a step");
+        self.0.apply(step)
+    }
+}
+
+#[test]
+fn a_panic_costs_its_unit_until_it_is_over() {
+    let units = [5, 6, 7].map(tree_at);
+    for (defect, told) in [(Defect::InLook, "a bug in a look"), (Defect::InStep, "a bug in a step")]
+    {
+        let node = Arc::new(Defective(rabbit(), defect.into()));
+        let converger = Converger::new(node.clone());
+        for _ in 0..2 {
+            let results = converger.converge_all(&units);
+            assert!(results[0].is_ok() && results[2].is_ok(), "{results:?}");
+            let error = results[1].as_ref().unwrap_err();
+            assert!(matches!(error, ConvergeError::Panicked(_)), "{error:?}");
+            assert!(error.to_string().contains(told), "{error}");
+        }
+        if defect == Defect::InLook {
+            assert!(converger.observe(&units[1]).unwrap_err().to_string().contains(told));
+            let error = converger.plan(&units[1]).unwrap_err();
+            assert!(matches!(error, ConvergeError::Observe(ObserveError::Panicked(_))), "{error}");
+        }
+        *node.1.lock().unwrap() = Defect::None;
+        assert!(!converger.converge(&units[1]).unwrap().steps.is_empty());
+        assert_eq!(converger.plan(&units[1]).unwrap(), []);
+    }
 }
 
 /// Foreign data on a namespace that an allocation of ours owns.

@@ -9,6 +9,7 @@
 
 use std::{
     fs, io,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     thread,
 };
@@ -16,6 +17,7 @@ use std::{
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::{
+    caught,
     desired::AllowedRoots,
     health::{Answer, FileSystemFacts},
     linux::{
@@ -41,14 +43,16 @@ pub(super) fn read(
     Ok(thread::scope(|scope| {
         let ask = |(point, options)| scope.spawn(move || facts(point, options, looks, sysfs));
         let asked: Vec<_> = ours.into_iter().map(ask).collect();
-        asked.into_iter().filter_map(|it| it.join().ok()).collect()
+        asked.into_iter().map(|it| it.join().unwrap_or_else(|it| resume_unwind(it))).collect()
     }))
 }
 
 fn facts(point: PathBuf, options: Options, looks: &Looks, sysfs: &Path) -> FileSystemFacts {
+    let target = point.display().to_string();
+    let asked = caught(|| answer(point, &options, looks, sysfs));
     FileSystemFacts {
-        target: point.display().to_string(),
-        answer: answer(point, &options, looks, sysfs),
+        target,
+        answer: asked.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
         device: options.device,
         kind: options.kind,
         asked_read_only: options.mount_read_only,

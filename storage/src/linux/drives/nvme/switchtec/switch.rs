@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, TryLockError},
     time::Duration,
 };
 
@@ -37,7 +37,14 @@ impl Switch {
 
     /// The switch, for several commands with nobody else's between.
     pub(super) fn session(&self) -> Result<Session<'_>> {
-        Session::begin(self, self.way.lock().unwrap_or_else(PoisonError::into_inner))
+        let way = self.way.lock().unwrap_or_else(|poisoned| {
+            // Whoever panicked may have left an answer on its way.
+            let mut way = poisoned.into_inner();
+            *way = None;
+            self.way.clear_poison();
+            way
+        });
+        Session::begin(self, way)
     }
 
     /// Whether somebody has a session now; one that is at work is there.

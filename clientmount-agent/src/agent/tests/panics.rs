@@ -1,0 +1,47 @@
+//! A defect of the agent costs the object that it concerns, and nothing else.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+/// A node on which looking at the first job's mount panics.
+#[derive(Debug)]
+struct Defective {
+    node: Arc<FakeHost>,
+    mended: AtomicBool,
+}
+
+impl Host for Defective {
+    fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
+        let hit = matches!(desired, Desired::Mounted(it) if it.target == point("/mnt/nnf/job-0"));
+        assert!(!hit || self.mended.load(Ordering::SeqCst), "a bug in a look");
+        self.node.observe(desired)
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        self.node.apply(step)
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_panics_costs_its_object_until_it_is_over() {
+    let mut node = Node::start(Chassis::new(2));
+    let [unlucky, other] = [0, 1].map(|index| node.chassis.object(index));
+    let session = node.coordinator.session().await;
+    let defective =
+        Arc::new(Defective { node: node.chassis.compute.clone(), mended: AtomicBool::new(false) });
+    node.restart_agent_on(defective.clone(), session).await;
+    let mut session = node.coordinator.session().await;
+    session.sync(&[&unlucky, &other]).await;
+    let report = session.report_of(&unlucky, failed).await;
+    let status: ClientMountStatus = serde_json::from_slice(&report.status).unwrap();
+    let error = status.error.unwrap();
+    assert!(error.debug_message.contains("a bug in a look"), "{error:?}");
+    assert_eq!(error.severity, Severity::Major);
+    session.report_of(&other, ready).await;
+
+    defective.mended.store(true, Ordering::SeqCst);
+    session.report_of(&unlucky, ready).await;
+    node.stop.take().unwrap().send(()).unwrap();
+    assert_eq!(node.end().await, End::Stopped);
+}

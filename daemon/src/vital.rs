@@ -1,0 +1,27 @@
+//! What a daemon must not go on without.
+//!
+//! A task or thread that nobody waits for can panic unseen, and the daemon would look alive without it. Such a panic ends
+//! the process: systemd starts it again, and what is mounted stays mounted meanwhile.
+
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    process::abort,
+};
+
+/// Does work whose panic ends the process; `what` names it in the log.
+pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|context| vital_now(what, || work.as_mut().poll(context))).await
+}
+
+/// The same for work that blocks, on a thread of its own.
+pub fn vital_now<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    // Nothing of it is used again.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        log::error!("{what} panicked, which is a defect: the process ends, to be started again");
+        log::logger().flush();
+        abort()
+    })
+}

@@ -1,0 +1,37 @@
+//! Tasks that run beside the one that starts them.
+
+use std::panic::resume_unwind;
+
+use tokio::task::JoinSet;
+
+/// What `next` brings. Meanwhile the panic of a task that runs goes on here: what it left undone nobody else would miss.
+pub(crate) async fn beside<T>(running: &mut JoinSet<()>, next: impl Future<Output = T>) -> T {
+    tokio::pin!(next);
+    loop {
+        tokio::select! {
+            next = &mut next => return next,
+            Some(ended) = running.join_next() => {
+                if let Err(error) = ended && error.is_panic() {
+                    resume_unwind(error.into_panic());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic = "a bug"]
+    async fn a_panic_is_missed_while_nothing_new_comes() {
+        let mut running = JoinSet::new();
+        running.spawn(async {});
+        running.spawn(async { panic!("a bug") });
+        let passed_on = beside(&mut running, std::future::pending::<()>());
+        let _ = tokio::time::timeout(Duration::from_secs(60), passed_on).await;
+    }
+}

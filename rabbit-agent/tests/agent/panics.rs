@@ -1,0 +1,75 @@
+//! A defect of the agent costs the object that it concerns, and nothing else.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE};
+use rabbit_agent::{health::Board, signs::Signs};
+use storage::{
+    Desired,
+    health::{Facts, Link, Probe},
+};
+
+use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_told};
+
+const OTHER: &str = "default-job-8-0-xfs-0";
+const SIZE: i64 = 1 << 20;
+
+fn is_of_the_unlucky(desired: &Desired) -> bool {
+    matches!(desired, Desired::Allocated(allocation) if allocation.capacity == 2 * SIZE.unsigned_abs())
+}
+
+#[tokio::test]
+async fn a_look_that_panics_costs_its_allocation_until_it_is_over() {
+    let bench = Bench::new().await;
+    bench.trouble.lock().unwrap().bug = Some(is_of_the_unlucky);
+    let unlucky = block_storage(NAME, &[(2 * SIZE, &[RABBIT])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, unlucky).await;
+    let failed: NnfNodeBlockStorage = bench.until(NAME, "failed", block_failed).await;
+    let error = failed.status.unwrap().error.unwrap();
+    assert!(error.debug_message.contains("a bug in a look"), "{error:?}");
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(OTHER, &[(SIZE, &[RABBIT])])).await;
+    bench.until(OTHER, "ready", block_ready).await;
+
+    bench.trouble.lock().unwrap().bug = None;
+    bench.until(NAME, "ready", block_ready).await;
+}
+
+/// A node that panics when it is asked how it is.
+#[derive(Debug, Default)]
+struct Defective {
+    asked: AtomicUsize,
+    mended: AtomicBool,
+}
+
+impl Probe for Defective {
+    fn links(&self) -> BTreeMap<u8, Link> {
+        BTreeMap::new()
+    }
+
+    fn facts(&self) -> Facts {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        assert!(self.mended.load(Ordering::SeqCst), "a bug in a pass");
+        Facts::default()
+    }
+}
+
+#[tokio::test]
+async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
+    let defective = Arc::new(Defective::default());
+    let mut bench = Bench::bare().await;
+    bench.signs = Signs::of(Board::new(defective.clone(), None, 0));
+    bench.site().await;
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(SIZE, &[RABBIT])])).await;
+    bench.until(NAME, "ready", block_ready).await;
+    assert!(defective.asked.load(Ordering::SeqCst) > 0, "the pass of the NnfNode panicked");
+
+    defective.mended.store(true, Ordering::SeqCst);
+    bench.until(NNF_NODE, "told", |it: &NnfNode| node_told(it)).await;
+}

@@ -1,0 +1,37 @@
+//! A panic as an error of the one unit it came from.
+
+#[cfg(panic = "abort")]
+compile_error!(
+    "a panic costs the unit it comes from, not the process: build with panic = \"unwind\""
+);
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use thiserror::Error;
+
+/// A defect of this program; where it is stands in the log, by the panic's own message.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("a defect of this agent (report it with the log): {0}")]
+pub struct Panicked(String);
+
+impl Panicked {
+    /// What a panic left behind.
+    #[must_use]
+    pub fn of(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Self(text.unwrap_or("it panicked").to_owned())
+    }
+}
+
+/// Does work whose panic is to cost nothing but itself. What the work shares with others it must leave whole at all times:
+/// the locks beneath [`Host`](crate::Host) hold maps and lists that one call changes.
+///
+/// # Errors
+/// When it panicked.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::of(&*payload))
+}
