@@ -41,7 +41,7 @@ impl Told {
         let mut told = Self { own: text.len(), text };
         // Only the visitor could fail, and it does not.
         drop(record.key_values().visit(&mut told));
-        told.text
+        printable(&told.text)
     }
 
     /// Whether the text names `value` as a word, and not as a part of another.
@@ -54,6 +54,20 @@ impl Told {
                 !before.ends_with(in_word) && !after.starts_with(in_word)
             })
     }
+}
+
+/// Objects hold what anybody wrote: whatever of it would steer the terminal that shows the log is shown as an escape. A
+/// command's output has many lines.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && !"\n\t".contains(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 impl<'kvs> VisitSource<'kvs> for Told {
@@ -138,6 +152,12 @@ mod tests {
         let lines = std::mem::take(&mut *journal.0.lock().unwrap());
         let [line] = <[_; 1]>::try_from(lines).unwrap();
         line
+    }
+
+    #[test]
+    fn what_an_object_holds_steers_no_terminal() {
+        let (told, _) = logged("mount \u{1b}[2J/x: no\n\tsuch", &[("path", "\u{9b}2J\u{7}")]);
+        assert_eq!(told, "mount \\u{1b}[2J/x: no\n\tsuch path=\\u{9b}2J\\u{7}");
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{os::unix::process::ExitStatusExt, process::Output};
+use std::{os::unix::process::ExitStatusExt, process::Output, time::Duration};
 
 use daemon::{End, LogArgs, Threads, run, vital, vital_now};
 
 const PANICS: &str = "DAEMON_PANICS";
+
+/// Longer than a panic takes to end a process.
+const LONG: Duration = Duration::from_secs(60);
 
 async fn a_bug() {
     // In a later poll than the first.
@@ -19,6 +22,11 @@ async fn a_bug() {
 #[ignore = "the process that a test sees end, started by it"]
 fn a_daemon_with_a_bug() {
     let Ok(place) = std::env::var(PANICS) else { return };
+    std::thread::spawn(|| {
+        std::thread::park_timeout(LONG);
+        // Half alive.
+        std::process::exit(9)
+    });
     let logs = LogArgs { log_level: log::LevelFilter::Info };
     let end = run(&logs, Threads::One, Ok::<_, std::io::Error>(()), |()| async move {
         match place.as_str() {
