@@ -40,7 +40,10 @@ pub struct CommandLine {
 pub enum Task {
     /// Make a new store in --data-dir from a file that `warren backup` wrote. The coordinator must not run, and no store be
     /// there: move a damaged one away
-    Restore { file: PathBuf },
+    Restore {
+        /// What `warren backup` wrote
+        file: PathBuf,
+    },
 }
 
 impl CommandLine {

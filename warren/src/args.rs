@@ -50,7 +50,10 @@ pub(crate) enum Verb {
     /// Delete objects, and wait until they are gone
     Delete(Delete),
     /// Write all objects of a coordinator's own API to a file, for `coordinator restore`; a file that is there is replaced
-    Backup { file: PathBuf },
+    Backup {
+        /// Where to write it, with mode 0600
+        file: PathBuf,
+    },
     /// Print the completions for a shell
     Completions {
         #[arg(value_enum)]

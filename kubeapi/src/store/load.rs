@@ -19,6 +19,13 @@ pub(super) struct Unread {
     pub(super) problem: String,
 }
 
+/// A row that could be read.
+struct Row {
+    key: Key,
+    object: Object,
+    json: Vec<u8>,
+}
+
 /// Builds the state, the kinds first. Where the definition of a kind cannot be read, the one among `crds` describes its
 /// objects: an empty list of them would have agents take down what they stand for.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
@@ -26,29 +33,12 @@ pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<U
     state.revision = rows.revision;
     state.log.set_horizon(rows.horizon);
     let mut unread = Vec::new();
-    let mut objects = Vec::new();
-    for (key, json) in rows.objects {
-        match parse_key(&key).and_then(|parsed| Ok((parsed, parse_object(&json)?))) {
-            Ok((parsed, object)) => objects.push((parsed, object, json)),
-            Err(problem) => unread.push(Unread { key, json, problem }),
-        }
-    }
-    let (kinds, objects): (Vec<_>, Vec<_>) =
-        objects.into_iter().partition(|(key, ..)| &*key.resource == builtin::CRDS);
-    let mut registry = Registry::builtin();
-    let mut sound = Vec::new();
-    for (key, object, json) in kinds {
-        match compile(&object) {
-            Ok(definition) => {
-                registry.insert(definition);
-                sound.push((key, object, json));
-            }
-            Err(problem) => unread.push(Unread { key: key_text(&key), json, problem }),
-        }
-    }
-    stand_in(&mut registry, crds, &unread);
+    let (kinds, objects): (Vec<Row>, Vec<Row>) = decoded(rows.objects, &mut unread)
+        .into_iter()
+        .partition(|row| &*row.key.resource == builtin::CRDS);
+    let (registry, kinds) = registry(kinds, crds, &mut unread);
     state.registry = Arc::new(registry);
-    for (key, object, json) in sound.into_iter().chain(objects) {
+    for Row { key, object, json } in kinds.into_iter().chain(objects) {
         match restore(&state.registry, &key, object, None) {
             Ok(stored) => state.set(&key, Some(&stored)),
             Err(problem) => unread.push(Unread { key: key_text(&key), json, problem }),
@@ -58,6 +48,36 @@ pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<U
         forget_history(&mut state, history);
     }
     (state, unread)
+}
+
+fn decoded(objects: Vec<(String, Vec<u8>)>, unread: &mut Vec<Unread>) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(objects.len());
+    for (key, json) in objects {
+        match parse_key(&key).and_then(|key| Ok((key, parse_object(&json)?))) {
+            Ok((key, object)) => rows.push(Row { key, object, json }),
+            Err(problem) => unread.push(Unread { key, json, problem }),
+        }
+    }
+    rows
+}
+
+/// The kinds that the CRDs among the rows define, and the rows that do.
+fn registry(rows: Vec<Row>, crds: &[Value], unread: &mut Vec<Unread>) -> (Registry, Vec<Row>) {
+    let mut registry = Registry::builtin();
+    let mut sound = Vec::with_capacity(rows.len());
+    for row in rows {
+        match compile(&row.object) {
+            Ok(definition) => {
+                registry.insert(definition);
+                sound.push(row);
+            }
+            Err(problem) => {
+                unread.push(Unread { key: key_text(&row.key), json: row.json, problem });
+            }
+        }
+    }
+    stand_in(&mut registry, crds, unread);
+    (registry, sound)
 }
 
 /// The text that names a row. A namespace and the name of a kind hold no NUL, so that whatever a name holds is its own.
