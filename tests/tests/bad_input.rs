@@ -249,3 +249,28 @@ fn a_foreign_file_system_is_left_alone() -> anyhow::Result<()> {
     ensure!(before == after, "the device changed");
     fixture.run.tear_down_storage()
 }
+
+/// No file system can be made on so little: it is told with the field, and everything goes when its objects do.
+#[test]
+fn what_is_too_small_for_a_file_system_is_refused_and_goes() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    for capacity in [1, 4096, 65_536] {
+        let mut fixture = Fixture::new(1, "xfs")?;
+        let run = &mut fixture.run;
+        run.job.capacity = capacity;
+        let chassis = run.cluster.chassis().clone();
+        let block = run.job.block_storage(&chassis, false);
+        run.apply("storage", &[run.job.profile(), block, run.job.file_systems(&chassis)])?;
+        let node_storage = run.job.node_storage();
+        let error = error_of(&fixture, "nnfnodestorage", &node_storage, "rabbit-1")?;
+        let message = error["userMessage"].as_str().unwrap_or_default();
+        let told = format!("spec.capacity is {capacity} bytes");
+        ensure!(message.contains(&told) && message.contains("ask for at least"), "{error}");
+        ensure!(error["severity"] == "Fatal", "{error}");
+        fixture.run.tear_down_storage()?;
+        ensure!(fixture.namespaces()?.is_empty(), "{capacity}: {:?}", fixture.namespaces()?);
+    }
+    Ok(())
+}

@@ -65,11 +65,11 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let is_there = |it: &&Namespace| !observed.is_replaced(&it.id.subsystem);
     let ours = observed.namespaces.iter().filter(|it| mine.contains(&it.owner)).filter(is_there);
     let ours: Vec<_> = ours.collect();
-    let mut steps: Vec<_> = partial(id, observed).collect();
-    // Nothing is deleted while anybody holds on to any of it.
+    // Nothing is deleted while anybody holds on to any of it, and nobody waits for an erasure to lose it.
     let nobody = BTreeSet::new();
     let reached = ours.iter().flat_map(|it| unwanted(it, &nobody).map(move |host| (it, host)));
-    steps.extend(reached.map(|(it, host)| detach(it, host)));
+    let mut steps: Vec<_> = reached.map(|(it, host)| detach(it, host)).collect();
+    steps.extend(partial(id, observed));
     let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
     steps.extend(lost(id, observed));

@@ -193,8 +193,8 @@ fn release_takes_ours_and_its_leftovers_only() {
         ..Observed::default()
     };
     let expected = [
-        format!("delete namespace {} of allocation {wanted}", id(3)),
         format!("detach namespace {} from rabbit-1", id(2)),
+        format!("delete namespace {} of allocation {wanted}", id(3)),
         format!("delete namespace {} of allocation {wanted}", id(2)),
     ];
     assert_eq!(lines(plan(&Desired::Released(wanted), &observed)), expected);

@@ -15,9 +15,10 @@ use std::{
 
 use storage::{
     ConvergeError, Converger, Desired, Rejection, Step,
-    desired::{FileSystem, FileSystemKind, IndexLink, IndexTree, Mount},
+    desired::{Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Spread, Told},
     host::{CommandError, StepError},
     observed::{DeviceNumber, Signature},
+    plan::allocatable,
 };
 use tempfile::TempDir;
 
@@ -179,6 +180,32 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         };
         let error = full.rabbit().apply(&late).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
+        // What is left is had to the last block.
+        let left = allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
+        assert!(left < half, "{left}");
+        settle(&full.rabbit(), &Desired::Allocated(allocation(1, left, &[])));
+    });
+}
+
+#[test]
+fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() {
+    with_lab(|lab| {
+        let (rabbit, wanted) = (lab.rabbit(), allocation(0, SIZE, &[]));
+        let made = allocate(lab, &wanted);
+        let told = vec![Told { id: made.id.clone(), size: made.size, contested: false }];
+        let wanted = Desired::Allocated(Allocation { told, ..wanted });
+        let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
+        fs::rename(&drive, &aside).unwrap();
+        let seen = rabbit.observe(&Desired::Inventory).unwrap();
+        let fault = format!("its directory {} is not there: put it back", drive.display());
+        assert_eq!((seen.drives[0].free(), seen.drives[0].fault.as_ref()), (0, Some(&fault)));
+        let rejection = rejected(lab, &rabbit, &wanted);
+        assert!(rejection.to_string().contains(&fault), "{rejection}");
+        assert!(allocate(lab, &allocation(1, SIZE, &[])).id.subsystem != made.id.subsystem);
+
+        fs::rename(&aside, &drive).unwrap();
+        settle(&rabbit, &wanted);
+        assert_eq!(namespace(lab, allocation(0, 0, &[]).id), Some(made));
     });
 }
 

@@ -340,9 +340,12 @@ fn what_was_begun_on_a_drive_that_is_gone_for_good_is_forgotten_with_its_allocat
 
 #[test]
 fn nothing_is_deleted_before_everything_was_withdrawn() {
-    let release = plan(&Desired::Released(allocation(1).id), &rabbit(4, vec![ours(0), ours(1)]));
+    let begun =
+        Namespace { access: BTreeSet::new(), ..on(2, NamespaceOwner::Partial(allocation(1).id)) };
+    let seen = rabbit(4, vec![begun, ours(0), ours(1)]);
+    let release = plan(&Desired::Released(allocation(1).id), &seen);
     let kinds: Vec<_> = release.unwrap().iter().map(Step::kind).collect();
-    assert_eq!(kinds, [&["detach"; 4][..], &["delete-namespace"; 2]].concat());
+    assert_eq!(kinds, [&["detach"; 4][..], &["delete-namespace"; 3]].concat());
 }
 
 fn at(slot: u8, name: &str) -> Access {

@@ -126,11 +126,7 @@ pub(super) fn gone_name(nsid: u32, allocation: AllocationId) -> String {
 /// What is in a drive's directory; names that mean nothing are somebody else's and left out.
 pub(super) fn entries(drive: &Path) -> io::Result<Vec<(EntryName, PathBuf)>> {
     let mut found = Vec::new();
-    let listing = match fs::read_dir(drive) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        other => other?,
-    };
-    for entry in listing {
+    for entry in fs::read_dir(drive)? {
         let entry = entry?;
         if let Some(name) = entry.file_name().to_str().and_then(EntryName::parse) {
             found.push((name, entry.path()));

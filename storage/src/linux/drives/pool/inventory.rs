@@ -22,7 +22,16 @@ impl FilePool {
         let devices = loop_device::all()?;
         for slot in 0..file.drives {
             let mut allocated = 0;
-            for (name, path) in entries(&self.drive(slot))? {
+            let directory = self.drive(slot);
+            let found = match entries(&directory) {
+                // It was there before the pool was: somebody moved it away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    inventory.drives.push(moved(&file, slot, &directory));
+                    continue;
+                }
+                other => other?,
+            };
+            for (name, path) in found {
                 let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
                 // Deleted while we looked: what was read of it is not whole.
                 if !path.exists() {
@@ -78,6 +87,12 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         warnings: Vec::new(),
         fault: None,
     }
+}
+
+/// A drive of which nobody knows what is on it, if anything is left.
+fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
+    let fault = format!("its directory {} is not there: put it back", directory.display());
+    Drive { capacity: 0, fault: Some(fault), ..drive(file, slot, 0) }
 }
 
 pub(super) fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {

@@ -55,6 +55,18 @@ fn well() -> DriveFacts {
     }
 }
 
+#[test]
+fn a_drive_whose_name_is_none_is_told() {
+    let sysfs = tempfile::tempdir().unwrap();
+    plant(sysfs.path(), 1);
+    let class = sysfs.path().join("class/nvme/nvme2");
+    fs::create_dir_all(&class).unwrap();
+    fs::write(class.join("subsysnqn"), "nqn.1994\t1\n").unwrap();
+    let (found, unread) = read_at(sysfs.path(), Duration::from_secs(60));
+    assert_eq!(found.into_keys().collect::<Vec<_>>(), [nqn(1)]);
+    assert!(unread[0].starts_with("nvme2 is left out: \"nqn.1994\\t1\""), "{unread:?}");
+}
+
 fn read_at(sysfs: &Path, deadline: Duration) -> (BTreeMap<Nqn, DriveFacts>, Vec<String>) {
     let mut unread = Vec::new();
     (read(sysfs, &Looks::new(deadline), &mut unread), unread)
