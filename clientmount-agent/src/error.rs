@@ -10,6 +10,7 @@ use api::{ErrorType, ResourceError, Severity};
 use daemon::chain;
 use storage::{
     ConvergeError, Panicked, Rejection, Step,
+    desired::MountPointError,
     execute::ExecuteError,
     host::{ObserveError, StepError},
     observed::Holders,
@@ -189,6 +190,12 @@ impl From<&MountError> for Failure {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()
             }
+            MountProblem::MountPath(MountPointError::OutsideRoots { .. }) => {
+                let failure = Self::input(error.to_string());
+                let debug =
+                    format!("{}, or start the agent with another --mount-root", failure.debug);
+                Self { debug, ..failure }
+            }
             _ => Self::input(error.to_string()),
         }
     }
@@ -349,6 +356,16 @@ mod tests {
             let is_told = user.contains(problem) && !user.contains(remedy) && user.ends_with(ASK);
             assert!(is_told, "{user}");
         }
+    }
+
+    #[test]
+    fn a_path_outside_of_the_roots_is_the_owners_and_the_roots_are_not() {
+        let source =
+            MountPointError::OutsideRoots { path: "/etc/x".into(), roots: "/mnt/nnf".into() };
+        let problem = MountProblem::MountPath(source);
+        let failure = Failure::from(&MountError { index: 0, path: "/etc/x".into(), problem });
+        assert!(failure.user.ends_with("use a path under /mnt/nnf"), "{}", failure.user);
+        assert!(failure.debug.ends_with("with another --mount-root"), "{}", failure.debug);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const MOUNTS: [Case; 9] = [
     (
         "outside",
         |mount, _| path(mount, "/etc/warren"),
-        &["spec.mounts[0].mountPath", "/etc/warren", "--mount-root"],
+        &["spec.mounts[0].mountPath", "/etc/warren", "use a path under"],
     ),
     (
         "symlink",

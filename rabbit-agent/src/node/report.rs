@@ -16,7 +16,6 @@ use api::{
 use storage::{
     Observed,
     desired::{Endpoint, NamespaceId, ObjectUid, Spread},
-    health::Facts,
     observed::{Drive, Namespace},
     plan::allocatable,
 };
@@ -130,18 +129,6 @@ pub fn lost<'a>(
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
-/// That the address which the status tells is not known any more, if it is not. It stays there: management targets were made
-/// with it, and it may be right still.
-#[must_use]
-pub fn unknown_nid(before: &NnfNodeStatus, facts: &Facts) -> Option<String> {
-    (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
-        format!(
-            "status.lnetNid stays {}, and what it is now is unknown: see that `lctl list_nids` tells an address here",
-            before.lnet_nid
-        )
-    })
-}
-
 /// All 17 ports. An unassigned one has no host name, which is how central controllers know to leave it out.
 #[must_use]
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
@@ -196,6 +183,18 @@ fn empty_slot(id: usize, slot: String) -> NnfDriveStatus {
 
 fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// That the address which the status tells is not known any more, if it is not. It stays there: management targets were made
+/// with it, and it may be right still.
+#[must_use]
+pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
+    (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
+        format!(
+            "status.lnetNid stays {}, and what it is now is unknown: see that `lctl list_nids` tells an address here",
+            before.lnet_nid
+        )
+    })
 }
 
 #[cfg(test)]
@@ -363,9 +362,9 @@ mod tests {
     #[test]
     fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
         let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
-        let facts = |nids: &[&str]| Facts {
+        let facts = |nids: &[&str]| storage::health::Facts {
             nids: nids.iter().map(|it| (*it).to_owned()).collect(),
-            ..Facts::default()
+            ..storage::health::Facts::default()
         };
         let told = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
         assert!(told.contains("stays 10.0.0.1@tcp") && told.contains("unknown"), "{told}");

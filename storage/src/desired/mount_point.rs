@@ -27,9 +27,7 @@ pub enum MountPointError {
     #[error("a name of {0} bytes in the path is longer than 255")]
     NameTooLong(usize),
     /// Not strictly beneath an allowed root.
-    #[error(
-        "{path:?} is not beneath an allowed root: use a path under {roots}, or start the agent with another --mount-root"
-    )]
+    #[error("{path:?} is not beneath an allowed root: use a path under {roots}")]
     OutsideRoots {
         /// The path asked for.
         path: String,

@@ -74,6 +74,18 @@ fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
 }
 
 #[test]
+fn sites_tools_find_the_rabbits_pods_by_their_label() -> anyhow::Result<()> {
+    let path = tree("packaging/kubernetes/base/rabbit-agent.yaml");
+    let objects = objects(&std::fs::read_to_string(path)?)?;
+    let daemon_set = objects.values().find(|it| it["kind"] == "DaemonSet").context("DaemonSet")?;
+    for metadata in ["/metadata", "/spec/template/metadata"] {
+        let labels = daemon_set.pointer(&format!("{metadata}/labels")).context("labels")?;
+        ensure!(labels["cray.nnf.node"] == "true", "{metadata} has {labels}");
+    }
+    Ok(())
+}
+
+#[test]
 fn the_chart_leaves_policies_out_where_the_server_has_none() -> anyhow::Result<()> {
     for (words, there) in [
         (&["--kube-version", "1.29.9"][..], false),
