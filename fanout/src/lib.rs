@@ -14,6 +14,7 @@
 //! * Over all nodes, a node that comes is told nothing before the API was asked since for its objects and the watch knows
 //!   them all: a coordinator that is behind takes back nothing that another one told.
 //! * Writes are patches of what is ours, made only when they change something; own writes are told to nobody.
+//! * A status that says something else than its node reported was written by somebody else: the node is told once more.
 //! * While the API cannot be reached nothing is told, and nothing that was told is taken back.
 //!
 //! Assumptions: a resourceVersion is a number that grows, as it is on every supported API server.

@@ -1,10 +1,12 @@
 //! Shows objects in the server's own columns, so that every kind looks as its CRD says.
 
+use apiclient::WatchBackoff;
 use futures::{AsyncBufReadExt, StreamExt};
 use http::header::ACCEPT;
 use kube::api::{GetParams, ListParams, Request, WatchParams};
 use kube::{Client, Resource};
 use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::args::{Format, Get};
 use crate::client::ServerArgs;
@@ -98,6 +100,7 @@ impl Query<'_> {
             Failure::api(format!("watch {}", self.kind.resource.plural), error)
         };
         let mut version = resource_version(answer);
+        let mut backoff = WatchBackoff::default();
         loop {
             let mut parameters = WatchParams {
                 label_selector: self.args.selector.clone(),
@@ -115,7 +118,7 @@ impl Query<'_> {
                 .await
                 .map_err(|error| failed(&error))?;
             let mut lines = std::pin::pin!(stream.lines());
-            // The server ends a watch now and then; it goes on from the last version seen.
+            // The server ends a watch now and then; it goes on from the last version seen, though not without a pause.
             while let Some(line) = lines.next().await {
                 let Ok(line) = line else { break };
                 let event: Value = serde_json::from_str(&line).map_err(|error| {
@@ -123,6 +126,7 @@ impl Query<'_> {
                 })?;
                 version = self.event(&event, &mut columns, version)?;
             }
+            sleep(backoff.next().unwrap_or_default()).await;
         }
     }
 
