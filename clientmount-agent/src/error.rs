@@ -137,13 +137,6 @@ impl Failure {
         Self { user: format!("{problem}: {ASK}"), ..self }
     }
 
-    /// A defect of the agent.
-    #[must_use]
-    pub fn of_panic(panicked: &Panicked) -> Self {
-        let (error_type, severity, retry) = internal();
-        Self::new(error_type, severity, retry, panicked.to_string())
-    }
-
     /// A mount that did not converge, with the prefix that tools look for in `debugMessage`.
     #[must_use]
     pub fn of_mount(goal: Goal, error: &ConvergeError) -> Self {

@@ -170,6 +170,10 @@ impl Exchange {
                     if object.is_some_and(|object| state.writes.hold(&object)) {
                         self.wished.notify_one();
                     }
+                    // Both are on their way at once: the job waits for the longer and not for one after the other.
+                    if state.fanout.lacks_profile(&key) && state.asks.push(&key) {
+                        self.asked.notify_one();
+                    }
                 }
                 Next::Ask(key) => {
                     if state.asks.push(&key) {

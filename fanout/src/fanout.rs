@@ -332,6 +332,11 @@ impl Fanout {
         self.profiles.get(&key).map(Ok).or_else(answered)
     }
 
+    /// Whether the API must be asked for the profile of an object before a node is told of it.
+    pub(crate) fn lacks_profile(&self, key: &Key) -> bool {
+        self.entry(key).is_some_and(|entry| self.profile(entry).is_none())
+    }
+
     /// Whether both lists were read.
     pub(crate) fn listed(&self) -> bool {
         self.mounts_listed && self.profiles.complete()

@@ -50,7 +50,6 @@ use crate::{
     host::{ObserveError, StepError},
     look::look,
     observed::{BlockDevice, DeviceName, DeviceNumber, PortLink, Signature, VolumeDevice},
-    plan,
     step::{Mountable, VolumeAction, ZfsAction},
 };
 
@@ -323,11 +322,9 @@ impl Node {
             Step::Unmount { target, device, line } => {
                 mount::unmount(target, *device, line, self.deadlines)
             }
-            Step::RemoveMountPoint { target } => {
-                mount::remove_point(target, plan::is_index(target))
-            }
+            Step::RemoveMountPoint { target } => mount::remove_point(target),
             Step::CreateDirectory { path } => mount::create_point(path, false),
-            Step::RemoveDirectory { path } => mount::remove_point(path, false),
+            Step::RemoveDirectory { path } => mount::remove_point(path),
             Step::SetOwner { target, owner } => {
                 mount::set_owner(target, *owner, self.deadlines.call)
             }

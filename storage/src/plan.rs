@@ -20,7 +20,6 @@ mod tests;
 pub use allocation::{Absence, Missing, allocatable, missing};
 pub(crate) use lvm::mapper_name;
 pub use reject::{Rejection, RejectionClass, without_remedy};
-pub(crate) use unmount::is_index;
 
 use crate::{Desired, Observed, Step};
 

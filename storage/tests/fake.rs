@@ -246,6 +246,11 @@ fn mounts_only_mounts_goes_on() {
 }
 
 #[test]
+fn mounts_deep() {
+    scenarios::mounts::deep(&Memory::new());
+}
+
+#[test]
 fn mounts_kept_elsewhere() {
     scenarios::mounts::kept_elsewhere(&Memory::new());
 }

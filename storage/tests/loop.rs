@@ -87,6 +87,11 @@ fn mounts_wanted_again() {
 }
 
 #[test]
+fn mounts_deep() {
+    with_lab(|lab| scenarios::mounts::deep(lab));
+}
+
+#[test]
 fn mounts_kept_elsewhere() {
     with_only_lab(|lab| scenarios::mounts::kept_elsewhere(lab));
 }

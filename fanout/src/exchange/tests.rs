@@ -156,6 +156,29 @@ fn a_refusal_that_is_written_over_is_written_again() {
     assert_eq!(again.operations[1], write.operations[1]);
 }
 
+/// A job's mount waits for two answers of the API one after the other, and not for three.
+#[test]
+fn a_profile_is_read_while_the_finalizer_is_put_on() {
+    let exchange = Exchange::new(Scope::OneCompute);
+    exchange.open("n1", 1, Audience::Compute);
+    let mut fresh = mount("n1", "a", 1, 5);
+    fresh.finalizers.clear();
+    let key = fresh.key.clone();
+    exchange.replace_mounts(vec![fresh]);
+    assert!(told(&exchange).is_empty());
+    let write = exchange.next_write(&key).unwrap();
+    assert!(write.is_hold());
+    assert_eq!(exchange.lock().asks.waiting.pop_front(), Some(key.clone()));
+    let (version, profile) = exchange.unanswered(&key).unwrap();
+    let pinned = ProfileObject { key: profile, resource_version: "9".to_owned(), json: Vec::new() };
+    exchange.answer(&key, &version, Ok(pinned));
+    assert!(told(&exchange).is_empty(), "it may go before it is held");
+    exchange.written(&key, &write);
+    assert!(exchange.refresh_mount(mount("n1", "a", 1, 6)));
+    assert_eq!(told(&exchange), ["desired a", "Synced(Synced)"]);
+    assert_eq!(exchange.unanswered(&key), None, "it is read once");
+}
+
 #[test]
 fn what_is_meant_for_another_node_is_refused_and_never_told() {
     let exchange = Exchange::new(Scope::OneCompute);

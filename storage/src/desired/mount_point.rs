@@ -8,6 +8,9 @@ use std::{
 
 use thiserror::Error;
 
+/// Names beneath a root: the sites' controllers use two.
+const MOST_LEVELS: usize = 32;
+
 /// Why a path cannot be a mount point here.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MountPointError {
@@ -26,6 +29,16 @@ pub enum MountPointError {
     /// A name in it is longer than NAME_MAX (255, limits.h) allows.
     #[error("a name of {0} bytes in the path is longer than 255")]
     NameTooLong(usize),
+    /// More directories beneath the root than anybody needs: each is made, looked at and removed.
+    #[error(
+        "the path leads through {levels} directories beneath {root}: use at most {MOST_LEVELS}"
+    )]
+    TooDeep {
+        /// How many.
+        levels: usize,
+        /// Beneath which root.
+        root: String,
+    },
     /// Not strictly beneath an allowed root.
     #[error("{path:?} is not beneath an allowed root: use a path under {roots}")]
     OutsideRoots {
@@ -93,6 +106,11 @@ impl MountPoint {
             if let Ok(below) = path.strip_prefix(root)
                 && !below.as_os_str().is_empty()
             {
+                let levels = below.components().count();
+                if levels > MOST_LEVELS {
+                    let root = root.display().to_string();
+                    return Err(MountPointError::TooDeep { levels, root });
+                }
                 return Ok(Self { root: root.to_owned(), below: below.to_owned() });
             }
         }

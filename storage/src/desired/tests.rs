@@ -41,6 +41,10 @@ fn paths_that_cannot_be_mount_points_are_refused() {
         Err(MountPointError::TooLong(_))
     ));
     let long = "a".repeat(256);
+    let deep = |levels| format!("/mnt/nnf{}", "/d".repeat(levels));
+    assert!(parse(&deep(32)).is_ok());
+    let error = parse(&deep(2000)).unwrap_err().to_string();
+    assert_eq!(error, "the path leads through 2000 directories beneath /mnt/nnf: use at most 32");
     assert_eq!(parse(&format!("/mnt/nnf/{long}/x")), Err(MountPointError::NameTooLong(256)));
     assert!(parse(&format!("/mnt/nnf/{}/x", &long[1..])).is_ok());
     for text in ["/mnt/nnf", "/mnt/nnf/", "/mnt/nnf/.", "/mnt/nnfx/a", "/etc", "/"] {

@@ -53,7 +53,7 @@ impl FakeHost {
             }
             Step::CreateDirectory { path } => self.create_point(path, false),
             Step::RemoveDirectory { path } => {
-                self.remove(path);
+                self.remove_point(path);
                 Ok(())
             }
             Step::SetOwner { target, owner } => self.set_owner(target, *owner),

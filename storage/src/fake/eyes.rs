@@ -1,6 +1,6 @@
 //! How the node in memory is looked at.
 
-use std::{path::Path, sync::PoisonError};
+use std::{iter, path::Path, sync::PoisonError};
 
 use super::{FakeHost, FakeMount, Local, ROOT, files::Entry};
 use crate::{
@@ -20,6 +20,17 @@ use crate::{
 impl Local {
     pub(super) fn mounted(&self, path: &Path) -> Option<&FakeMount> {
         self.mounts.iter().rev().find(|mount| mount.target == path)
+    }
+
+    /// The nearest directory above an absent mount point, when it is empty.
+    pub(super) fn left_above(&self, target: &MountPoint) -> Option<MountPoint> {
+        let above = iter::successors(Some(target.clone()), MountPoint::parent);
+        let nearest = above.into_iter().find(|it| self.files.get(&it.path()).is_some())?;
+        let path = nearest.path();
+        let is_left = nearest != *target
+            && self.files.is_empty_directory(&path)
+            && self.mounted(&path).is_none();
+        is_left.then_some(nearest)
     }
 
     pub(super) fn walk(&self, target: &MountPoint) -> PathState {
@@ -116,8 +127,7 @@ impl Eyes for FakeHost {
             path = PathState::BlockDevice;
         }
         let owner = reached.then(|| mounted.map_or(ROOT, |mount| mount.owner));
-        let parent_empty = !reached
-            && target.parent().is_some_and(|parent| local.files.is_empty_directory(&parent.path()));
+        let parent_empty = path == PathState::Absent && local.left_above(target).is_some();
         Ok(TargetState {
             path,
             mounted: mounted.map(|mount| mount.thing.clone()),

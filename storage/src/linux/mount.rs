@@ -1,7 +1,7 @@
 //! Mounts and unmounts: the only place that does.
 
 use std::{
-    io,
+    io, iter,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     time::Duration,
@@ -44,14 +44,16 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
     let mut top = None;
     match walk(target)? {
         Walk::Stopped(path) => state.path = path,
-        Walk::Place(place) => match place.leaf()? {
-            Some(leaf) => {
+        Walk::Place(place) => {
+            if let Some(leaf) = place.leaf()? {
                 state.path = place.state(&leaf, target.path())?;
                 state.owner = Some(leaf.owner);
                 top = leaf.mount.map(|id| (id, leaf.bound));
             }
-            None => state.parent_empty = place.parent_is_empty()?,
-        },
+        }
+    }
+    if state.path == PathState::Absent {
+        state.parent_empty = left_above(target)?.is_some();
     }
     let Some(root) = mount_table::real(target.root())? else { return Ok(state) };
     for entry in mount_table::at(&root.join(target.below()))? {
@@ -79,16 +81,33 @@ pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepEr
     Err(failed(Errno::ENOENT.into()))
 }
 
-/// Removes an empty mount point and, when `with_parent`, its parent if that is empty then.
-pub(super) fn remove_point(target: &MountPoint, with_parent: bool) -> Result<(), StepError> {
+/// Removes an empty mount point, and the directories above it that were made for it as far as they are empty then.
+pub(super) fn remove_point(target: &MountPoint) -> Result<(), StepError> {
     let failed = |source| system("remove mount point", target, source);
     if let Walk::Place(place) = walk(target).map_err(failed)? {
         place.remove_empty().map_err(failed)?;
     }
-    match target.parent().filter(|_| with_parent) {
-        Some(parent) => remove_point(&parent, false),
-        None => Ok(()),
+    while let Some(above) = left_above(target).map_err(failed)? {
+        above.remove_empty().map_err(failed)?;
     }
+    Ok(())
+}
+
+/// The nearest directory above an absent mount point, when it is empty and as [`create_point`] makes it.
+fn left_above(target: &MountPoint) -> io::Result<Option<Place>> {
+    let above = iter::successors(Some(target.clone()), MountPoint::parent);
+    for point in above {
+        let place = match walk(&point)? {
+            Walk::Place(place) => place,
+            Walk::Stopped(PathState::Absent) => continue,
+            Walk::Stopped(_) => return Ok(None),
+        };
+        let Some(leaf) = place.leaf()? else { continue };
+        let is_left = point != *target && place.is_made_and_empty(&leaf)?;
+        drop(leaf);
+        return Ok(is_left.then_some(place));
+    }
+    Ok(None)
 }
 
 /// Mounts `source` on `target` as the site's `line` says, and looks whether that happened.

@@ -34,7 +34,6 @@ pub(super) struct Place {
     pub(super) parent: OwnedFd,
     /// The name in it.
     pub(super) name: OsString,
-    parent_is_root: bool,
 }
 
 /// Where a walk ended.
@@ -45,6 +44,9 @@ pub(super) enum Walk {
     /// Short of it, for this reason.
     Stopped(PathState),
 }
+
+/// Of directories for mount points: users pass through them.
+const MODE: Mode = Mode::from_bits_truncate(0o755);
 
 const BENEATH: ResolveFlag = ResolveFlag::RESOLVE_BENEATH
     .union(ResolveFlag::RESOLVE_NO_SYMLINKS)
@@ -57,7 +59,6 @@ pub(super) fn walk(target: &MountPoint) -> io::Result<Walk> {
     };
     let mut at = target.root().to_owned();
     let (above, name) = split(target);
-    let parent_is_root = above.as_os_str().is_empty();
     for part in above.components() {
         at.push(part);
         match descend(&parent, part.as_os_str(), &at)? {
@@ -65,7 +66,7 @@ pub(super) fn walk(target: &MountPoint) -> io::Result<Walk> {
             Err(state) => return Ok(Walk::Stopped(state)),
         }
     }
-    Ok(Walk::Place(Place { parent, name, parent_is_root }))
+    Ok(Walk::Place(Place { parent, name }))
 }
 
 /// Walks to the parent of `target` and makes the directories that are missing, mode 0755.
@@ -136,6 +137,7 @@ pub(super) struct Leaf {
     /// Id of the mount that is on it, when one is.
     pub(super) mount: Option<u64>,
     kind: SFlag,
+    mode: Mode,
     size: u64,
 }
 
@@ -155,6 +157,7 @@ impl Leaf {
             bound: None,
             mount: Some(mount),
             kind: SFlag::S_IFDIR,
+            mode: Mode::empty(),
             size: 0,
         })
     }
@@ -162,6 +165,7 @@ impl Leaf {
     /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and a network file system is not asked. GFS2 asks all the same.
     fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
+            | StatxFlags::MODE
             | StatxFlags::UID
             | StatxFlags::GID
             | StatxFlags::SIZE
@@ -189,6 +193,7 @@ impl Leaf {
                 .contains(StatxAttributes::MOUNT_ROOT)
                 .then_some(seen.stx_mnt_id),
             kind,
+            mode: Mode::from_bits_truncate(seen.stx_mode.into()),
             size: seen.stx_size,
         })
     }
@@ -223,7 +228,7 @@ impl Place {
         deadline: Duration,
     ) -> io::Result<Option<Leaf>> {
         let (parent, name) = (self.parent.try_clone()?, self.name.clone());
-        let place = Self { parent, name, parent_is_root: self.parent_is_root };
+        let place = Self { parent, name };
         looks::within(deadline, &target.to_string(), move || place.leaf())?
     }
 
@@ -248,18 +253,18 @@ impl Place {
         Ok(Directory(openat2(&self.parent, self.name.as_os_str(), how)?))
     }
 
-    /// Whether the directory that holds this place is empty, and not an allowed root itself.
-    pub(super) fn parent_is_empty(&self) -> io::Result<bool> {
-        if self.parent_is_root {
-            return Ok(false);
-        }
-        let how = OpenHow::new().flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC);
-        Directory(openat2(&self.parent, ".", how)?).is_empty()
+    /// Whether it is an empty directory, and still as [`Self::make_directory`] makes one.
+    pub(super) fn is_made_and_empty(&self, leaf: &Leaf) -> io::Result<bool> {
+        let is_made = leaf.kind == SFlag::S_IFDIR
+            && leaf.owner == Owner { uid: 0, gid: 0 }
+            && leaf.mode == MODE
+            && leaf.mount.is_none();
+        Ok(is_made && self.open_directory()?.is_empty()?)
     }
 
     /// Makes a directory here, mode 0755; one that is there already is fine.
     pub(super) fn make_directory(&self) -> io::Result<()> {
-        let mode = Mode::from_bits_truncate(0o755);
+        let mode = MODE;
         match mkdirat(&self.parent, self.name.as_os_str(), mode) {
             // Users pass through here, whatever umask the agent was started with.
             Ok(()) => Ok(fchmodat(

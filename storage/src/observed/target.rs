@@ -53,7 +53,7 @@ pub struct TargetState {
     pub beneath: Vec<MountedThing>,
     /// Owner of what is there.
     pub owner: Option<Owner>,
-    /// Whether its parent is an empty directory beneath the allowed root.
+    /// Whether it is absent, and the nearest directory above it is empty and one that was made for mount points.
     pub parent_empty: bool,
 }
 

@@ -675,16 +675,3 @@ fn a_tree_is_made_exactly_what_is_asked() {
     let rejection = plan(&Desired::IndexTree(twice), &observed).unwrap_err();
     assert!(matches!(rejection, Rejection::DuplicateLink { .. }), "{rejection}");
 }
-
-#[test]
-fn index_mount_points_are_told_by_their_number() {
-    for (path, index) in [
-        ("/mnt/nnf/wf-0/node-12", true),
-        ("/mnt/nnf/wf-0/rabbit-node-1-0", true),
-        ("/mnt/nnf/wf/data", false),
-        ("/mnt/nnf/wf/node-", false),
-        ("/mnt/nnf/wf/node-1a", false),
-    ] {
-        assert_eq!(is_index(&point(path)), index, "{path}");
-    }
-}

@@ -159,17 +159,6 @@ pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounted: usize)
     );
     let mounts = state.mounted.iter().chain(&state.beneath).count();
     let removable = if mounts > 0 { unmounted == mounts } else { empty };
-    let orphaned = state.path == PathState::Absent && state.parent_empty && is_index(target);
+    let orphaned = state.path == PathState::Absent && state.parent_empty;
     (removable || orphaned).then(|| Step::RemoveMountPoint { target: target.clone() })
-}
-
-/// Whether a mount point is one of an index tree's: `node-3`, `rabbit-7-3`.
-pub(crate) fn is_index(target: &MountPoint) -> bool {
-    let name = target
-        .below()
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    name.rsplit_once('-')
-        .is_some_and(|(_, index)| !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -175,6 +175,33 @@ pub fn swapped(world: &dyn World) {
     assert_eq!(world.foreign(), before);
 }
 
+/// Directories that were made for a mount go with it, as far as nothing else is in them.
+pub fn deep(world: &dyn World) {
+    let (_, fs) = made(world, 0);
+    let rabbit = world.rabbit();
+    let path = |at: &str| {
+        let tree = storage::desired::IndexTree { root: world.point(at), links: vec![] };
+        rabbit.observe(&Desired::NoIndexTree(tree)).unwrap().tree.unwrap().path
+    };
+    let mount = mount_of(&fs, world.point("a/b/c/d"));
+    settle(&rabbit, &Desired::Mounted(mount.clone()));
+    settle(&rabbit, &Desired::Unmounted(mount.clone()));
+    assert_eq!(path("a"), PathState::Absent);
+    // A crash came between the mount point and what is above it.
+    rabbit.apply(&Step::CreateDirectory { path: world.point("a/b") }).unwrap();
+    assert_eq!(settle(&rabbit, &Desired::Unmounted(mount)).len(), 1);
+    assert_eq!(path("a"), PathState::Absent);
+
+    world.plant_file(&world.point("x/theirs"));
+    let beside = mount_of(&fs, world.point("x/y/z"));
+    settle(&rabbit, &Desired::Mounted(beside.clone()));
+    settle(&rabbit, &Desired::Unmounted(beside));
+    assert_eq!(
+        (path("x/y"), path("x")),
+        (PathState::Absent, PathState::Directory { empty: false })
+    );
+}
+
 /// What is unmounted here and in use elsewhere is not let go, whatever runs on in between.
 pub fn kept_elsewhere(world: &dyn World) {
     let (_, fs) = made(world, 0);

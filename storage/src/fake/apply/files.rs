@@ -5,7 +5,6 @@ use crate::{
     fake::{FakeHost, files::Entry, refused},
     host::StepError,
     observed::PathState,
-    plan,
 };
 
 impl FakeHost {
@@ -31,14 +30,14 @@ impl FakeHost {
 
     pub(super) fn remove_point(&self, target: &MountPoint) {
         self.remove(target);
-        target
-            .parent()
-            .filter(|_| plan::is_index(target))
-            .iter()
-            .for_each(|parent| self.remove(parent));
+        loop {
+            let above = self.local().left_above(target);
+            let Some(above) = above else { return };
+            self.remove(&above);
+        }
     }
 
-    pub(super) fn remove(&self, target: &MountPoint) {
+    fn remove(&self, target: &MountPoint) {
         let mut local = self.local();
         let path = target.path();
         let empty = match local.files.get(&path) {
