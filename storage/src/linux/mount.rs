@@ -44,14 +44,13 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
     let mut top = None;
     match walk(target)? {
         Walk::Stopped(path) => state.path = path,
-        Walk::Place(place) => match place.leaf()? {
-            Some(leaf) => {
+        Walk::Place(place) => {
+            if let Some(leaf) = place.leaf()? {
                 state.path = place.state(&leaf, target.path())?;
                 state.owner = Some(leaf.owner);
                 top = leaf.mount.map(|id| (id, leaf.bound));
             }
-            None => {}
-        },
+        }
     }
     if state.path == PathState::Absent {
         state.parent_empty = left_above(target)?.is_some();
