@@ -73,12 +73,12 @@ pub struct Failure {
     /// When it is tried again.
     pub retry: Retry,
     /// Processes that are in the way: when they have ended it is tried again at once.
-    pub holders: Vec<i32>,
+    pub holders: Box<[i32]>,
 }
 
 impl Failure {
     fn new(error_type: ErrorType, severity: Severity, retry: Retry, text: String) -> Self {
-        let (user, holders) = (text.clone(), Vec::new());
+        let (user, holders) = (text.clone(), Box::default());
         Self { error_type, severity, user, debug: text, retry, holders }
     }
 
@@ -98,7 +98,7 @@ impl Failure {
     #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
-        let holders = holders(error).map_or_else(Vec::new, |it| it.processes.clone());
+        let holders = holders(error).map_or_else(Box::default, |it| it.processes.as_slice().into());
         Self { holders, ..Self::new(error_type, severity, retry, chain(error)) }
     }
 

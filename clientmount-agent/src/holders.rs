@@ -63,7 +63,7 @@ async fn ended(process: i32) {
         Ok(None) => {}
         Err(error) => {
             log::debug!("the end of process {process} cannot be waited for: {error}");
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

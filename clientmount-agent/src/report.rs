@@ -101,7 +101,7 @@ mod tests {
             user: text.into(),
             debug: format!("unable to mount file system: {text}"),
             retry: Retry::Later,
-            holders: Vec::new(),
+            holders: Box::default(),
         };
         Failed { path: Some(path.into()), failure }
     }

@@ -29,10 +29,6 @@ async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
     (node, session, object)
 }
 
-fn at(object: ClientMount, number: &str) -> ClientMount {
-    version(&object, number)
-}
-
 /// As an agent left it.
 fn reported(mut object: ClientMount) -> ClientMount {
     let entry = api::client_mount::ClientMountInfoStatus {
@@ -55,7 +51,7 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
     ];
     for after in cases {
         let (node, mut session, _) = mounted(&BEFORE).await;
-        let object = at(node.chassis.asking(after), "2");
+        let object = version(&node.chassis.asking(after), "2");
         let steps = node.chassis.compute.applied().len();
         session.desire(&object).await;
         let report = session.report_of(&object, |status| status.all_ready).await;
@@ -67,7 +63,7 @@ async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
         if after == [("b", 1), ("a", 0)] {
             assert_eq!(node.chassis.compute.applied().len(), steps, "the order says nothing");
         }
-        session.desire(&deleted(&at(object.clone(), "3"))).await;
+        session.desire(&deleted(&version(&object, "3"))).await;
         assert!(session.report_of(&object, ready).await.released);
         assert!(shown(&node).is_empty(), "{after:?}");
     }
@@ -78,7 +74,7 @@ async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held()
     for after in [&[("b", 1)][..], &[("b", 0), ("a", 1)], &[("a", 1), ("c", 0)]] {
         let (node, mut session, _) = mounted(&BEFORE).await;
         node.chassis.compute.hold(&point("/mnt/nnf/a"));
-        let object = at(node.chassis.asking(after), "2");
+        let object = version(&node.chassis.asking(after), "2");
         session.desire(&object).await;
         let told = |status: &ClientMountStatus| {
             let error = status.error.as_ref().map(|error| error.debug_message.as_str());
@@ -86,7 +82,7 @@ async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held()
         };
         session.report_of(&object, told).await;
         assert!(shown(&node).contains(&("a".to_owned(), 0)), "{after:?}");
-        session.desire(&deleted(&at(object.clone(), "3"))).await;
+        session.desire(&deleted(&version(&object, "3"))).await;
         let report = session.report_of(&object, |status| told(status) && !status.all_ready).await;
         assert!(!report.released, "{after:?}");
         node.chassis.compute.let_go(&point("/mnt/nnf/a"));
@@ -103,7 +99,7 @@ async fn an_agent_that_starts_finds_what_was_dropped_before() {
         if held {
             node.chassis.compute.hold(&point("/mnt/nnf/a"));
         }
-        let changed = at(reported(node.chassis.asking(&[("b", 1)])), "2");
+        let changed = version(&reported(node.chassis.asking(&[("b", 1)])), "2");
         node.restart_agent(session).await;
         let mut session = node.coordinator.session().await;
         session.sync(&[&deleted(&changed)]).await;
@@ -126,7 +122,7 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
         metadata: node.chassis.object(1).metadata,
         ..node.chassis.asking(mounts)
     };
-    let (waiting, content) = (second(&[("a", 0)]), at(second(&[("b", 1)]), "2"));
+    let (waiting, content) = (second(&[("a", 0)]), version(&second(&[("b", 1)]), "2"));
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
