@@ -102,7 +102,7 @@ impl Failure {
     #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
-        let holders = holders(error).map_or_else(Vec::new, |it| it.processes.clone()).into();
+        let holders = holders(error).map_or_else(Box::default, |it| it.processes.as_slice().into());
         let failure = Self { holders, ..Self::new(error_type, severity, retry, chain(error)) };
         match error {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {

@@ -82,7 +82,8 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
             failures.iter().map(|(of, failure)| format!("{of}: {}", text(failure))).collect();
         parts.join("; ")
     };
-    let holders = failures.iter().flat_map(|(_, failure)| failure.holders.clone()).collect();
+    let holders =
+        failures.iter().flat_map(|(_, failure)| failure.holders.iter().copied()).collect();
     Some(Failure {
         error_type: if internal { ErrorType::Internal } else { worst.error_type.clone() },
         severity: worst.severity.clone(),

@@ -213,7 +213,7 @@ impl Pass {
         let object = write::describe(object);
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
-        self.holders.extend(&failure.holders);
+        self.holders.extend(failure.holders.iter());
         self.done = false;
     }
 
