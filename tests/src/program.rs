@@ -237,12 +237,23 @@ impl Program {
         self.trap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// SIGTERM, as systemd would, and its exit code.
+    /// SIGTERM, as systemd would, and its exit code. One that was killed right before is told when it runs again; it may have
+    /// been too early to listen, and is then told once more.
     ///
     /// # Errors
     /// When it does not end within `deadline`, or by a signal.
     pub fn stop(&mut self, deadline: Duration) -> anyhow::Result<i32> {
-        signal(self.pid()?, Signal::SIGTERM).with_context(|| format!("stop {}", self.name))?;
+        let (name, mut told) = (self.name.clone(), None);
+        until(&format!("{name} to stop"), deadline, || {
+            if self.supervisor.try_wait()?.is_some() {
+                return Ok(());
+            }
+            let pid = self.pid()?;
+            if told.replace(pid) != Some(pid) {
+                signal(pid, Signal::SIGTERM).with_context(|| format!("stop {name}"))?;
+            }
+            bail!("it still runs; see {}", self.log.display())
+        })?;
         self.wait(deadline)
     }
 
