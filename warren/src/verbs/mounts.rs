@@ -80,8 +80,10 @@ fn of(object: &ClientMount) -> Vec<Mount> {
     let status = object.status.as_ref();
     let error = status.and_then(|status| status.error.as_ref());
     let error = error.map(|error| {
-        let told = error.user_message.as_deref().filter(|message| !message.is_empty());
-        format!("{}: {}", error.severity, told.unwrap_or(&error.debug_message))
+        // Whoever runs this command can act on nodes: the owner's text leaves out what only they can do.
+        let debug = Some(error.debug_message.as_str()).filter(|message| !message.is_empty());
+        let told = debug.or(error.user_message.as_deref()).unwrap_or_default();
+        format!("{}: {told}", error.severity)
     });
     // An error while every mount is as wanted is about the object as a whole.
     let of_object = status.is_some_and(|status| status.mounts.iter().all(|mount| mount.ready));
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!(mounts[1].state, "mounted", "programs read the status as it is");
         assert_eq!(
             row(&mounts[1]),
-            ["compute-1", "mounted", "failed", "no", "none", "/mnt/nnf/y", "a", "Major: u"]
+            ["compute-1", "mounted", "failed", "no", "none", "/mnt/nnf/y", "a", "Major: d"]
         );
     }
 

@@ -92,7 +92,7 @@ fn time_that_is_up_is_retryable_and_says_what_is_missing() {
 #[test]
 fn a_fatal_error_ends_the_wait_early() {
     let here = BoxOfOne::with_mount();
-    let error = json!({"severity": "Fatal", "type": "User", "userMessage": "no profile pinned", "debugMessage": "d"});
+    let error = json!({"severity": "Fatal", "type": "User", "userMessage": "u", "debugMessage": "no profile pinned"});
     set_status(
         &here,
         &json!({"mounts": [{"state": "mounted", "ready": false}], "allReady": false, "error": error}),

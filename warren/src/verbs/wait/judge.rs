@@ -29,8 +29,9 @@ pub(super) fn judge(object: &DynamicObject, condition: Condition) -> Verdict {
         return Verdict::Pending(pending(object, condition));
     };
     let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default();
+    // Whoever runs this command can act on nodes: the owner's text leaves out what only they can do.
     let told =
-        if field("userMessage").is_empty() { field("debugMessage") } else { field("userMessage") };
+        if field("debugMessage").is_empty() { field("userMessage") } else { field("debugMessage") };
     if field("severity") == "Fatal" {
         Verdict::Fatal(told.to_owned())
     } else {
@@ -210,9 +211,9 @@ mod tests {
         };
         assert_eq!(
             judge(&with("Major"), Condition::Mounted),
-            Verdict::Pending("Major: u".to_owned())
+            Verdict::Pending("Major: d".to_owned())
         );
-        assert_eq!(judge(&with("Fatal"), Condition::Mounted), Verdict::Fatal("u".to_owned()));
+        assert_eq!(judge(&with("Fatal"), Condition::Mounted), Verdict::Fatal("d".to_owned()));
     }
 
     #[test]
