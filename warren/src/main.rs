@@ -13,10 +13,13 @@ mod output;
 mod verbs;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use args::CommandLine;
 use exit::Exit;
@@ -44,6 +47,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// For a verb that is interrupted to take away what it began, such as half a file.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
 /// A verb waits on a thread of its own for standard input, for files that are pipes and for whoever reads its output,
 /// so that a signal ends it there too.
 async fn interruptible(line: CommandLine, output: Output) -> Result<Exit, Failure> {
@@ -51,13 +57,24 @@ async fn interruptible(line: CommandLine, output: Output) -> Result<Exit, Failur
         |error: std::io::Error| Failure::new(Exit::Failed, "listen for signals").because(&error);
     let mut interrupted = signal(SignalKind::interrupt()).map_err(unheard)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(unheard)?;
-    let verb =
-        tokio::task::spawn_blocking(move || Handle::current().block_on(verbs::run(line, output)));
-    tokio::select! {
-        ended = verb => ended.unwrap_or_else(|panicked| {
-            Err(Failure::new(Exit::Failed, "a defect of warren").because(&panicked))
-        }),
-        _ = interrupted.recv() => Err(Failure::new(Exit::Cancelled, "interrupted")),
-        _ = terminated.recv() => Err(Failure::new(Exit::Cancelled, "told to end by SIGTERM")),
-    }
+    let (go_on, cancelled) = oneshot::channel::<()>();
+    let mut verb = tokio::task::spawn_blocking(move || {
+        Handle::current().block_on(async {
+            tokio::select! {
+                ended = verbs::run(line, output) => Some(ended),
+                _ = cancelled => None,
+            }
+        })
+    });
+    let why = tokio::select! {
+        ended = &mut verb => return ended.unwrap_or_else(|panicked| {
+            Some(Err(Failure::new(Exit::Failed, "a defect of warren").because(&panicked)))
+        }).unwrap_or(Ok(Exit::Cancelled)),
+        _ = interrupted.recv() => "interrupted",
+        _ = terminated.recv() => "told to end by SIGTERM",
+    };
+    drop(go_on);
+    // One that stands in a read or a write does not end.
+    let _ = timeout(LAST_MOMENT, verb).await;
+    Err(Failure::new(Exit::Cancelled, why))
 }

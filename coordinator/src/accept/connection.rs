@@ -41,13 +41,21 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 struct Waits {
     longest: Pin<Box<Sleep>>,
-    sent_away: oneshot::Receiver<()>,
+    /// None when nobody sends it away any more.
+    sent_away: Option<oneshot::Receiver<()>>,
 }
 
 impl Waits {
     fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let sent_away = Pin::new(&mut self.sent_away).poll(cx).is_ready();
-        sent_away || self.longest.as_mut().poll(cx).is_ready()
+        let sent_away = self.sent_away.as_mut().map(|it| Pin::new(it).poll(cx));
+        if let Some(Poll::Ready(answer)) = sent_away {
+            self.sent_away = None;
+            // The sender is dropped when a request was made, perhaps since the caller of this looked.
+            if answer.is_ok() {
+                return true;
+            }
+        }
+        self.longest.as_mut().poll(cx).is_ready()
     }
 }
 
@@ -59,8 +67,8 @@ impl Connection {
         sent_away: oneshot::Receiver<()>,
         place: OwnedSemaphorePermit,
     ) -> Self {
-        let waits = Some(Waits { longest: Box::pin(sleep(longest)), sent_away });
-        Self { stream, caller: Caller::default(), waits, _place: place }
+        let waits = Waits { longest: Box::pin(sleep(longest)), sent_away: Some(sent_away) };
+        Self { stream, caller: Caller::default(), waits: Some(waits), _place: place }
     }
 }
 
@@ -81,7 +89,8 @@ impl AsyncRead for Connection {
         if self.caller.was_heard() {
             self.waits = None;
         }
-        if self.waits.as_mut().is_some_and(|waits| waits.poll_over(cx)) {
+        let is_over = self.waits.as_mut().is_some_and(|waits| waits.poll_over(cx));
+        if is_over && !self.caller.was_heard() {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no request")));
         }
         Pin::new(&mut self.stream).poll_read(cx, buffer)

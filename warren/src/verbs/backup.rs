@@ -24,6 +24,7 @@ struct Header {
 }
 
 pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Result<Exit, Failure> {
+    refuse_other_than_files(file)?;
     let answer = ask(&server.client(output).await?).await?;
     // Secrets are in there: the draft is for its owner alone, and goes when it is not finished.
     let draft = NamedTempFile::new_in(directory(file)).map_err(|error| unwritten(file, &error))?;
@@ -40,6 +41,17 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
         output.line(&format!("{} objects written to {}", header.objects, file.display()))?;
     }
     Ok(if header.unread.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// What is at the place is replaced, which a device or a link would not outlive.
+fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
+    match file.symlink_metadata() {
+        Ok(there) if !there.is_file() => {
+            let what = format!("{} is no file", file.display());
+            Err(Failure::new(Exit::Usage, what).remedy("name one, or a place where there is none"))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn ask(client: &Client) -> Result<impl AsyncBufRead + use<>, Failure> {

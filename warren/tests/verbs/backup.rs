@@ -55,13 +55,11 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
         .success();
 }
 
-/// Runs `warren backup` against a server that answers every request with this.
-fn against(answer: &str) -> (i32, String, bool) {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("api.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let answer = answer.to_owned();
+/// A server that answers every request with this, and then ends the connection or keeps it.
+pub(crate) fn answering(socket: &Path, answer: String, keeps: bool) {
+    let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
+        let mut kept = Vec::new();
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -69,8 +67,16 @@ fn against(answer: &str) -> (i32, String, bool) {
             if lines.map_while(Result::ok).any(|line| line.is_empty()) {
                 drop(stream.write_all(answer.as_bytes()));
             }
+            kept.extend(keeps.then_some(stream));
         }
     });
+}
+
+/// Runs `warren backup` against a server that answers every request with this.
+fn against(answer: &str) -> (i32, String, bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("api.sock");
+    answering(&socket, answer.to_owned(), false);
     let file = directory.path().join("backup");
     let server = format!("unix://{}", socket.display());
     let mut command = warren(&["--server", &server, "backup", &file.display().to_string()]);
@@ -78,6 +84,20 @@ fn against(answer: &str) -> (i32, String, bool) {
     let said = String::from_utf8(output.stderr).unwrap();
     let files = std::fs::read_dir(directory.path()).unwrap().count();
     (output.status.code().unwrap(), said, files > 1)
+}
+
+#[test]
+fn a_backup_replaces_files_and_nothing_else() {
+    let here = BoxOfOne::start();
+    let (target, link) = (here.path("target"), here.path("link"));
+    std::fs::write(&target, "before").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for file in ["/dev/null", &*link.display().to_string()] {
+        here.warren(&["backup", file]).assert().code(2);
+    }
+    assert_eq!(std::fs::read(&target).unwrap(), b"before");
+    assert!(link.is_symlink());
+    here.warren(&["backup", &target.display().to_string()]).assert().success();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::backup::answering;
 use crate::box_of_one::{BoxOfOne, DEADLINE};
 
 #[expect(
@@ -73,6 +74,23 @@ fn what_is_interrupted_while_it_reads_ends_as_what_waits_does() {
             assert_eq!(status.code(), Some(6), "{arguments:?} {signal}");
         }
     }
+}
+
+/// Secrets are in there.
+#[test]
+fn an_interrupted_backup_leaves_nothing() {
+    let (here, directory) = (BoxOfOne::start(), tempfile::tempdir().unwrap());
+    let socket = directory.path().join("half.sock");
+    let half = "HTTP/1.1 200 OK\r\n\r\n{\"objects\":2,\"unread\":[]}\n{}\n";
+    answering(&socket, half.to_owned(), true);
+    let server = format!("unix://{}", socket.display());
+    let file = directory.path().join("backup").display().to_string();
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    let mut child = spawn(&here, &["--server", &server, "backup", &file]);
+    until("a draft", || (files() > 1).then_some(()));
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    assert_eq!(files(), 1, "the socket");
 }
 
 #[test]
