@@ -24,7 +24,7 @@ pub enum StandaloneError {
     #[error("open the store in the data directory")]
     Open(#[source] OpenError),
     #[error(
-        "the store is not served as it is: move objects.* in {directory} away, and make a new one of the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
+        "the store is not served as it is: move objects.redb in {directory} away, but leave objects.acknowledged there, and make a new one of the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
         directory = directory.display()
     )]
     Damaged {

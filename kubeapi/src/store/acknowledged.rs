@@ -1,8 +1,8 @@
 //! The latest revision that anybody was told of, in a file beside the store's.
 //!
-//! It is written after a commit is on stable storage and before the commit is told, and never synced: a kill does not lose
-//! it, and after a power cut it may be older than the store, but never ahead of it. A store that is behind it has lost a
-//! commit that was told.
+//! It is written after a commit is on stable storage and before the commit is told. Only a process's first number is synced: a
+//! kill loses none, and after a power cut the number may be older than the store, but it is there and never ahead of it. A
+//! store that is behind it has lost a commit that was told.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -46,6 +46,9 @@ impl Acknowledged {
             Some(file) => file.write_all_at(text(revision).as_bytes(), 0),
             None => open(&self.path).and_then(|opened| {
                 opened.write_all_at(text(revision).as_bytes(), 0)?;
+                opened.set_len(text(revision).len() as u64)?;
+                opened.sync_all()?;
+                self.path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
                 *file = Some(opened);
                 Ok(())
             }),
@@ -84,9 +87,12 @@ mod tests {
             kept.write(revision);
             assert_eq!(Acknowledged::in_directory(directory.path()).read(), Some(revision));
         }
-        for damaged in ["", "8", &text(8).replacen('8', "9", 1)] {
+        for damaged in ["", "8", &text(8).replacen('8', "9", 1), &text(8).repeat(2)] {
             std::fs::write(directory.path().join(NAME), damaged).unwrap();
             assert_eq!(kept.read(), None, "{damaged:?}");
+            let next = Acknowledged::in_directory(directory.path());
+            next.write(9);
+            assert_eq!(next.read(), Some(9), "{damaged:?}");
         }
     }
 }

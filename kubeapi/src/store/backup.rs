@@ -29,8 +29,6 @@ use thiserror::Error;
 
 /// Of the text above; another number is another text.
 const FORMAT: u64 = 1;
-/// Revisions between the backup and the store that is made of it: more than a coordinator writes in its life after a backup.
-const GAP: u64 = 1_000_000_000;
 /// Bytes that are encoded at a time.
 const CHUNK: usize = 64 << 10;
 
@@ -154,8 +152,8 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
         return Err(RestoreError::Exists { file });
     }
     // What the lost store told after the backup counts too.
-    rows.revision = header.revision.max(place.acknowledged().unwrap_or_default()) + GAP;
-    rows.horizon = rows.revision;
+    rows.revision = header.revision.max(place.acknowledged().unwrap_or_default());
+    rows.begin_anew();
     let revision = rows.revision;
     let (state, unread) = load::state(rows, 1, &[]);
     if let Some(row) = unread.into_iter().next() {

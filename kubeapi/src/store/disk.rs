@@ -8,28 +8,33 @@
 //! Whoever could do that writes objects here anyway.
 //!
 //! Going back is right for a commit that nobody was told of. Which revision was told is in a file of its own, see
-//! [`super::acknowledged`]: a store that is behind it has lost what it promised, and is not opened.
+//! [`super::acknowledged`]: a store that is behind it has lost what it promised, and is not opened. Where that file is
+//! missing, because an older program wrote the store or somebody removed it, a store that goes back while it is opened is not
+//! opened either, and any other one goes on far above all revisions that may have been told.
 //!
-//! At opening every checksum is looked at, and all rows are read. redb may panic over pages that are not what it wrote: that
-//! too is damage, and not a bug to end the process with.
+//! At opening every checksum is looked at, and all rows are read. redb goes back inside of its `open`; it says so in a call
+//! before, and the file is copied then. A commit whose own entry in the header is damaged it passes over without a call.
+//!
+//! redb may panic over pages that are not what it wrote: that too is damage, and not a bug to end the process with.
 //!
 //! After a commit that failed nobody knows what the file holds: a failed fdatasync lets the kernel forget pages that were
 //! never stored, and reads them back from its cache as if they had been. Memory still has everything, so that the next
 //! commit begins with a new file.
 
 use super::State;
-use super::load::Unread;
+use super::load::{Unread, key_text};
 use super::log::Event;
 use super::place::{Directory, Place};
 use super::rows::{self, FORMAT, Rows};
-use redb::Database;
+use redb::{Builder, Database};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 /// Bytes of redb's page cache. Reads come from memory, so that only the writer's tree descent uses it.
-pub(super) const CACHE: usize = 8 << 20;
+const CACHE: usize = 8 << 20;
 
 #[derive(Debug, Error)]
 pub(crate) enum DiskError {
@@ -46,9 +51,9 @@ pub(crate) enum DiskError {
     #[error("its pages are not what was written: {0}")]
     Damaged(String),
     #[error(
-        "it ends with revision {found}, but revision {acknowledged} was acknowledged: its last commit is damaged, or it is an older copy"
+        "it ends with revision {found}, but revision {written} was written: its last commit is damaged, or it is an older copy"
     )]
-    Behind { found: u64, acknowledged: u64 },
+    Behind { found: u64, written: u64 },
     #[error("it is gone, but revision {acknowledged} was acknowledged")]
     Gone { acknowledged: u64 },
     #[error("the store's writer thread cannot be started")]
@@ -136,6 +141,10 @@ impl Disk {
         rows::transact(&database, |transaction| rows::append(transaction, state, events))
             .map_err(DiskError::Commit)?;
         self.database = Some(database);
+        if !self.unread.is_empty() {
+            let written: Vec<String> = events.iter().map(|event| key_text(&event.key)).collect();
+            self.unread.retain(|row| !written.contains(&row.key));
+        }
         self.place.acknowledge(events.last().map_or(state.revision, |event| event.revision));
         Ok(())
     }
@@ -145,28 +154,78 @@ impl Disk {
         self.place.renew(&|database| {
             rows::transact(&database, |transaction| rows::fill(transaction, state, &self.unread))
         })?;
-        self.place.open()
+        self.place.open(&builder())
     }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE);
+    builder
 }
 
 /// Opens a file, looks at all of its checksums, and reads it.
 fn read(place: &dyn Place) -> Result<(Database, Rows), DiskError> {
     let damaged = |error: redb::Error| DiskError::of_content(error, DiskError::Read);
-    let mut database = place.open()?;
+    let (mut database, went_back) = open(place)?;
     if !database.check_integrity().map_err(|error| damaged(error.into()))? {
-        log::warn!("the store file's list of free pages was wrong, and has been made anew");
+        log::warn!("the store file's bookkeeping of its pages was wrong, and has been made anew");
     }
     match rows::format(&database).map_err(damaged)? {
         FORMAT => {}
         found => return Err(DiskError::Format { found }),
     }
-    let rows = rows::read(&database).map_err(damaged)?;
+    let mut rows = rows::read(&database).map_err(damaged)?;
+    let found = rows.revision;
     match place.acknowledged() {
-        Some(acknowledged) if acknowledged > rows.revision => {
-            Err(DiskError::Behind { found: rows.revision, acknowledged })
+        Some(written) if written > found => return Err(DiskError::Behind { found, written }),
+        Some(_) => {}
+        None if went_back => {
+            // The next start finds nothing to take back any more, and has to refuse the store all the same.
+            let written = found + 1;
+            place.acknowledge(written);
+            return Err(DiskError::Behind { found, written });
         }
-        _ => Ok((database, rows)),
+        None if found > 0 => begin_anew(&database, &mut rows)?,
+        None => {}
     }
+    if went_back {
+        log::warn!(revision = found; "the store's last commit was cut short and is taken back: nobody was told of it");
+        place.forget_aside();
+    }
+    place.acknowledge(rows.revision);
+    Ok((database, rows))
+}
+
+/// Opens a file; whether redb went back to the root before the last one for it.
+fn open(place: &dyn Place) -> Result<(Database, bool), DiskError> {
+    let goes_back = Arc::new(AtomicBool::new(false));
+    let mut careful = builder();
+    let noted = Arc::clone(&goes_back);
+    careful.set_repair_callback(move |repair| {
+        // redb calls at 0.0, 0.6 and 0.9 after every unclean end, and at 0.3 when the last root's checksums do not hold.
+        if (0.1..0.5).contains(&repair.progress()) {
+            noted.store(true, Ordering::SeqCst);
+            repair.abort();
+        }
+    });
+    match place.open(&careful) {
+        Err(_) if goes_back.load(Ordering::SeqCst) => {
+            place.set_aside();
+            Ok((place.open(&builder())?, true))
+        }
+        opened => Ok((opened?, false)),
+    }
+}
+
+/// It is not known what was told: stores from here on what nobody can have been told.
+fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
+    let found = rows.revision;
+    rows.begin_anew();
+    rows::transact(database, |change| rows::write_meta(change, rows.revision, rows.horizon))
+        .map_err(DiskError::Commit)?;
+    log::warn!(found, revision = rows.revision; "it is not known which revision was acknowledged last: the revisions go on far above, and every client lists anew");
+    Ok(())
 }
 
 /// What a panic said.

@@ -1,7 +1,7 @@
 //! Where the store's file is, and how a new one takes its place.
 
 use super::acknowledged::Acknowledged;
-use super::disk::{CACHE, DiskError};
+use super::disk::DiskError;
 use redb::{Builder, Database};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,8 +13,14 @@ pub(super) type Fill<'a> = &'a dyn Fn(Database) -> Result<(), redb::Error>;
 /// A home for the file of one store.
 pub(super) trait Place: Send {
     /// # Errors
-    /// When there is no file, or none that can be opened.
-    fn open(&self) -> Result<Database, DiskError>;
+    /// When there is no file, or none that can be opened as `builder` says.
+    fn open(&self, builder: &Builder) -> Result<Database, DiskError>;
+
+    /// Copies the file, before redb changes what may be needed to find out what happened to it.
+    fn set_aside(&self);
+
+    /// Removes that copy.
+    fn forget_aside(&self);
 
     /// Puts a new file in the place of the one that is there, if any; all of it or nothing.
     ///
@@ -56,6 +62,10 @@ impl Directory {
         file(&self.path)
     }
 
+    fn aside(&self) -> PathBuf {
+        self.path.join("objects.redb.before")
+    }
+
     fn write(draft: &Path, fill: Fill<'_>) -> Result<(), DiskError> {
         // Secrets will be in there.
         let open =
@@ -68,9 +78,22 @@ impl Directory {
 }
 
 impl Place for Directory {
-    fn open(&self) -> Result<Database, DiskError> {
-        let database = Builder::new().set_cache_size(CACHE).open(self.file());
+    fn open(&self, builder: &Builder) -> Result<Database, DiskError> {
+        let database = builder.open(self.file());
         database.map_err(|error| DiskError::of_content(error.into(), DiskError::Open))
+    }
+
+    fn set_aside(&self) {
+        // The copy has the file's mode.
+        let copy = self.aside();
+        if let Err(error) = std::fs::copy(self.file(), &copy) {
+            log::warn!(path:% = copy.display(), error:% = error; "the store file was not copied before its last commit is taken back");
+            drop(std::fs::remove_file(&copy));
+        }
+    }
+
+    fn forget_aside(&self) {
+        drop(std::fs::remove_file(self.aside()));
     }
 
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {

@@ -14,6 +14,9 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// Of the tables above; another number is another layout.
 pub(super) const FORMAT: u64 = 1;
+/// Revisions that nobody has seen lie between a store and one that may have gone back: more than a coordinator writes in its
+/// life.
+const GAP: u64 = 1_000_000_000;
 
 /// What a file holds.
 #[derive(Debug, Default)]
@@ -22,6 +25,16 @@ pub(super) struct Rows {
     pub(super) horizon: u64,
     pub(super) objects: Vec<(String, Vec<u8>)>,
     pub(super) events: Vec<EventRow>,
+}
+
+impl Rows {
+    /// Goes on where no client can have been, with an empty log: whoever resumes a watch, or changes what was read before,
+    /// is told so.
+    pub(super) fn begin_anew(&mut self) {
+        self.revision += GAP;
+        self.horizon = self.revision;
+        self.events.clear();
+    }
 }
 
 #[derive(Debug)]
@@ -138,7 +151,7 @@ fn write_events<'a>(
     Ok(())
 }
 
-fn write_meta(
+pub(super) fn write_meta(
     transaction: &WriteTransaction,
     revision: u64,
     horizon: u64,

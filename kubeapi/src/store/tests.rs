@@ -2,6 +2,8 @@
 
 mod damage;
 mod power;
+mod unread;
+mod went_back;
 
 use super::disk::Disk;
 use super::place::{Fill, Place};
@@ -59,25 +61,28 @@ impl StorageBackend for Flaky {
 
 /// A place whose files are all on one flaky disk.
 #[derive(Debug, Clone)]
-struct Shelf(Arc<Mutex<Flaky>>);
+struct Shelf {
+    file: Arc<Mutex<Flaky>>,
+    acknowledged: Arc<Mutex<Option<u64>>>,
+}
 
 impl Shelf {
     fn new() -> Self {
         let inner = Arc::new(InMemoryBackend::new());
         let flaky = Flaky { inner, full: Arc::default(), refused: Arc::default() };
-        let shelf = Self(Arc::new(Mutex::new(flaky)));
+        let shelf = Self { file: Arc::new(Mutex::new(flaky)), acknowledged: Arc::default() };
         shelf.renew(&|database| rows::transact(&database, rows::make_tables)).unwrap();
         shelf
     }
 
     fn file(&self) -> Flaky {
-        self.0.lock().unwrap().clone()
+        self.file.lock().unwrap().clone()
     }
 }
 
 impl Place for Shelf {
-    fn open(&self) -> Result<Database, DiskError> {
-        let database = Builder::new().create_with_backend(self.file());
+    fn open(&self, builder: &Builder) -> Result<Database, DiskError> {
+        let database = builder.create_with_backend(self.file());
         database.map_err(|error| DiskError::Open(error.into()))
     }
 
@@ -86,15 +91,21 @@ impl Place for Shelf {
         let database = Builder::new().create_with_backend(fresh.clone());
         fill(database.map_err(|error| DiskError::Open(error.into()))?)
             .map_err(DiskError::Commit)?;
-        *self.0.lock().unwrap() = fresh;
+        *self.file.lock().unwrap() = fresh;
         Ok(())
     }
 
+    fn set_aside(&self) {}
+
+    fn forget_aside(&self) {}
+
     fn acknowledged(&self) -> Option<u64> {
-        None
+        *self.acknowledged.lock().unwrap()
     }
 
-    fn acknowledge(&self, _: u64) {}
+    fn acknowledge(&self, revision: u64) {
+        *self.acknowledged.lock().unwrap() = Some(revision);
+    }
 }
 
 fn open(shelf: &Shelf) -> Store {

@@ -132,6 +132,7 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, to
             };
             state.revision = event.revision;
             state.set(&event.key, stored);
+            state.unread.remove(&event.key);
             state.log.push(event);
         }
         if redefined {

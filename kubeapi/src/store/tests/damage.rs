@@ -14,7 +14,7 @@ use std::path::Path;
 use tower::ServiceExt;
 
 /// What a page of redb measures.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 fn crd() -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -178,13 +178,13 @@ impl Files {
 }
 
 /// The ten ConfigMaps of [`filled`], and whether there is anything else.
-fn contents(store: &Store) -> Vec<Option<String>> {
+pub(super) fn contents(store: &Store) -> Vec<Option<String>> {
     let count = store.shared.read().objects.len();
     let values = (0..10).map(|index| value(store, &format!("m{index}")));
     values.chain([Some(count.to_string())]).collect()
 }
 
-fn filled(directory: &Path) -> Store {
+pub(super) fn filled(directory: &Path) -> Store {
     let store = Store::open(directory, 10, &[]).unwrap();
     for round in 0..30 {
         let text = format!("value {round} {}", "x".repeat(round % 10 * 300));
@@ -207,7 +207,7 @@ fn sweep(files: &Files, expected: &[Option<String>], damages: &[(usize, Vec<u8>)
 }
 
 /// A flipped bit in every third byte of redb's header, and two in each page that holds anything.
-fn flips(store: &[u8]) -> Vec<(usize, Vec<u8>)> {
+pub(super) fn flips(store: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let header = (0..320).step_by(3);
     let pages = (PAGE..store.len()).step_by(PAGE).filter(|at| used(store, *at));
     let places = header.chain(pages.flat_map(|at| [at + 60, at + PAGE / 2]));
@@ -288,7 +288,7 @@ fn an_older_copy_is_refused() {
     std::fs::write(place::file(directory.path()), older.store).unwrap();
     let error = Store::open(directory.path(), 10, &[]).unwrap_err();
     assert!(
-        matches!(error, DiskError::Behind { found: 30, acknowledged: 31 }),
+        matches!(error, DiskError::Behind { found: 30, written: 31 }),
         "{error:?} for {}",
         key("m0")
     );

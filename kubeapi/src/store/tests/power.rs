@@ -153,14 +153,18 @@ impl StorageBackend for Drive {
 }
 
 impl Place for Drive {
-    fn open(&self) -> Result<Database, DiskError> {
-        let database = Builder::new().create_with_backend(self.clone());
+    fn open(&self, builder: &Builder) -> Result<Database, DiskError> {
+        let database = builder.create_with_backend(self.clone());
         database.map_err(|error| DiskError::Open(error.into()))
     }
 
     fn renew(&self, _: Fill<'_>) -> Result<(), DiskError> {
         Err(DiskError::Create(io::Error::other("there is nothing but this drive")))
     }
+
+    fn set_aside(&self) {}
+
+    fn forget_aside(&self) {}
 
     fn acknowledged(&self) -> Option<u64> {
         self.platter().acknowledged
@@ -174,7 +178,7 @@ impl Place for Drive {
 /// A drive with a store on it, and power for so many syncs.
 fn made(cut_at: Option<u32>) -> Drive {
     let drive = Drive::new(None);
-    let database = Place::open(&drive).unwrap();
+    let database = Place::open(&drive, &Builder::new()).unwrap();
     rows::transact(&database, rows::make_tables).unwrap();
     drop(database);
     let mut platter = drive.platter();

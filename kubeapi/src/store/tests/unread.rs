@@ -1,0 +1,72 @@
+//! A new object takes the place of one that cannot be read.
+
+use super::{Shelf, key, open, put, value};
+use crate::status::Status;
+use crate::store::load::key_text;
+use crate::store::place::Place;
+use crate::store::rows::{OBJECTS, transact};
+use crate::store::{Batch, Job, Outcome, Store};
+use redb::{Builder, WriteTransaction};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+/// A store whose row of "a" cannot be read.
+fn spoiled() -> Shelf {
+    let shelf = Shelf::new();
+    let store = open(&shelf);
+    put(&store, "a", "1").unwrap();
+    store.close();
+    drop(store);
+    let database = shelf.open(&Builder::new()).unwrap();
+    let spoil = |change: &WriteTransaction| {
+        change.open_table(OBJECTS)?.insert(key_text(&key("a")).as_str(), &b"{\"half"[..])?;
+        Ok(())
+    };
+    transact(&database, spoil).unwrap();
+    shelf
+}
+
+fn remove(store: &Store, name: &str) -> Result<Outcome, Status> {
+    let (reply, answer) = mpsc::channel();
+    let key = key(name);
+    let apply = Box::new(move |batch: &mut Batch<'_>| {
+        let definition = Arc::clone(batch.registry().get("configmaps").unwrap());
+        batch.remove(&definition, key)?;
+        Ok(Outcome::Done(serde_json::Value::Null))
+    });
+    let reply = Box::new(move |result| drop(reply.send(result)));
+    store.submit(Job { apply, dry_run: false, reply }).unwrap();
+    answer.recv().unwrap()
+}
+
+fn unread(store: &Store) -> Vec<String> {
+    store.shared.read().unread.iter().map(key_text).collect()
+}
+
+#[test]
+fn a_new_object_ends_what_is_told_of_the_unreadable_one() {
+    let shelf = spoiled();
+    let store = open(&shelf);
+    assert_eq!(unread(&store), [key_text(&key("a"))]);
+    put(&store, "b", "1").unwrap();
+    assert_eq!(unread(&store), [key_text(&key("a"))], "another object changes nothing");
+    put(&store, "a", "2").unwrap();
+    assert_eq!(unread(&store), [""; 0]);
+}
+
+#[test]
+fn a_new_file_gets_no_row_whose_place_was_taken() {
+    let shelf = spoiled();
+    let store = open(&shelf);
+    put(&store, "a", "2").unwrap();
+    remove(&store, "a").unwrap();
+    let disk = shelf.file();
+    disk.full.store(true, Ordering::SeqCst);
+    put(&store, "b", "1").unwrap_err();
+    disk.full.store(false, Ordering::SeqCst);
+    put(&store, "b", "2").unwrap();
+    store.close();
+    let store = open(&shelf);
+    assert_eq!((unread(&store), value(&store, "a")), (Vec::new(), None));
+    assert_eq!(value(&store, "b").as_deref(), Some("2"));
+}

@@ -1,0 +1,148 @@
+//! A store that holds less than it told, and goes on.
+
+use super::damage::{PAGE, contents, filled, flips};
+use super::put;
+use crate::store::{DiskError, Store, backup, place};
+use futures::StreamExt;
+use futures::executor::block_on;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Less than what lies between a store and one that may have gone back.
+const FAR: u64 = 1_000_000;
+
+fn open(directory: &Path) -> Result<Store, DiskError> {
+    Store::open(directory, 10, &[])
+}
+
+fn forget_acknowledged(directory: &Path) {
+    std::fs::remove_file(directory.join("objects.acknowledged")).unwrap();
+}
+
+/// Whether a watch can resume there.
+fn resumes(store: &Store, revision: u64) -> bool {
+    store.shared.read().log.since("configmaps", revision, usize::MAX).is_ok()
+}
+
+fn revision(store: &Store) -> u64 {
+    store.shared.read().revision
+}
+
+/// A store with revision 30, and the same store with revision 31.
+fn older_and_newer() -> (TempDir, Vec<u8>) {
+    let directory = tempfile::tempdir().unwrap();
+    drop(filled(directory.path()));
+    let older = std::fs::read(place::file(directory.path())).unwrap();
+    let store = open(directory.path()).unwrap();
+    put(&store, "m0", "newer").unwrap();
+    assert_eq!(revision(&store), 31);
+    (directory, older)
+}
+
+#[test]
+fn no_revision_is_told_twice() {
+    let (directory, older) = older_and_newer();
+    let directory = directory.path();
+    std::fs::write(place::file(directory), older).unwrap();
+    let error = open(directory).unwrap_err();
+    assert!(matches!(error, DiskError::Behind { found: 30, written: 31 }), "{error:?}");
+    forget_acknowledged(directory);
+    let store = open(directory).unwrap();
+    let first = revision(&store);
+    assert!(first > FAR, "{first}");
+    assert!(!resumes(&store, 30) && !resumes(&store, 31) && resumes(&store, first));
+    drop(store);
+    // That holds although nothing was written since.
+    let store = open(directory).unwrap();
+    assert_eq!(revision(&store), first, "one jump is enough");
+    put(&store, "m0", "other").unwrap();
+    drop(store);
+    let store = open(directory).unwrap();
+    assert!(!resumes(&store, 31) && resumes(&store, first));
+}
+
+#[test]
+fn a_store_that_never_went_back_keeps_its_history() {
+    let (directory, _) = older_and_newer();
+    let store = open(directory.path()).unwrap();
+    assert_eq!(revision(&store), 31);
+    assert!(resumes(&store, 30));
+}
+
+#[test]
+fn every_restore_begins_above_the_one_before() {
+    let (directory, _) = older_and_newer();
+    let directory = directory.path();
+    let store = open(directory).unwrap();
+    let text = block_on(backup::write(&store.shared).collect::<Vec<_>>()).concat();
+    drop(store);
+    let mut before = 31;
+    for _ in 0..3 {
+        std::fs::remove_file(place::file(directory)).unwrap();
+        backup::restore(directory, text.as_slice()).unwrap();
+        let store = open(directory).unwrap();
+        assert!(revision(&store) > before + FAR && !resumes(&store, before));
+        put(&store, "m0", "after").unwrap();
+        before = revision(&store);
+    }
+}
+
+/// Copies of a store as a kill leaves it, each with another damaged page, and whether the acknowledged number is there.
+fn damaged(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
+    let killed = tempfile::tempdir().unwrap();
+    let store = filled(killed.path());
+    let whole = std::fs::read(place::file(killed.path())).unwrap();
+    drop(store);
+    let pages = flips(&whole).into_iter().filter(|(at, _)| *at >= PAGE);
+    pages
+        .map(|(at, bytes)| {
+            let directory = tempfile::tempdir().unwrap();
+            let mut image = whole.clone();
+            image[at..at + bytes.len()].copy_from_slice(&bytes);
+            std::fs::write(place::file(directory.path()), &image).unwrap();
+            if let Some(number) = acknowledged {
+                std::fs::write(directory.path().join("objects.acknowledged"), number).unwrap();
+            }
+            (directory, image)
+        })
+        .collect()
+}
+
+#[test]
+fn a_store_that_goes_back_is_refused_though_nobody_knows_what_it_told() {
+    let whole = tempfile::tempdir().unwrap();
+    let expected = contents(&filled(whole.path()));
+    let mut went_back = 0;
+    for (directory, image) in damaged(None) {
+        let directory = directory.path();
+        match open(directory) {
+            Ok(store) => assert_eq!(contents(&store), expected),
+            Err(DiskError::Behind { found, written }) => {
+                went_back += 1;
+                assert_eq!((found, written), (29, 30));
+                let copy = std::fs::read(directory.join("objects.redb.before")).unwrap();
+                assert!(copy[PAGE..] == image[PAGE..], "the pages as they were");
+                let again = open(directory).unwrap_err();
+                assert!(matches!(again, DiskError::Behind { .. }), "{again:?}");
+                forget_acknowledged(directory);
+                assert!(revision(&open(directory).unwrap()) > FAR);
+            }
+            Err(error) => assert!(error.is_damage(), "{error:?}"),
+        }
+    }
+    assert!(went_back > 5, "{went_back}");
+}
+
+#[test]
+fn a_commit_that_nobody_was_told_of_is_taken_back() {
+    let told = format!("{0:020} {0:020}\n", 29);
+    let mut went_back = 0;
+    for (directory, _) in damaged(Some(told.as_bytes())) {
+        let Ok(store) = open(directory.path()) else { continue };
+        went_back += usize::from(revision(&store) == 29);
+        assert!([29, 30].contains(&revision(&store)));
+        assert!(resumes(&store, 28), "that is no gap");
+        assert!(!directory.path().join("objects.redb.before").exists());
+    }
+    assert!(went_back > 5, "{went_back}");
+}
