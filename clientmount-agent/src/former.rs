@@ -77,14 +77,15 @@ impl Former {
         self.0.values().flatten()
     }
 
-    /// These are gone from the node.
+    /// The mounts of these versions are gone from the node. Some of them may have been asked for again meanwhile.
     pub fn gone(&mut self, uid: &str, gone: &[ClientMount]) {
-        if let Some(versions) = self.0.get_mut(uid) {
-            versions.retain(|version| !gone.contains(version));
-            if versions.is_empty() {
-                self.0.remove(uid);
-            }
+        let mut versions = self.0.remove(uid).unwrap_or_default();
+        for version in &mut versions {
+            let same = gone.iter().filter(|gone| gone.metadata == version.metadata);
+            let mounts: Vec<_> = same.flat_map(|gone| &gone.spec.mounts).collect();
+            version.spec.mounts.retain(|mount| !mounts.contains(&mount));
         }
+        self.put(uid.to_owned(), versions);
     }
 
     fn put(&mut self, uid: String, mut versions: Vec<ClientMount>) {

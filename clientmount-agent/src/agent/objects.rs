@@ -197,15 +197,20 @@ impl Objects {
         Some(object.desire.report(&self.site, outcome))
     }
 
-    /// An object was worked on; the uids of others for which that makes a difference.
-    pub(super) fn finished(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
-        let outcome = &worked.outcome;
-        self.former.gone(uid, &worked.gone);
-        let mut woken = Vec::new();
-        if !worked.gone.is_empty() {
-            woken = self.claim_again(uid);
-            woken.retain(|other| other != uid);
+    /// What an object asked for earlier is gone; the uids of others for which that makes a difference.
+    pub(super) fn former_gone(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
+        if worked.gone.is_empty() {
+            return Vec::new();
         }
+        self.former.gone(uid, &worked.gone);
+        let mut woken = self.claim_again(uid);
+        woken.retain(|other| other != uid);
+        woken
+    }
+
+    /// An object was worked on; the uids of others for which that makes a difference.
+    pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
+        let mut woken = Vec::new();
         let Some(object) = self.known.get(uid) else { return woken };
         if outcome.goal == Goal::Mounted && outcome.done() {
             self.claims.settle(uid);

@@ -2,7 +2,10 @@
 
 use storage::observed::Superblock;
 
-use super::*;
+use super::{
+    held::{told, work},
+    *,
+};
 
 const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 
@@ -131,4 +134,43 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
     session.desire(&content).await;
     session.report_of(&content, ready).await;
     assert_eq!(shown(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+}
+
+fn desire(object: &ClientMount) -> LinkEvent {
+    LinkEvent::Desired(Box::new(message(object)))
+}
+
+/// Were it forgotten that the former mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
+#[tokio::test]
+async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
+    let mut profile = profile();
+    let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
+    commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
+    let hooked = |object: &ClientMount| {
+        let profile = serde_json::to_vec(&profile).unwrap();
+        LinkEvent::Desired(Box::new(DesiredMount { profile, ..message(object) }))
+    };
+    let (chassis, now) = (Chassis::new(3), Instant::now());
+    let before = chassis.asking(&[("a", 0), ("b", 2)]);
+    let mut agent = told(&chassis, &before);
+    agent.event(hooked(&before));
+    work(&mut agent, now).await;
+    let swapped = version(&chassis.asking(&[("a", 1)]), "2");
+    agent.event(hooked(&swapped));
+    agent.start(now);
+    agent.event(hooked(&version(&chassis.asking(&[("a", 1), ("b", 2)]), "3")));
+    agent.event(hooked(&version(&swapped, "4")));
+    work(&mut agent, now).await;
+    assert!(agent.failing.is_empty(), "{:?}", agent.failing);
+    let applied = chassis.compute.applied();
+    let at =
+        |step: &Step| matches!(step, Step::Mount { target, .. } if *target == point("/mnt/nnf/a"));
+    let last = applied.iter().rposition(at).unwrap();
+    let torn = |step: &Step| match step {
+        Step::RunHook { line, .. } => line.contains("preUnmount"),
+        step => matches!(step, Step::ForgetHooks { .. }),
+    };
+    assert!(applied[..last].iter().any(torn), "there are hooks");
+    let torn: Vec<_> = applied[last..].iter().filter(|step| torn(step)).collect();
+    assert!(torn.is_empty(), "beneath the mount in use: {torn:?}");
 }
