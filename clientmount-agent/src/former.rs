@@ -114,7 +114,8 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
             && allocation(other) == allocation(mount)
             && other.device.lustre == mount.device.lustre
     };
-    owner(before) == owner(after)
+    before.spec.node == after.spec.node
+        && owner(before) == owner(after)
         && (!has_variables || before.metadata.labels == after.metadata.labels)
         && after.spec.mounts.iter().any(same)
 }

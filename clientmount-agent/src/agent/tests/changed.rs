@@ -174,3 +174,29 @@ async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
     let torn: Vec<_> = applied[last..].iter().filter(|step| torn(step)).collect();
     assert!(torn.is_empty(), "beneath the mount in use: {torn:?}");
 }
+
+#[tokio::test]
+async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let object = chassis.asking(&[("a", 0)]);
+    let mut agent = told(&chassis, &object);
+    work(&mut agent, now).await;
+    let mut moved = version(&object, "2");
+    moved.spec.node = "compute-2".into();
+    agent.event(desire(&moved));
+    work(&mut agent, now).await;
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&moved, "3"))));
+    work(&mut agent, now).await;
+    assert!(!agent.outbox.reports()[0].released);
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&moved, "4"))));
+    work(&mut agent, now).await;
+    assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
+}
+
+fn mounted_on(chassis: &Chassis) -> Vec<String> {
+    let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
+    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+    seen.mounts.iter().map(|(point, _)| point.to_string()).collect()
+}
