@@ -37,13 +37,20 @@ impl Former {
         let mut dropped = before.clone();
         dropped.spec.mounts.retain(|_| place.next().is_some_and(&had));
         versions.push(dropped);
+        self.put(uid.clone(), versions);
+        self.told(&uid, after);
+    }
+
+    /// The object is this now: what it asks for again is not to go.
+    pub fn told(&mut self, uid: &str, after: Option<&ClientMount>) {
+        let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
             let of = version.clone();
             let wanted =
                 |mount: &ClientMountInfo| after.is_some_and(|after| asks_for(after, &of, mount));
             version.spec.mounts.retain(|mount| !wanted(mount));
         }
-        self.put(uid, versions);
+        self.put(uid.to_owned(), versions);
     }
 
     /// Takes mounts that no object wants for an object's own: those of allocations that it refers to, when an agent had worked on

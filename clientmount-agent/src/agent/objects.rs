@@ -116,7 +116,9 @@ impl Objects {
     /// What an object asked for before is its own until it is unmounted.
     fn note_change(&mut self, desire: &Desire) {
         let Some(known) = self.known.get(&desire.uid) else { return };
-        let Some(before) = known.desire.object() else { return };
+        let Some(before) = known.desire.object() else {
+            return self.former.told(&desire.uid, desire.object());
+        };
         let units = known.desire.units(true, &self.site).ok();
         let had = |place: usize| {
             let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());

@@ -195,6 +195,23 @@ async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() 
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
+/// Whether it is still asked for can be told again.
+#[tokio::test]
+async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let object = chassis.asking(&[("a", 0)]);
+    let mut agent = told(&chassis, &object);
+    work(&mut agent, now).await;
+    let unreadable =
+        DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
+    agent.event(LinkEvent::Desired(Box::new(unreadable)));
+    work(&mut agent, now).await;
+    let steps = chassis.compute.applied().len();
+    agent.event(desire(&version(&object, "3")));
+    work(&mut agent, now).await;
+    assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
+}
+
 fn mounted_on(chassis: &Chassis) -> Vec<String> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
