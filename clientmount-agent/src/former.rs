@@ -146,9 +146,19 @@ fn mount_of(
         mount.kind = there.kind.as_str().into();
         mount.device.device_reference =
             Some(ClientMountDeviceReference { data: Some(index.into()), ..reference.clone() });
-        if let Some(lvm) = &mut mount.device.lvm {
-            // Its namespaces are not told.
-            lvm.nvme_info.clear();
+        let is_same = |other: &&ClientMountInfo| {
+            other.device.device_reference == mount.device.device_reference
+        };
+        if let Some(other) = object.spec.mounts.iter().find(is_same) {
+            mount.device.clone_from(&other.device);
+        } else if let Some(lvm) = &mut mount.device.lvm {
+            // What is mounted tells one namespace, which is not enough where a volume has several.
+            let one = there.namespace.as_ref().filter(|_| lvm.nvme_info.len() == 1);
+            lvm.nvme_info.retain(|_| one.is_some());
+            for (nvme, namespace) in lvm.nvme_info.iter_mut().zip(one) {
+                nvme.device_serial = namespace.subsystem.to_string();
+                nvme.namespace_id = namespace.nsid.to_string();
+            }
         }
         Some(mount)
     })

@@ -212,6 +212,25 @@ async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
     assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
 }
 
+/// A container keeps it in a mount namespace of its own: no mount of this node's shows that.
+#[tokio::test]
+async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_in_use() {
+    for after in [[("b", 1)], [("c", 0)]] {
+        let (chassis, now) = (Chassis::new(2), Instant::now());
+        let object = chassis.asking(&[("a", 0), after[0]]);
+        work(&mut told(&chassis, &object), now).await;
+        chassis.compute.keep_elsewhere(&point("/mnt/nnf/a"));
+        let changed = version(&reported(chassis.asking(&after)), "2");
+        let mut agent = told(&chassis, &deleted(&changed));
+        work(&mut agent, now).await;
+        assert!(!agent.outbox.reports()[0].released, "{after:?}");
+        chassis.compute.leave_elsewhere();
+        agent.event(desire(&deleted(&version(&changed, "3"))));
+        work(&mut agent, now).await;
+        assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty(), "{after:?}");
+    }
+}
+
 fn mounted_on(chassis: &Chassis) -> Vec<String> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
