@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use api::ClientMount;
 use storage::{
     ConvergeError, Converger, Desired,
-    desired::{Mount, MountPoint},
+    desired::{Mount, MountPoint, MountSource},
     observed::MountedThing,
 };
 
@@ -124,7 +124,8 @@ impl Work {
             if outcome.done() {
                 gone.push(version);
             } else {
-                staying.extend(units.mount_points().cloned());
+                staying.extend(units.mounts.into_iter().flatten());
+                staying.extend(units.binds.into_iter().map(|(_, bind)| bind));
                 failures.extend(outcome.failures);
             }
         }
@@ -144,7 +145,7 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
 }
 
 /// The same, but where mounts that were to go first stay: their failure is told already.
-fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[MountPoint]) -> Outcome {
+fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[Mount]) -> Outcome {
     let mut run = Run { staying, ..Run::new(converger, units) };
     if units.refused() {
         return run.outcome;
@@ -218,7 +219,7 @@ fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
 /// One pass over an object's units, and what became of them so far.
 struct Run<'a> {
     units: &'a MountUnits,
-    staying: &'a [MountPoint],
+    staying: &'a [Mount],
     outcome: Outcome,
 }
 
@@ -255,11 +256,23 @@ impl<'a> Run<'a> {
             .iter()
             .enumerate()
             .filter_map(|(place, mount)| Some((place, mount.as_ref().ok()?)))
-            .filter(|(_, mount)| !self.staying.iter().any(|path| overlap(path, &mount.target)))
+            .filter(|(_, mount)| !self.waits(mount))
             .collect();
         for place in self.all(converger, &valid) {
             self.outcome.mounts[place] = MountOutcome::Ready;
         }
+    }
+
+    /// Whether a mount that stays is in the way: at its path, or, as its device is to go first, of its file system.
+    fn waits(&self, mount: &Mount) -> bool {
+        let is_same = |other: &Mount| match (&other.source, &mount.source) {
+            (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
+            _ => false,
+        };
+        self.staying.iter().any(|other| {
+            overlap(&other.target, &mount.target)
+                || self.units.goal == Goal::Mounted && is_same(other)
+        })
     }
 
     /// Takes nothing down, as the hooks of that are not known; what is not there needs none.
@@ -293,7 +306,7 @@ impl<'a> Run<'a> {
                 Goal::Mounted => self.outcome.mounts.get(*shown) == Some(&MountOutcome::Ready),
                 Goal::Unmounted => self.outcome.mounts.get(*shown) != Some(&MountOutcome::Failed),
             })
-            .filter(|(_, bind)| !self.staying.iter().any(|path| overlap(path, &bind.target)))
+            .filter(|(_, bind)| !self.waits(bind))
             .map(|(shown, bind)| (*shown, bind))
             .collect();
         self.all(converger, &possible);

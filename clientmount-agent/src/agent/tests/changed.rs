@@ -212,6 +212,24 @@ async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
     assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
 }
 
+/// What is mounted twice cannot be taken down.
+#[tokio::test]
+async fn a_file_system_is_mounted_at_its_new_place_only_when_its_old_one_is_left() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let mut agent = told(&chassis, &chassis.asking(&[("a", 0)]));
+    work(&mut agent, now).await;
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    let moved = version(&chassis.asking(&[("c", 0)]), "2");
+    agent.event(desire(&moved));
+    work(&mut agent, now).await;
+    assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&version(&moved, "3")));
+    work(&mut agent, now).await;
+    assert_eq!(mounted_on(&chassis), ["/mnt/nnf/c"]);
+    assert!(agent.failing.is_empty(), "{:?}", agent.failing);
+}
+
 /// A container keeps it in a mount namespace of its own: no mount of this node's shows that.
 #[tokio::test]
 async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_in_use() {
