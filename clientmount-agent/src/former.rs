@@ -68,6 +68,8 @@ impl Former {
         let mut versions = self.0.remove(&uid).unwrap_or_default();
         let mut found = object.clone();
         found.spec.mounts = mounts;
+        // They are mounted here, wherever the object wants to be now.
+        found.spec.node = object.metadata.namespace.clone().unwrap_or_default();
         versions.push(found);
         self.put(uid, versions);
         true

@@ -87,11 +87,19 @@ impl Outcome {
     }
 }
 
+/// What an object asked for earlier and is to leave, version by version, or why that cannot be told.
+pub type Earlier = Vec<(ClientMount, Result<MountUnits, Failure>)>;
+
+/// Every mount point of what an object asked for earlier.
+pub fn mount_points_of(former: &Earlier) -> impl Iterator<Item = &MountPoint> {
+    former.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
+}
+
 /// What is to be done for one object.
 #[derive(Debug)]
 pub struct Work {
     /// What it asked for earlier and asks for no more, to be unmounted first.
-    pub former: Vec<(ClientMount, MountUnits)>,
+    pub former: Earlier,
     /// Units to converge, or an outcome that is known already.
     pub now: Result<Arc<MountUnits>, Outcome>,
 }
@@ -120,6 +128,13 @@ impl Work {
     pub fn carry_out(self, converger: &Converger) -> Worked {
         let (mut gone, mut staying, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for (version, units) in self.former {
+            let units = match units {
+                Ok(units) => units,
+                Err(failure) => {
+                    failures.push(Failed { path: None, failure });
+                    continue;
+                }
+            };
             let outcome = converge(converger, &units);
             if outcome.done() {
                 gone.push(version);

@@ -16,7 +16,7 @@ use crate::{
     desired::{Goal, MountUnits, ObjectError},
     error::Failure,
     former::Former,
-    reconcile::{Outcome, Work, Worked},
+    reconcile::{Earlier, Outcome, Work, Worked, mount_points_of},
     site::Site,
 };
 
@@ -141,10 +141,13 @@ impl Objects {
     }
 
     /// What is to go of an object, each version of it as units.
-    fn former_units(&self, desire: &Desire) -> Vec<(ClientMount, MountUnits)> {
+    fn former_units(&self, desire: &Desire) -> Earlier {
         let versions = self.former.of(&desire.uid).iter();
-        let units = |version: &ClientMount| desire.earlier(version).units(true, &self.site);
-        versions.filter_map(|version| Some((version.clone(), units(version).ok()?))).collect()
+        let units = |version: &ClientMount| {
+            let units = desire.earlier(version).units(true, &self.site);
+            units.map_err(|error| Failure::from(&error))
+        };
+        versions.map(|version| (version.clone(), units(version))).collect()
     }
 
     fn set_gone(&mut self, uid: &str) -> Vec<String> {
@@ -156,8 +159,7 @@ impl Objects {
     fn insert(&mut self, object: Object) -> Vec<String> {
         let uid = object.desire.uid.clone();
         let former = self.former_units(&object.desire);
-        let former: Vec<_> =
-            former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect();
+        let former: Vec<_> = mount_points_of(&former).cloned().collect();
         let mut woken = match (&object.units, object.desire.claimant()) {
             (Ok(units), Some(claimant)) => {
                 let paths = units.mount_points().cloned().collect();
@@ -280,7 +282,7 @@ impl Objects {
         let units = object.units.as_ref().ok();
         let mut paths = object.desire.possible_paths(units.map(|units| &**units), &self.site)?;
         let former = self.former_units(&object.desire);
-        paths.extend(former.iter().flat_map(|(_, units)| units.mount_points()).cloned());
+        paths.extend(mount_points_of(&former).cloned());
         Some(paths)
     }
 }

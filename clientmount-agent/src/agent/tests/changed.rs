@@ -249,6 +249,24 @@ async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_
     }
 }
 
+/// The new agent knows neither what the object asked for nor on which node.
+#[tokio::test]
+async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keeps_it() {
+    let (chassis, now) = (Chassis::new(2), Instant::now());
+    work(&mut told(&chassis, &chassis.asking(&BEFORE)), now).await;
+    let mut changed = version(&reported(chassis.asking(&[("b", 1)])), "2");
+    changed.spec.node = "compute-2".into();
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    let mut agent = told(&chassis, &deleted(&changed));
+    work(&mut agent, now).await;
+    assert!(!agent.outbox.reports()[0].released);
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&changed, "3"))));
+    work(&mut agent, now).await;
+    assert!(agent.outbox.reports()[0].released);
+    assert!(!mounted_on(&chassis).contains(&"/mnt/nnf/a".to_owned()));
+}
+
 fn mounted_on(chassis: &Chassis) -> Vec<String> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
