@@ -261,6 +261,10 @@ impl Agent {
 
     fn converged(&mut self, uid: &str, worked: &Worked, now: Instant) {
         let outcome = &worked.outcome;
+        // Also when the object changed meanwhile: what is gone must not be taken down once more.
+        for other in self.objects.former_gone(uid, worked) {
+            self.queue.wake(&other);
+        }
         if self.queue.finished(uid, outcome.retry(), now, jitter()) == Standing::Superseded {
             return;
         }
@@ -285,7 +289,7 @@ impl Agent {
         if self.objects.has_untold(uid) && !outcome.done() {
             self.sweep.again();
         }
-        for other in self.objects.finished(uid, worked) {
+        for other in self.objects.finished(uid, outcome) {
             self.queue.wake(&other);
         }
         if !self.objects.knows(uid) {

@@ -37,13 +37,20 @@ impl Former {
         let mut dropped = before.clone();
         dropped.spec.mounts.retain(|_| place.next().is_some_and(&had));
         versions.push(dropped);
+        self.put(uid.clone(), versions);
+        self.told(&uid, after);
+    }
+
+    /// The object is this now: what it asks for again is not to go.
+    pub fn told(&mut self, uid: &str, after: Option<&ClientMount>) {
+        let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
             let of = version.clone();
             let wanted =
                 |mount: &ClientMountInfo| after.is_some_and(|after| asks_for(after, &of, mount));
             version.spec.mounts.retain(|mount| !wanted(mount));
         }
-        self.put(uid, versions);
+        self.put(uid.to_owned(), versions);
     }
 
     /// Takes mounts that no object wants for an object's own: those of allocations that it refers to, when an agent had worked on
@@ -61,6 +68,8 @@ impl Former {
         let mut versions = self.0.remove(&uid).unwrap_or_default();
         let mut found = object.clone();
         found.spec.mounts = mounts;
+        // They are mounted here, wherever the object wants to be now.
+        found.spec.node = object.metadata.namespace.clone().unwrap_or_default();
         versions.push(found);
         self.put(uid, versions);
         true
@@ -77,14 +86,15 @@ impl Former {
         self.0.values().flatten()
     }
 
-    /// These are gone from the node.
+    /// The mounts of these versions are gone from the node. Some of them may have been asked for again meanwhile.
     pub fn gone(&mut self, uid: &str, gone: &[ClientMount]) {
-        if let Some(versions) = self.0.get_mut(uid) {
-            versions.retain(|version| !gone.contains(version));
-            if versions.is_empty() {
-                self.0.remove(uid);
-            }
+        let mut versions = self.0.remove(uid).unwrap_or_default();
+        for version in &mut versions {
+            let same = gone.iter().filter(|gone| gone.metadata == version.metadata);
+            let mounts: Vec<_> = same.flat_map(|gone| &gone.spec.mounts).collect();
+            version.spec.mounts.retain(|mount| !mounts.contains(&mount));
         }
+        self.put(uid.to_owned(), versions);
     }
 
     fn put(&mut self, uid: String, mut versions: Vec<ClientMount>) {
@@ -113,7 +123,8 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
             && allocation(other) == allocation(mount)
             && other.device.lustre == mount.device.lustre
     };
-    owner(before) == owner(after)
+    before.spec.node == after.spec.node
+        && owner(before) == owner(after)
         && (!has_variables || before.metadata.labels == after.metadata.labels)
         && after.spec.mounts.iter().any(same)
 }
@@ -137,9 +148,19 @@ fn mount_of(
         mount.kind = there.kind.as_str().into();
         mount.device.device_reference =
             Some(ClientMountDeviceReference { data: Some(index.into()), ..reference.clone() });
-        if let Some(lvm) = &mut mount.device.lvm {
-            // Its namespaces are not told.
-            lvm.nvme_info.clear();
+        let is_same = |other: &&ClientMountInfo| {
+            other.device.device_reference == mount.device.device_reference
+        };
+        if let Some(other) = object.spec.mounts.iter().find(is_same) {
+            mount.device.clone_from(&other.device);
+        } else if let Some(lvm) = &mut mount.device.lvm {
+            // What is mounted tells one namespace, which is not enough where a volume has several.
+            let one = there.namespace.as_ref().filter(|_| lvm.nvme_info.len() == 1);
+            lvm.nvme_info.retain(|_| one.is_some());
+            for (nvme, namespace) in lvm.nvme_info.iter_mut().zip(one) {
+                nvme.device_serial = namespace.subsystem.to_string();
+                nvme.namespace_id = namespace.nsid.to_string();
+            }
         }
         Some(mount)
     })

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use api::ClientMount;
 use storage::{
     ConvergeError, Converger, Desired,
-    desired::{Mount, MountPoint},
+    desired::{Mount, MountPoint, MountSource},
     observed::MountedThing,
 };
 
@@ -87,11 +87,19 @@ impl Outcome {
     }
 }
 
+/// What an object asked for earlier and is to leave, version by version, or why that cannot be told.
+pub type Earlier = Vec<(ClientMount, Result<MountUnits, Failure>)>;
+
+/// Every mount point of what an object asked for earlier.
+pub fn mount_points_of(former: &Earlier) -> impl Iterator<Item = &MountPoint> {
+    former.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
+}
+
 /// What is to be done for one object.
 #[derive(Debug)]
 pub struct Work {
     /// What it asked for earlier and asks for no more, to be unmounted first.
-    pub former: Vec<(ClientMount, MountUnits)>,
+    pub former: Earlier,
     /// Units to converge, or an outcome that is known already.
     pub now: Result<Arc<MountUnits>, Outcome>,
 }
@@ -120,11 +128,19 @@ impl Work {
     pub fn carry_out(self, converger: &Converger) -> Worked {
         let (mut gone, mut staying, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for (version, units) in self.former {
+            let units = match units {
+                Ok(units) => units,
+                Err(failure) => {
+                    failures.push(Failed { path: None, failure });
+                    continue;
+                }
+            };
             let outcome = converge(converger, &units);
             if outcome.done() {
                 gone.push(version);
             } else {
-                staying.extend(units.mount_points().cloned());
+                staying.extend(units.mounts.into_iter().flatten());
+                staying.extend(units.binds.into_iter().map(|(_, bind)| bind));
                 failures.extend(outcome.failures);
             }
         }
@@ -144,7 +160,7 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
 }
 
 /// The same, but where mounts that were to go first stay: their failure is told already.
-fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[MountPoint]) -> Outcome {
+fn converge_beside(converger: &Converger, units: &MountUnits, staying: &[Mount]) -> Outcome {
     let mut run = Run { staying, ..Run::new(converger, units) };
     if units.refused() {
         return run.outcome;
@@ -218,7 +234,7 @@ fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
 /// One pass over an object's units, and what became of them so far.
 struct Run<'a> {
     units: &'a MountUnits,
-    staying: &'a [MountPoint],
+    staying: &'a [Mount],
     outcome: Outcome,
 }
 
@@ -255,11 +271,23 @@ impl<'a> Run<'a> {
             .iter()
             .enumerate()
             .filter_map(|(place, mount)| Some((place, mount.as_ref().ok()?)))
-            .filter(|(_, mount)| !self.staying.iter().any(|path| overlap(path, &mount.target)))
+            .filter(|(_, mount)| !self.waits(mount))
             .collect();
         for place in self.all(converger, &valid) {
             self.outcome.mounts[place] = MountOutcome::Ready;
         }
+    }
+
+    /// Whether a mount that stays is in the way: at its path, or, as its device is to go first, of its file system.
+    fn waits(&self, mount: &Mount) -> bool {
+        let is_same = |other: &Mount| match (&other.source, &mount.source) {
+            (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
+            _ => false,
+        };
+        self.staying.iter().any(|other| {
+            overlap(&other.target, &mount.target)
+                || self.units.goal == Goal::Mounted && is_same(other)
+        })
     }
 
     /// Takes nothing down, as the hooks of that are not known; what is not there needs none.
@@ -293,7 +321,7 @@ impl<'a> Run<'a> {
                 Goal::Mounted => self.outcome.mounts.get(*shown) == Some(&MountOutcome::Ready),
                 Goal::Unmounted => self.outcome.mounts.get(*shown) != Some(&MountOutcome::Failed),
             })
-            .filter(|(_, bind)| !self.staying.iter().any(|path| overlap(path, &bind.target)))
+            .filter(|(_, bind)| !self.waits(bind))
             .map(|(shown, bind)| (*shown, bind))
             .collect();
         self.all(converger, &possible);

@@ -16,7 +16,7 @@ use crate::{
     desired::{Goal, MountUnits, ObjectError},
     error::Failure,
     former::Former,
-    reconcile::{Outcome, Work, Worked},
+    reconcile::{Earlier, Outcome, Work, Worked, mount_points_of},
     site::Site,
 };
 
@@ -116,7 +116,9 @@ impl Objects {
     /// What an object asked for before is its own until it is unmounted.
     fn note_change(&mut self, desire: &Desire) {
         let Some(known) = self.known.get(&desire.uid) else { return };
-        let Some(before) = known.desire.object() else { return };
+        let Some(before) = known.desire.object() else {
+            return self.former.told(&desire.uid, desire.object());
+        };
         let units = known.desire.units(true, &self.site).ok();
         let had = |place: usize| {
             let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
@@ -139,10 +141,13 @@ impl Objects {
     }
 
     /// What is to go of an object, each version of it as units.
-    fn former_units(&self, desire: &Desire) -> Vec<(ClientMount, MountUnits)> {
+    fn former_units(&self, desire: &Desire) -> Earlier {
         let versions = self.former.of(&desire.uid).iter();
-        let units = |version: &ClientMount| desire.earlier(version).units(true, &self.site);
-        versions.filter_map(|version| Some((version.clone(), units(version).ok()?))).collect()
+        let units = |version: &ClientMount| {
+            let units = desire.earlier(version).units(true, &self.site);
+            units.map_err(|error| Failure::from(&error))
+        };
+        versions.map(|version| (version.clone(), units(version))).collect()
     }
 
     fn set_gone(&mut self, uid: &str) -> Vec<String> {
@@ -154,8 +159,7 @@ impl Objects {
     fn insert(&mut self, object: Object) -> Vec<String> {
         let uid = object.desire.uid.clone();
         let former = self.former_units(&object.desire);
-        let former: Vec<_> =
-            former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect();
+        let former: Vec<_> = mount_points_of(&former).cloned().collect();
         let mut woken = match (&object.units, object.desire.claimant()) {
             (Ok(units), Some(claimant)) => {
                 let paths = units.mount_points().cloned().collect();
@@ -197,15 +201,20 @@ impl Objects {
         Some(object.desire.report(&self.site, outcome))
     }
 
-    /// An object was worked on; the uids of others for which that makes a difference.
-    pub(super) fn finished(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
-        let outcome = &worked.outcome;
-        self.former.gone(uid, &worked.gone);
-        let mut woken = Vec::new();
-        if !worked.gone.is_empty() {
-            woken = self.claim_again(uid);
-            woken.retain(|other| other != uid);
+    /// What an object asked for earlier is gone; the uids of others for which that makes a difference.
+    pub(super) fn former_gone(&mut self, uid: &str, worked: &Worked) -> Vec<String> {
+        if worked.gone.is_empty() {
+            return Vec::new();
         }
+        self.former.gone(uid, &worked.gone);
+        let mut woken = self.claim_again(uid);
+        woken.retain(|other| other != uid);
+        woken
+    }
+
+    /// An object was worked on; the uids of others for which that makes a difference.
+    pub(super) fn finished(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
+        let mut woken = Vec::new();
         let Some(object) = self.known.get(uid) else { return woken };
         if outcome.goal == Goal::Mounted && outcome.done() {
             self.claims.settle(uid);
@@ -273,7 +282,7 @@ impl Objects {
         let units = object.units.as_ref().ok();
         let mut paths = object.desire.possible_paths(units.map(|units| &**units), &self.site)?;
         let former = self.former_units(&object.desire);
-        paths.extend(former.iter().flat_map(|(_, units)| units.mount_points()).cloned());
+        paths.extend(mount_points_of(&former).cloned());
         Some(paths)
     }
 }

@@ -7,7 +7,7 @@ use clientmount_agent::{
     claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
-    reconcile::{self, Outcome},
+    reconcile::{self, Earlier, Outcome, mount_points_of},
     report,
     site::Site,
 };
@@ -83,9 +83,6 @@ fn follow(
     Ok(found)
 }
 
-/// What an object asked for earlier and is to leave, version by version.
-pub type Earlier = Vec<(ClientMount, MountUnits)>;
-
 /// What was found out before a pass over an object.
 #[derive(Debug)]
 pub struct Prepared {
@@ -99,14 +96,13 @@ pub struct Prepared {
 
 fn former(object: &ClientMount, world: &World, site: &Site) -> Earlier {
     let versions = world.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
-    let units = |version: &ClientMount| units(version, Goal::Unmounted, world, site).ok();
-    versions.filter_map(|version| Some((version.clone(), units(version)?))).collect()
+    let units = |version: &ClientMount| units(version, Goal::Unmounted, world, site);
+    versions.map(|version| (version.clone(), units(version))).collect()
 }
 
 /// Every mount point of what an object asked for earlier.
 pub fn former_points(object: &ClientMount, world: &World, site: &Site) -> Vec<MountPoint> {
-    let former = former(object, world, site);
-    former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect()
+    mount_points_of(&former(object, world, site)).cloned().collect()
 }
 
 /// Notes what an object asked for before it was changed, where that can be mounted for it.
@@ -148,8 +144,7 @@ pub fn prepare_for(
     let claimant = Claimant::of(object);
     let uid = claimant.uid.clone();
     let former = former(object, world, site);
-    let points: Vec<_> =
-        former.iter().flat_map(|(_, units)| units.mount_points()).cloned().collect();
+    let points: Vec<_> = mount_points_of(&former).cloned().collect();
     // Of an object that asks for what cannot be nothing is changed, but when it goes.
     let nothing = |goal| if goal == Goal::Unmounted { former.clone() } else { Vec::new() };
     let units = match units(object, goal, world, site) {

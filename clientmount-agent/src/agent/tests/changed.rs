@@ -2,7 +2,10 @@
 
 use storage::observed::Superblock;
 
-use super::*;
+use super::{
+    held::{told, work},
+    *,
+};
 
 const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 
@@ -131,4 +134,141 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
     session.desire(&content).await;
     session.report_of(&content, ready).await;
     assert_eq!(shown(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+}
+
+fn desire(object: &ClientMount) -> LinkEvent {
+    LinkEvent::Desired(Box::new(message(object)))
+}
+
+/// Were it forgotten that the former mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
+#[tokio::test]
+async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
+    let mut profile = profile();
+    let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
+    commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
+    let hooked = |object: &ClientMount| {
+        let profile = serde_json::to_vec(&profile).unwrap();
+        LinkEvent::Desired(Box::new(DesiredMount { profile, ..message(object) }))
+    };
+    let (chassis, now) = (Chassis::new(3), Instant::now());
+    let before = chassis.asking(&[("a", 0), ("b", 2)]);
+    let mut agent = told(&chassis, &before);
+    agent.event(hooked(&before));
+    work(&mut agent, now).await;
+    let swapped = version(&chassis.asking(&[("a", 1)]), "2");
+    agent.event(hooked(&swapped));
+    agent.start(now);
+    agent.event(hooked(&version(&chassis.asking(&[("a", 1), ("b", 2)]), "3")));
+    agent.event(hooked(&version(&swapped, "4")));
+    work(&mut agent, now).await;
+    assert!(agent.failing.is_empty(), "{:?}", agent.failing);
+    let applied = chassis.compute.applied();
+    let at =
+        |step: &Step| matches!(step, Step::Mount { target, .. } if *target == point("/mnt/nnf/a"));
+    let last = applied.iter().rposition(at).unwrap();
+    let torn = |step: &Step| match step {
+        Step::RunHook { line, .. } => line.contains("preUnmount"),
+        step => matches!(step, Step::ForgetHooks { .. }),
+    };
+    assert!(applied[..last].iter().any(torn), "there are hooks");
+    let torn: Vec<_> = applied[last..].iter().filter(|step| torn(step)).collect();
+    assert!(torn.is_empty(), "beneath the mount in use: {torn:?}");
+}
+
+#[tokio::test]
+async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let object = chassis.asking(&[("a", 0)]);
+    let mut agent = told(&chassis, &object);
+    work(&mut agent, now).await;
+    let mut moved = version(&object, "2");
+    moved.spec.node = "compute-2".into();
+    agent.event(desire(&moved));
+    work(&mut agent, now).await;
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&moved, "3"))));
+    work(&mut agent, now).await;
+    assert!(!agent.outbox.reports()[0].released);
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&moved, "4"))));
+    work(&mut agent, now).await;
+    assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
+}
+
+/// Whether it is still asked for can be told again.
+#[tokio::test]
+async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let object = chassis.asking(&[("a", 0)]);
+    let mut agent = told(&chassis, &object);
+    work(&mut agent, now).await;
+    let unreadable =
+        DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
+    agent.event(LinkEvent::Desired(Box::new(unreadable)));
+    work(&mut agent, now).await;
+    let steps = chassis.compute.applied().len();
+    agent.event(desire(&version(&object, "3")));
+    work(&mut agent, now).await;
+    assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
+}
+
+/// What is mounted twice cannot be taken down.
+#[tokio::test]
+async fn a_file_system_is_mounted_at_its_new_place_only_when_its_old_one_is_left() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let mut agent = told(&chassis, &chassis.asking(&[("a", 0)]));
+    work(&mut agent, now).await;
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    let moved = version(&chassis.asking(&[("c", 0)]), "2");
+    agent.event(desire(&moved));
+    work(&mut agent, now).await;
+    assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&version(&moved, "3")));
+    work(&mut agent, now).await;
+    assert_eq!(mounted_on(&chassis), ["/mnt/nnf/c"]);
+    assert!(agent.failing.is_empty(), "{:?}", agent.failing);
+}
+
+/// A container keeps it in a mount namespace of its own: no mount of this node's shows that.
+#[tokio::test]
+async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_in_use() {
+    for after in [[("b", 1)], [("c", 0)]] {
+        let (chassis, now) = (Chassis::new(2), Instant::now());
+        let object = chassis.asking(&[("a", 0), after[0]]);
+        work(&mut told(&chassis, &object), now).await;
+        chassis.compute.keep_elsewhere(&point("/mnt/nnf/a"));
+        let changed = version(&reported(chassis.asking(&after)), "2");
+        let mut agent = told(&chassis, &deleted(&changed));
+        work(&mut agent, now).await;
+        assert!(!agent.outbox.reports()[0].released, "{after:?}");
+        chassis.compute.leave_elsewhere();
+        agent.event(desire(&deleted(&version(&changed, "3"))));
+        work(&mut agent, now).await;
+        assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty(), "{after:?}");
+    }
+}
+
+/// The new agent knows neither what the object asked for nor on which node.
+#[tokio::test]
+async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keeps_it() {
+    let (chassis, now) = (Chassis::new(2), Instant::now());
+    work(&mut told(&chassis, &chassis.asking(&BEFORE)), now).await;
+    let mut changed = version(&reported(chassis.asking(&[("b", 1)])), "2");
+    changed.spec.node = "compute-2".into();
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    let mut agent = told(&chassis, &deleted(&changed));
+    work(&mut agent, now).await;
+    assert!(!agent.outbox.reports()[0].released);
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&changed, "3"))));
+    work(&mut agent, now).await;
+    assert!(agent.outbox.reports()[0].released);
+    assert!(!mounted_on(&chassis).contains(&"/mnt/nnf/a".to_owned()));
+}
+
+fn mounted_on(chassis: &Chassis) -> Vec<String> {
+    let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
+    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+    seen.mounts.iter().map(|(point, _)| point.to_string()).collect()
 }

@@ -10,7 +10,7 @@ fn holder() -> Child {
 }
 
 /// Lets all that is due at this time come to its end.
-async fn work(agent: &mut Agent, now: Instant) {
+pub(super) async fn work(agent: &mut Agent, now: Instant) {
     loop {
         agent.start(now);
         let Some(back) = within("a worker", agent.workers.join_next()).await else { return };
@@ -18,18 +18,24 @@ async fn work(agent: &mut Agent, now: Instant) {
     }
 }
 
+/// An agent of the compute that was told that this is its one object.
+pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
+    let converger = Arc::new(Converger::new(Arc::<FakeHost>::clone(&chassis.compute)));
+    let site = site(&crate::testing::compute_xfs(), Side::Compute);
+    let mut agent = Agent::new(site, converger, Arc::default());
+    agent.event(LinkEvent::Up);
+    agent.event(LinkEvent::Desired(Box::new(message(object))));
+    agent.event(LinkEvent::Synced);
+    agent
+}
+
 /// Without the clock: it stands still.
 #[tokio::test]
 async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
     let chassis = Chassis::new(1);
     let object = chassis.object(0);
-    let converger = Arc::new(Converger::new(Arc::<FakeHost>::clone(&chassis.compute)));
-    let site = site(&crate::testing::compute_xfs(), Side::Compute);
-    let mut agent = Agent::new(site, converger, Arc::default());
     let now = Instant::now();
-    agent.event(LinkEvent::Up);
-    agent.event(LinkEvent::Desired(Box::new(message(&object))));
-    agent.event(LinkEvent::Synced);
+    let mut agent = told(&chassis, &object);
     work(&mut agent, now).await;
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
