@@ -6,7 +6,7 @@
 //! same, and tells its device.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     fs, io, mem,
     path::{Path, PathBuf},
     time::Duration,
@@ -40,13 +40,13 @@ pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
     })
 }
 
-/// Who has `device` mounted or open.
+/// Who has `device` mounted or open, but for this process, which only looks at it.
 pub(super) fn of_device(device: DeviceNumber) -> Holders {
     found(&format!("holders of {device}"), move || {
         let mut looked = Looked::at(device);
         let here = looked.points.get(&looked.own).cloned().unwrap_or_default();
         looked.tell_mounts(&here);
-        looked.tell_processes(|process| uses(process, device));
+        looked.tell_processes(|process| !is_us(process) && uses(process, device));
         looked.holders
     })
 }
@@ -55,8 +55,7 @@ pub(super) fn of_device(device: DeviceNumber) -> Holders {
 pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
     looks::within(PATIENCE, &format!("who has {device} open"), move || {
         let mut looked = Looked::where_mounted(|_| false);
-        let us = i32::try_from(std::process::id());
-        looked.tell_processes(|process| us != Ok(process.pid) && uses(process, device));
+        looked.tell_processes(|process| !is_us(process) && uses(process, device));
         looked.holders
     })
 }
@@ -122,23 +121,27 @@ impl Looked {
         self.holders.told.extend(points.iter().map(|it| format!("mount {}", it.display())));
     }
 
-    /// Tells the processes that work where it is mounted, or are `others`. Where nobody does, and it is mounted in another
-    /// namespace, the first process in there stands for all.
+    /// Tells the processes that work where it is mounted, or are `others`. Where nobody does, what keeps it is that it is
+    /// mounted in another namespace, and the first process in there stands for all; but copies of what our namespace has keep
+    /// nothing: they never make umount(2) busy, and go with ours.
     fn tell_processes(&mut self, others: impl Fn(&Process) -> bool) {
         let mut idle: BTreeMap<PathBuf, i32> = BTreeMap::new();
-        let mut busy = BTreeSet::new();
+        let mut is_kept = self.points.get(&self.own).is_some_and(|here| !here.is_empty());
         for (pid, namespace) in mem::take(&mut self.processes) {
             let points = self.points.get(&namespace).map_or(&[][..], Vec::as_slice);
             let Ok(process) = Process::new(pid) else { continue };
             let is_elsewhere = namespace != self.own;
             if points.iter().any(|point| holds(&process, point)) || others(&process) {
                 self.holders.tell(&process, is_elsewhere.then_some(points));
-                busy.insert(namespace);
+                is_kept = true;
             } else if is_elsewhere && !points.is_empty() {
                 idle.entry(namespace).or_insert(pid);
             }
         }
-        for (namespace, pid) in idle.into_iter().filter(|(it, _)| !busy.contains(it)) {
+        if is_kept {
+            return;
+        }
+        for (namespace, pid) in idle {
             if let Ok(process) = Process::new(pid) {
                 self.holders.tell(&process, self.points.get(&namespace).map(Vec::as_slice));
             }
@@ -180,6 +183,10 @@ fn holds(process: &Process, path: &Path) -> bool {
             maps.into_iter()
                 .any(|map| matches!(map.pathname, MMapPath::Path(found) if found.starts_with(path)))
         })
+}
+
+fn is_us(process: &Process) -> bool {
+    Ok(process.pid) == i32::try_from(std::process::id())
 }
 
 /// Whether a process has the device itself open, under whichever name, or works in the file system on it.

@@ -105,6 +105,44 @@ fn who_works_in_a_mount_is_named_with_the_time_of_its_start() {
     });
 }
 
+/// A service with a namespace of its own has copies of our mounts, which never make umount(2) busy.
+#[test]
+fn of_a_busy_mount_who_works_in_it_is_named_and_who_has_a_mere_copy_is_not() {
+    with_only_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = of_root(&fs, lab.point("wf-0"));
+        let host = lab.compute("compute-1");
+        settle(&host, &Desired::Mounted(mount.clone()));
+        let copy = Keeper::start(lab, "-m", "true");
+        let keeper = Keeper::here(&format!("cd {}", mount.target));
+        let error = converge(&host, &Desired::Unmounted(mount.clone())).unwrap_err();
+        let ConvergeError::Step(failed) = &error else { panic!("{}", chain(&error)) };
+        let StepError::Held { holders, .. } = &failed.source else { panic!("{}", chain(&error)) };
+        assert_eq!(holders.processes, [keeper.pid()], "{holders}; a copy: {}", copy.pid());
+        drop((keeper, copy));
+        settle(&host, &Desired::Unmounted(mount));
+    });
+}
+
+/// Its turn comes when nobody works in it any more: what nobody works in may end with what somebody does.
+#[test]
+fn of_what_is_still_in_use_a_mere_copy_is_named_only_when_nobody_works_in_it() {
+    with_only_lab(|lab| {
+        let (_, fs) = made(lab, 0);
+        let mount = of_root(&fs, lab.point("wf-0"));
+        settle(&lab.compute("compute-1"), &Desired::Mounted(mount.clone()));
+        let at = &mount.target;
+        let bound = format!("mkdir -p {at}/d && mount --bind {at}/d /mnt");
+        let copy = Keeper::start(lab, "-m", &bound);
+        let keeper = Keeper::start(lab, "-m", &format!("cd {at}"));
+        assert_eq!(held(lab, "compute-1", &mount).processes, [keeper.pid()]);
+        drop(keeper);
+        assert_eq!(held(lab, "compute-1", &mount).processes, [copy.pid()]);
+        drop(copy);
+        settle(&lab.compute("compute-1"), &Desired::Unmounted(mount));
+    });
+}
+
 /// A mount of another object on the same node is its right, and no reason to wait.
 #[test]
 fn another_mount_of_the_same_file_system_holds_nobody_up() {
