@@ -219,8 +219,8 @@ impl Pass {
 
     /// One that ended early by a defect of the agent: its object waits, and others go on.
     #[must_use]
-    pub fn panicked(panicked: &Panicked) -> Self {
-        let failures = vec![panicked.to_string()];
+    pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
+        let failures = vec![format!("{key}: {panicked}")];
         Self { failures, retry: Retry::Later, done: false, ..Self::default() }
     }
 
@@ -328,5 +328,17 @@ impl Pass {
         let stored = write::status(&context.client, before, after).await?;
         self.wrote.extend(stored.map(Wrote::of));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_with_the_object_that_it_concerns() {
+        let pass = Pass::panicked(&Key::BlockStorage("job-7-0".into()), &Panicked::of(&"a bug"));
+        let told = &pass.failures[0];
+        assert!(told.starts_with("NnfNodeBlockStorage job-7-0: ") && told.ends_with("a bug"));
     }
 }

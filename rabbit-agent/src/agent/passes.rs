@@ -80,7 +80,8 @@ impl Agent {
         self.passes.spawn(async move {
             let pass = AssertUnwindSafe(work).catch_unwind().await;
             // All that a pass changes of the agent is in what it leaves behind.
-            (key, pass.unwrap_or_else(|panic| Pass::panicked(&Panicked::of(&*panic))))
+            let pass = pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::of(&*panic)));
+            (key, pass)
         });
     }
 

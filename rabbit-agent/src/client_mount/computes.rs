@@ -30,7 +30,7 @@ use crate::{
 pub struct Computes {
     /// Those of the chassis.
     plugged_in: Vec<NodeName>,
-    /// Those that are given the storage now.
+    /// Those of them that are given the storage now.
     given: BTreeSet<String>,
 }
 
@@ -44,9 +44,11 @@ impl Computes {
             referred.filter_map(|it| it.object_reference.name.as_deref()).collect();
         let blocks = names.into_iter().filter_map(|name| world.block_storage(name));
         let access = blocks.flat_map(|it| &it.spec.allocations).flat_map(|it| &it.access);
-        let chassis = world.chassis();
-        let given = access.filter(|name| *name != chassis.rabbit().as_str()).cloned().collect();
-        Self { plugged_in: chassis.slots().into_values().collect(), given }
+        let plugged_in: Vec<_> = world.chassis().slots().into_values().collect();
+        // Others have no ClientMount that is looked for here.
+        let is_here = |name: &&String| plugged_in.iter().any(|it| it.as_str() == name.as_str());
+        let given = access.filter(is_here).cloned().collect();
+        Self { plugged_in, given }
     }
 }
 
@@ -85,8 +87,9 @@ pub(super) async fn add(
             pass.failures
                 .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_told {
-                // They were given it, so their ClientMounts are on their way.
-                pass.wait();
+                // They were given it, so their ClientMounts are on their way, or their jobs do without.
+                pass.done = false;
+                pass.retry = pass.retry.min(Retry::Later);
             }
         }
         Err(error) => {
@@ -178,4 +181,22 @@ fn link(trees: &mut [IndexTree], shown: &[Shown<'_>], mounted: &Allocations<'_>)
         }
     }
     wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn nobody_who_is_not_plugged_in_here_is_waited_for() {
+        let mut world = World::new("rabbit-1".parse().unwrap());
+        let block = samples::block_storage(&[(1, &["rabbit-1", "compute-01", "elsewhere"])]);
+        world.take(Event::Apply(block));
+        world.take(Event::Apply(samples::system()));
+        let computes = Computes::of(&samples::client_mount(1), &world);
+        assert_eq!(computes.given, BTreeSet::from(["compute-01".to_owned()]));
+    }
 }

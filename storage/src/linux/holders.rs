@@ -9,23 +9,29 @@ use std::{
     collections::{BTreeMap, HashMap},
     fs, io, mem,
     path::{Path, PathBuf},
+    sync::LazyLock,
     time::Duration,
 };
 
 use jiff::Timestamp;
 use procfs::{
     boot_time_secs,
-    process::{FDInfo, FDTarget, MMapPath, Process, StatFlags, all_processes},
+    process::{FDInfo, FDTarget, MMapPath, MemoryMaps, Process, StatFlags, all_processes},
     ticks_per_second,
 };
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use super::{looks, mount_table};
+use super::{
+    looks::{self, Looks},
+    mount_table,
+};
 use crate::observed::{DeviceNumber, Holders};
 
-/// A process that waits for a file system may not let itself be looked at, for whichever file system that is: its list of
-/// mappings is locked.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A process that waits for a file system, for whichever, may have its list of mappings locked. What it maps is then not
+/// known, and what it has open is: that does not wait.
+static MAPPINGS: LazyLock<Looks> = LazyLock::new(|| Looks::at_locks(Duration::from_millis(200)));
 
 /// Who holds the mount of `device` at `target`, which umount(2) calls busy.
 pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
@@ -179,10 +185,23 @@ fn holds(process: &Process, path: &Path) -> bool {
             fds.flatten()
                 .any(|fd| matches!(fd.target, FDTarget::Path(found) if found.starts_with(path)))
         })
-        || process.maps().is_ok_and(|maps| {
+        || mappings(process).is_some_and(|maps| {
             maps.into_iter()
                 .any(|map| matches!(map.pathname, MMapPath::Path(found) if found.starts_with(path)))
         })
+}
+
+/// What a process maps, if it lets that be read in time.
+fn mappings(process: &Process) -> Option<MemoryMaps> {
+    let pid = process.pid;
+    in_time(pid, move || Process::new(pid).ok()?.maps().ok())
+}
+
+fn in_time<T: Send + 'static>(
+    pid: i32,
+    read: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Option<T> {
+    MAPPINGS.take(&format!("mappings of process {pid}"), read).ok().flatten()
 }
 
 fn is_us(process: &Process) -> bool {
@@ -198,7 +217,7 @@ fn uses(process: &Process, device: DeviceNumber) -> bool {
     is_on("cwd")
         || is_on("root")
         || process.fd().is_ok_and(|fds| fds.flatten().any(is_open))
-        || process.maps().is_ok_and(|maps| {
+        || mappings(process).is_some_and(|maps| {
             maps.into_iter().any(|map| (Ok(map.dev.0), Ok(map.dev.1)) == (major, minor))
         })
 }
@@ -235,6 +254,16 @@ mod tests {
         let (_, since) = told.split_once(", since ").unwrap();
         let began: Timestamp = since.trim_end_matches(')').parse().unwrap();
         assert!(began <= Timestamp::now(), "{told}");
+    }
+
+    #[test]
+    fn a_process_that_hangs_is_passed_over_and_not_waited_for_again() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let hang = move || held.recv().ok();
+        assert_eq!(in_time(-7, hang), None);
+        assert_eq!(in_time(-7, || unreachable!("it hangs") as Option<()>), None);
+        assert!(mappings(&Process::myself().unwrap()).is_some_and(|maps| maps.len() > 0));
+        drop(release);
     }
 
     #[test]

@@ -183,16 +183,25 @@ pub(super) fn make(
 }
 
 /// mkfs alone knows what it makes, which depends on its version and arguments; how small the device is, is the reason only when
-/// it refused.
+/// it says so: it may as well be missing, or have failed to read or write.
 fn explained(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
     let least = kind.least();
-    match (&failed, size(device.number)) {
-        (CommandError::Failed { stderr, .. }, Ok(size)) if size < least => {
-            let why = stderr.lines().next().unwrap_or_default().to_owned();
+    let why = match &failed {
+        CommandError::Failed { stderr, .. } => of_size(stderr).map(str::to_owned),
+        _ => None,
+    };
+    match (why, size(device.number)) {
+        (Some(why), Ok(size)) if size < least => {
             StepError::TooSmall(TooSmall { device: device.path.clone(), kind, size, least, why })
         }
         _ => failed.into(),
     }
+}
+
+/// What mkfs says of a device's size; a warning may stand before it, and a usage text after it.
+fn of_size(stderr: &str) -> Option<&str> {
+    const WORDS: [&str; 3] = ["too small", "must be larger than", "will not fit"];
+    stderr.lines().find(|line| WORDS.iter().any(|words| line.contains(words)))
 }
 
 /// Bytes of a device, by what sysfs has, which never waits for it: it counts in sectors of 512 bytes.
@@ -248,6 +257,28 @@ mod tests {
         assert!(parse(b"").is_none());
         assert!(parse(b"XFSB").is_none());
         assert!(parse(&[0; BLOCK]).is_none());
+    }
+
+    /// What mkfs.xfs 6.1.0 and mkfs.gfs2 3.5.0 say of sizes (they end with 1 and 255), and what other failures look like.
+    #[test]
+    fn mkfs_says_when_a_device_is_too_small() {
+        let said = [
+            "size 256 of data subvolume is too small, minimum 4096 blocks\nUsage: mkfs.xfs",
+            "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs",
+            "agsize (103 blocks) too small, need at least 4096 blocks\nUsage: mkfs.xfs",
+            "gfs2 will not fit on this device.",
+            "Device '/dev/loop0' is too small",
+        ];
+        let unsaid = [
+            "",
+            "bash: mkfs: command not found",
+            "mkfs: failed to execute mkfs.xfs: No such file or directory",
+            "Error accessing specified device /dev/loop0: No such file or directory\nUsage: mkfs.xfs",
+            "mkfs.xfs: pwrite failed: Input/output error",
+        ];
+        let first = |it: &'static str| it.lines().next();
+        said.iter().for_each(|it| assert_eq!(of_size(it), first(it)));
+        unsaid.iter().for_each(|it| assert_eq!(of_size(it), None));
     }
 
     #[test]

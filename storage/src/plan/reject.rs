@@ -288,7 +288,8 @@ pub enum Rejection {
     TooSmall(TooSmall),
     /// What is on a device was not read.
     #[error(
-        "what {} begins with was not looked at: nothing is made on it, nor taken for made, until it is", .device.display()
+        "{} could not be read in this look, so whether it carries a file system is not known and nothing is made on it: the agent \
+         tries again; if this stays, check the drive and the kernel log", .device.display()
     )]
     NotLookedAt {
         /// Where.

@@ -586,6 +586,10 @@ fn a_device_that_nobody_looked_at_is_not_blank() {
     assert_eq!(made, Err(Rejection::NotLookedAt { device: device() }));
     let mounted = plan(&Desired::Mounted(mount()), &observed);
     assert_eq!(mounted, Err(Rejection::NotLookedAt { device: device() }));
+    let told = made.unwrap_err().to_string();
+    let (what, remedy) =
+        ("/dev/loop7 could not be read", "the agent tries again; if this stays, check");
+    assert!(told.starts_with(what) && told.contains(remedy), "{told}");
 }
 
 #[test]

@@ -87,6 +87,20 @@ fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
     });
 }
 
+/// A mistake in the line, or an mkfs that is not there, says nothing of the device.
+#[test]
+fn mkfs_that_fails_on_a_small_device_for_another_reason_is_told_as_it_is() {
+    with_lab(|lab| {
+        let made = allocate(lab, &allocation(0, 64 << 20, &[]));
+        let mut fs = file_system(lab, 0, &made.id);
+        for line in ["-d nonsense=1 $DEVICE", "-V >/dev/null; missing-tool $DEVICE"] {
+            fs.mkfs = command(line);
+            let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
+            assert!(matches!(error, ConvergeError::Step(_)), "{}", chain(&error));
+        }
+    });
+}
+
 #[test]
 fn what_cannot_be_read_any_more_is_torn_down_all_the_same() {
     with_lab(|lab| {
