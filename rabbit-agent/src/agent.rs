@@ -43,6 +43,9 @@ use crate::{
 /// Passes side by side. Each may hold up to 16 threads that block in the kernel while it works on the node.
 const SIDE_BY_SIDE: usize = 32;
 
+/// Of these, passes that erase: a drive may take an hour to format, and other jobs' allocations must not wait for that.
+const ERASING: usize = SIDE_BY_SIDE / 2;
+
 /// How long a stop waits for running passes; the supervisor's own patience must be longer.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 

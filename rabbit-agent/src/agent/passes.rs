@@ -11,7 +11,7 @@ use futures::FutureExt;
 use kube::ResourceExt;
 use storage::Panicked;
 
-use super::Agent;
+use super::{Agent, ERASING};
 use crate::{
     block_storage, client_mount,
     client_mount::{
@@ -26,13 +26,18 @@ use crate::{
 
 impl Agent {
     pub(super) fn start_passes(&mut self) {
-        let context = &self.context;
+        let (context, mut erasing) = (&self.context, self.erasing());
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
             let apart = !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites);
             // One that is to go waits for the first look; where that failed, a pass tells why, if there is an object to tell.
             let is_told = self.sweep.failure().is_some() && !matches!(key, Key::Vanished(_));
-            apart && (self.looked || !self.world.is_leaving(key) || is_told)
+            let may = apart && (self.looked || !self.world.is_leaving(key) || is_told);
+            if !may || !self.world.is_erased(key) {
+                return may;
+            }
+            erasing += 1;
+            erasing <= ERASING
         };
         for key in self.queue.start(Instant::now(), may_begin) {
             if self.waits_for_blocks(&key) {
@@ -49,6 +54,11 @@ impl Agent {
             }
             self.start(&key);
         }
+    }
+
+    /// How many passes run that erase.
+    fn erasing(&self) -> usize {
+        self.queue.running().filter(|key| self.world.is_erased(key)).count()
     }
 
     fn waits_for_blocks(&self, key: &Key) -> bool {
