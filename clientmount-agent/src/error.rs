@@ -251,12 +251,13 @@ fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
         RejectionClass::Lost => (ErrorType::Internal, Severity::Major, Retry::Later),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
+        // Something stands at the path; when it is gone the agent can mount.
+        RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
             // Data that may be somebody's: no retry until a person has decided and touched the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }
-            // Something stands at the path; when it is gone the mount can be made.
             _ => (ErrorType::User, Severity::Major, Retry::Later),
         },
     }

@@ -31,9 +31,7 @@ pub(crate) trait Eyes {
         &self,
         ids: &[NamespaceId],
         made_for: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        ids.iter().map(|id| self.device(id, made_for)).collect()
-    }
+    ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
     /// What the device that carries a file system begins with.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// What this node has active of a logical volume; the report stays empty.

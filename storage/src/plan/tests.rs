@@ -419,7 +419,7 @@ fn only_the_right_mount_counts() {
     for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
         let rejection = plan(&Desired::Mounted(bare.clone()), &at(other.clone())).unwrap_err();
         assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
-        assert_eq!(rejection.class(), RejectionClass::Foreign);
+        assert_eq!(rejection.class(), RejectionClass::InTheWay);
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(other)), Ok(vec![]));
     }
     // Its device is gone: whose it is cannot be told, and that is told.
