@@ -222,7 +222,7 @@ impl Agent {
                 {
                     self.let_go.insert(uid, name);
                 }
-                Wake::LetGo(_, uid) => self.release(&uid),
+                Wake::LetGo(_, uid) => self.let_go(&uid),
             }
         }
     }
