@@ -268,7 +268,12 @@ fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may
         assert!(failure.user.contains(path) && failure.user.ends_with(&there), "{}", failure.user);
         assert!(plan(&converger, &lost).is_err());
 
+        chassis.compute.keep_elsewhere(&point(&there));
         drop(converger.converge(&Desired::OnlyMounts(vec![point("/mnt/nnf/job-1")])).unwrap());
+        let outcome = converge(&converger, &lost);
+        let failure = &only(&outcome).failure;
+        assert!(failure.user.contains("in another mount namespace"), "{}", failure.user);
+        chassis.compute.leave_elsewhere();
         let outcome = converge(&converger, &lost);
         assert!(outcome.done());
         let said = crate::report::unreadable(&outcome).unwrap();
