@@ -178,7 +178,7 @@ impl Agent {
         loop {
             let due = self.queue.take(now, |uid| {
                 let apart = !self.sweep.running() || self.objects.is_within(uid, &self.kept);
-                // One that is to go waits for the first look; where that failed, it is told why, if anybody is left to tell.
+                // One that is to go waits for the first look; where that failed, the agent tells why, if the object is there.
                 let is_told = self.sweep.failure().is_some() && !self.objects.is_gone(uid);
                 apart && (self.looked || !self.objects.is_leaving(uid) || is_told)
             });

@@ -91,7 +91,7 @@ impl Failure {
         Self::new(ErrorType::User, Severity::Fatal, Retry::OnChange, text)
     }
 
-    /// What passes when something else has been done, of which the caller is told.
+    /// What passes when somebody has done something else, which wakes the caller.
     #[must_use]
     pub fn waiting(text: String) -> Self {
         Self::new(ErrorType::Internal, Severity::Minor, Retry::OnChange, text)
@@ -170,7 +170,7 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // Somebody has to grant it, and it is told then; meanwhile a person may have unmounted.
+            // Somebody has to grant it, which wakes the object; meanwhile a person may have unmounted.
             ObjectError::ProfileUnread(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()
@@ -187,7 +187,7 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(ErrorType::Internal, Severity::Minor, Retry::Soon, error.to_string())
             }
-            // Whether it is still mounted is looked at again: a person, or who removes mounts that nobody wants, may be first.
+            // The agent looks again whether it is still mounted: a person, or the sweep of unwanted mounts, may be first.
             MountProblem::Untold(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()

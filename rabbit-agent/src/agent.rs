@@ -69,7 +69,7 @@ pub struct Agent {
     handled: BTreeMap<Key, Fingerprint>,
     /// What an object looked like when it was last brought to what it asks for.
     settled: BTreeMap<Key, Fingerprint>,
-    /// ClientMounts that were there at the start, with the block storages that are to be looked at before them: after a
+    /// ClientMounts that were there at the start, with the block storages that the agent looks at before them: after a
     /// reboot those bring the devices back, and without them a mount would fail for nothing.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object told the log: a retry that fails alike is no news.
@@ -233,7 +233,7 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Somebody else wrote the status. It is told anew, but not at once: if another agent believes the same of ours, two of
+    /// Somebody else wrote the status. The agent writes its own again, but not at once: if another agent believes the same of ours, two of
     /// them must not answer each other as fast as they can.
     fn retold(&mut self, key: &Key) {
         log::warn!(
@@ -370,7 +370,7 @@ impl Agent {
         }
     }
 
-    /// A block storage was looked at: mounts that waited for that alone are next.
+    /// A pass looked at a block storage: mounts that waited for that alone are next.
     fn looked_at_block(&mut self, name: &str) {
         for blocks in self.after_blocks.values_mut() {
             blocks.remove(name);

@@ -10,7 +10,7 @@ use std::{
 
 use clientmount_agent::error::{Retry, jitter};
 
-/// Keys that wait, run, or wait to be tried again.
+/// Keys that wait, run, or wait after a failure.
 #[derive(Debug)]
 pub struct Queue<K> {
     limit: usize,
@@ -80,7 +80,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         start
     }
 
-    /// The work on a key ended; unless `retry` waits for a change, it is tried again by itself.
+    /// The work on a key ended; unless `retry` waits for a change, the queue hands it out again after a while.
     pub fn finished(&mut self, key: &K, retry: Retry, now: Instant) {
         self.running.remove(key);
         let failures = self.failing.get(key).map_or(0, |it| it.failures.saturating_add(1));

@@ -30,7 +30,7 @@ impl Agent {
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
             let apart = !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites);
-            // One that is to go waits for the first look; where that failed, a pass tells why, if there is an object to tell.
+            // One that is to go waits for the first look; where that failed, a pass tells why, if the object is there.
             let is_told = self.sweep.failure().is_some() && !matches!(key, Key::Vanished(_));
             let may = apart && (self.looked || !self.world.is_leaving(key) || is_told);
             if !may || !self.world.is_erased(key) {

@@ -76,10 +76,12 @@ struct Watched {
     jam: Arc<Jam>,
 }
 
+type OfSteps = fn(&Step) -> bool;
+
 /// Steps that do not come to their end.
 #[derive(Debug, Default)]
 struct Jam {
-    is_it: Mutex<Option<fn(&Step) -> bool>>,
+    is_it: Mutex<Option<OfSteps>>,
     over: Condvar,
 }
 
@@ -136,7 +138,7 @@ impl Host for Watched {
             begun.send(()).unwrap();
             assert!(until.recv().is_err());
         }
-        let jammed = |it: &mut Option<fn(&Step) -> bool>| it.is_some_and(|is_it| is_it(step));
+        let jammed = |it: &mut Option<OfSteps>| it.is_some_and(|is_it| is_it(step));
         drop(self.jam.over.wait_while(self.jam.is_it.lock().unwrap(), jammed).unwrap());
         self.host.apply(step)?;
         match step {
