@@ -281,6 +281,28 @@ fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may
     }
 }
 
+/// A pass that panics after it unmounted what an object asked for earlier loses that this is gone.
+#[test]
+fn what_is_gone_already_is_found_gone_beside_what_took_its_path() {
+    let chassis = Chassis::new(2);
+    let (before, converger) = (chassis.object(0), converger(&chassis.compute));
+    let after = chassis.asking(&[("job-0", 1)]);
+    let mut profile = profile();
+    let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
+    commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
+    assert!(converge(&converger, &by(&before, Ok(&profile), Goal::Mounted)).done());
+    for _ in 0..2 {
+        let former = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
+        let now = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
+        let worked = Work { former, now }.carry_out(&converger);
+        assert!(worked.outcome.done() && worked.gone.len() == 1, "{worked:?}");
+        let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
+        let [(_, there)] = &seen[..] else { panic!("{seen:?}") };
+        let id = storage::observed::Superblock::Ours(chassis.file_system(1));
+        assert_eq!(there.superblock, id);
+    }
+}
+
 #[test]
 fn a_plan_prints_the_steps_and_changes_nothing() {
     let chassis = Chassis::new(1);
