@@ -33,36 +33,36 @@ fn with_uid(mut object: ClientMount) -> ClientMount {
 
 /// XFS on compute-1, two namespaces.
 pub(crate) fn compute_xfs() -> ClientMount {
-    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-xfs-new.yaml")))
+    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-xfs-new.yaml")))
 }
 
 /// Raw on compute-2.
 pub(crate) fn compute_raw() -> ClientMount {
-    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-raw.yaml")))
+    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-raw.yaml")))
 }
 
 /// GFS2 on compute-1.
 pub(crate) fn compute_gfs2() -> ClientMount {
-    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-gfs2-failed.yaml")))
+    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-gfs2-failed.yaml")))
 }
 
 /// Lustre on compute-1.
 pub(crate) fn compute_lustre() -> ClientMount {
-    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-lustre.yaml")))
+    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-lustre.yaml")))
 }
 
 /// The index tree of three computes on rabbit-1.
 pub(crate) fn rabbit_index() -> ClientMount {
-    with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-index-xfs.yaml")))
+    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-rabbit-index-xfs.yaml")))
 }
 
 /// Four allocations on rabbit-1, at names of the sites' own.
 pub(crate) fn rabbit_gfs2() -> ClientMount {
-    with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-gfs2.yaml")))
+    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-rabbit-gfs2.yaml")))
 }
 
 pub(crate) fn profile() -> NnfStorageProfile {
-    fixture(include_str!("../../api/fixtures/nnfstorageprofile-pinned.yaml"))
+    fixture(include_str!("../../crates/api/fixtures/nnfstorageprofile-pinned.yaml"))
 }
 
 /// The node that `object` names, with the default mount root.

@@ -59,7 +59,7 @@ impl Side {
 }
 
 fn fixtures() -> anyhow::Result<Vec<(String, Value)>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/fixtures");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/api/fixtures");
     let mut found = Vec::new();
     for file in fs::read_dir(folder).context("list the fixtures")? {
         let path = file?.path();
