@@ -1,13 +1,13 @@
-//! How long a watch that failed waits before it is tried again.
+//! How long a client waits before it tries a watch again that failed.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// Delays that double to 15 s, and up to twice that by chance; they begin anew only when nothing has failed for two minutes.
-/// By itself kube begins anew whenever a watch yields something, which it does before each list and after it: where lists are
-/// refused, or work while watches are refused, every try would come a second after the one before.
+/// Delays that double to 15 s, and up to twice that by chance; they begin anew only when the watch has not failed for two
+/// minutes. By itself kube begins anew whenever a watch yields something, which it does before each list and after it: where
+/// the API refuses lists, or grants them and refuses watches, kube would try every second.
 #[derive(Default)]
 pub struct WatchBackoff(DefaultBackoff);
 
@@ -21,7 +21,7 @@ impl Iterator for WatchBackoff {
 }
 
 impl Backoff for WatchBackoff {
-    /// Something was yielded, which says nothing.
+    /// The watch yielded something, which says nothing.
     fn reset(&mut self) {}
 }
 

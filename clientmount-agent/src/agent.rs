@@ -8,6 +8,7 @@ mod objects;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -37,8 +38,8 @@ enum Back {
         uid: String,
         worked: Worked,
     },
-    /// Mounts of ours that no object wants.
-    Unwanted(Result<Vec<(MountPoint, MountedThing)>, Failure>),
+    /// Mounts of ours that no object wants, and whether nothing else ran while a worker looked for them.
+    Unwanted(Result<Vec<(MountPoint, MountedThing)>, Failure>, bool),
     Swept(Result<(), Failure>),
 }
 
@@ -53,7 +54,7 @@ pub struct Agent {
     sweep: Sweep,
     /// What the sweep that runs leaves alone.
     kept: BTreeSet<MountPoint>,
-    /// Whether it was seen what is mounted and wanted by no object: some of it may be an object's that is to go.
+    /// Whether the agent saw what is mounted and wanted by no object: some of it may be an object's that is to go.
     looked: bool,
     workers: JoinSet<Back>,
     failing: BTreeMap<String, String>,
@@ -119,7 +120,7 @@ impl Agent {
             while let Some(back) = self.workers.join_next().await {
                 match back {
                     Ok(Back::Mounts { uid, .. }) => self.queue.forget(&uid),
-                    Ok(Back::Unwanted(_) | Back::Swept(_)) => self.sweep.done(),
+                    Ok(Back::Unwanted(..) | Back::Swept(_)) => self.sweep.done(),
                     Err(_) => {}
                 }
             }
@@ -171,13 +172,15 @@ impl Agent {
         if !self.sweep.started() {
             return;
         }
-        if self.sweep.due(now) && self.workers.is_empty() {
+        if self.sweep.due(now) && self.may_sweep() {
             self.start_sweep();
         }
         loop {
             let due = self.queue.take(now, |uid| {
                 let apart = !self.sweep.running() || self.objects.is_within(uid, &self.kept);
-                apart && (self.looked || !self.objects.is_leaving(uid))
+                // One that is to go waits for the first look; where that failed, the agent tells why, if the object is there.
+                let is_told = self.sweep.failure().is_some() && !self.objects.is_gone(uid);
+                apart && (self.looked || !self.objects.is_leaving(uid) || is_told)
             });
             if due.is_empty() {
                 return;
@@ -188,8 +191,22 @@ impl Agent {
         }
     }
 
+    /// Workers remove unwanted mounts between other work, which may be about to mount. Objects that are to go wait for the
+    /// first look, which changes nothing, and that waits for nobody.
+    fn may_sweep(&self) -> bool {
+        !self.looked || self.workers.is_empty()
+    }
+
+    /// The work on an object, or what to tell of it in its place.
+    fn work(&self, uid: &str) -> Option<Work> {
+        let work = self.objects.work(uid)?;
+        let is_held_back = !self.looked && self.objects.is_leaving(uid);
+        let Some(why) = self.sweep.failure().filter(|_| is_held_back) else { return Some(work) };
+        Some(Work { former: Vec::new(), now: Err(work.refusal()(Failure::unlooked(why))) })
+    }
+
     fn start_one(&mut self, uid: &str, now: Instant) {
-        match self.objects.work(uid) {
+        match self.work(uid) {
             Some(Work { former, now: Err(outcome) }) if former.is_empty() => {
                 let worked = Worked { outcome, gone: Vec::new() };
                 self.back(Back::Mounts { uid: uid.to_owned(), worked }, now);
@@ -216,17 +233,40 @@ impl Agent {
         self.sweep.begin();
         self.kept.clear();
         let converger = Arc::clone(&self.converger);
+        let alone = self.workers.is_empty();
         self.workers.spawn_blocking(move || {
             let unwanted = reconcile::unwanted(&converger, &keep);
-            Back::Unwanted(unwanted.map_err(|error| Failure::of_convergence(&error)))
+            Back::Unwanted(unwanted.map_err(|error| Failure::of_convergence(&error)), alone)
         });
     }
 
-    fn remove_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)]) {
-        self.looked = true;
+    fn found_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)], alone: bool) {
+        self.has_looked();
         for uid in self.objects.adopt(unwanted) {
             self.queue.wake(&uid);
         }
+        if alone {
+            self.remove_unwanted();
+        } else {
+            // The next look removes them, when nothing else runs.
+            self.sweep.again();
+            self.sweep.done();
+        }
+    }
+
+    fn has_looked(&mut self) {
+        if !mem::replace(&mut self.looked, true) {
+            self.wake_leaving();
+        }
+    }
+
+    fn wake_leaving(&mut self) {
+        for uid in self.objects.leaving() {
+            self.queue.wake(&uid);
+        }
+    }
+
+    fn remove_unwanted(&mut self) {
         let Some(keep) = self.paths_to_keep() else { return };
         self.kept = keep.iter().cloned().collect();
         let converger = Arc::clone(&self.converger);
@@ -241,7 +281,7 @@ impl Agent {
         let keep = self.objects.possible_paths();
         if keep.is_none() {
             let why = "an object cannot be read, so its mounts cannot be told";
-            self.looked = true;
+            self.has_looked();
             if self.sweep.put_off(why) {
                 log::warn!("unwanted mounts are not looked for: {why}");
             }
@@ -252,8 +292,8 @@ impl Agent {
     fn back(&mut self, back: Back, now: Instant) {
         match back {
             Back::Mounts { uid, worked } => self.converged(&uid, &worked, now),
-            Back::Unwanted(Ok(unwanted)) => self.remove_unwanted(&unwanted),
-            Back::Unwanted(Err(failure)) => self.swept(Err(failure), now),
+            Back::Unwanted(Ok(unwanted), alone) => self.found_unwanted(&unwanted, alone),
+            Back::Unwanted(Err(failure), _) => self.swept(Err(failure), now),
             Back::Swept(result) => self.swept(result, now),
         }
         self.tell_health();
@@ -309,14 +349,17 @@ impl Agent {
                 let text = failure.debug;
                 if self.sweep.failed(&text, now, jitter()) {
                     log::warn!("unwanted mounts remain: {text}");
+                    if !self.looked {
+                        self.wake_leaving();
+                    }
                 }
             }
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // Unwanted mounts are looked for between other work; the last worker to come back wakes the loop.
-        let sweep = self.sweep.next_due().filter(|_| self.workers.is_empty());
+        // Where a sweep must wait for the workers, the last of them to come back wakes the loop.
+        let sweep = self.sweep.next_due().filter(|_| self.may_sweep());
         [self.queue.next_due(), sweep].into_iter().flatten().min()
     }
 

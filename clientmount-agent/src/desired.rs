@@ -276,18 +276,23 @@ impl Context<'_> {
         let (commands, unreadable) = commands.readable(self.goal)?;
         let mut device = Device::read(self, info, kind, &commands)?;
         let mut variables = variables::table(self.client_mount, info, kind, &device, &commands);
-        let target = match self.target(info, &variables) {
+        let target = self.target(info, &variables);
+        if let Ok(target) = &target {
+            variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
+        }
+        if let MountSource::Volume { volume, .. } = &mut device.source {
+            volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
+        }
+        let target = match target {
             // Which path it was is lost with the profile, and something may be mounted there.
             Err(MountProblem::UnknownVariable(path)) if self.profile.is_none() => {
-                let untold = Untold { path, kind, source: device.source };
+                let spelled = MountPoint::parse(&path, &self.site.roots).ok();
+                let spelled = spelled.map(|it| (HookScope::mount(self.uid, &it), it));
+                let untold = Untold { path, kind, source: device.source, spelled };
                 return Err(MountProblem::Untold(Box::new(untold)));
             }
             target => target?,
         };
-        variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
-        if let MountSource::Volume { volume, .. } = &mut device.source {
-            volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
-        }
         let scope = HookScope::mount(self.uid, &target);
         let site_lines = commands.expand(&scope, &variables)?;
         let mount = Mount {

@@ -1,4 +1,4 @@
-//! The only place where an error becomes what the sites' tools read, and where it is decided when to try again.
+//! The only place where an error becomes what the sites' tools read, and where the agent decides when to try again.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -13,13 +13,12 @@ use storage::{
     desired::MountPointError,
     execute::ExecuteError,
     host::{ObserveError, StepError},
-    observed::Holders,
     plan::{RejectionClass, without_remedy},
 };
 
 use crate::desired::{Goal, MountError, MountProblem, ObjectError, ReferenceError};
 
-/// When something that failed is tried again.
+/// When the agent tries again what failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     /// It may pass any moment: 1 s at first.
@@ -74,9 +73,9 @@ pub struct Failure {
     pub user: String,
     /// For administrators: the whole chain of causes with errno.
     pub debug: String,
-    /// When it is tried again.
+    /// When the agent tries again.
     pub retry: Retry,
-    /// Processes that are in the way: when they have ended it is tried again at once.
+    /// Processes that are in the way: when they have ended the agent tries again at once.
     pub holders: Box<[i32]>,
 }
 
@@ -92,7 +91,7 @@ impl Failure {
         Self::new(ErrorType::User, Severity::Fatal, Retry::OnChange, text)
     }
 
-    /// What passes when something else has been done, of which the caller is told.
+    /// What passes when somebody has done something else, which wakes the caller.
     #[must_use]
     pub fn waiting(text: String) -> Self {
         Self::new(ErrorType::Internal, Severity::Minor, Retry::OnChange, text)
@@ -102,8 +101,10 @@ impl Failure {
     #[must_use]
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let (error_type, severity, retry) = class(error);
-        let holders = holders(error).map_or_else(Box::default, |it| it.processes.as_slice().into());
-        let failure = Self { holders, ..Self::new(error_type, severity, retry, chain(error)) };
+        let failure = Self {
+            holders: holders(error),
+            ..Self::new(error_type, severity, retry, chain(error))
+        };
         match error {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
@@ -115,6 +116,14 @@ impl Failure {
             },
             _ => failure,
         }
+    }
+
+    /// The object is to go, and nobody could look at what the node has mounted yet: some of that may be the object's.
+    #[must_use]
+    pub fn unlooked(why: &str) -> Self {
+        let problem = "waiting until the node's mounts could be looked at";
+        let failure = Self::waiting(format!("{problem}: {why}"));
+        Self { severity: Severity::Major, ..failure }.told_owner(problem)
     }
 
     /// A defect of the agent.
@@ -161,7 +170,7 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // Somebody has to grant it, and it is told then; meanwhile a person may have unmounted.
+            // Somebody has to grant it, which wakes the object; meanwhile a person may have unmounted.
             ObjectError::ProfileUnread(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()
@@ -178,7 +187,7 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(ErrorType::Internal, Severity::Minor, Retry::Soon, error.to_string())
             }
-            // Whether it is still mounted is looked at again: a person, or who removes mounts that nobody wants, may be first.
+            // The agent looks again whether it is still mounted: a person, or the sweep of unwanted mounts, may be first.
             MountProblem::Untold(_) => {
                 Self::new(ErrorType::Internal, Severity::Major, Retry::Later, error.to_string())
                     .for_operators()
@@ -205,13 +214,13 @@ pub fn rank(severity: &Severity) -> u8 {
 }
 
 /// Who is in the way.
-fn holders(error: &ConvergeError) -> Option<&Holders> {
+fn holders(error: &ConvergeError) -> Box<[i32]> {
     match error {
-        ConvergeError::Rejected(Rejection::StillInUse { holders, .. }) => Some(holders),
-        ConvergeError::Step(ExecuteError { source: StepError::Held { holders, .. }, .. }) => {
-            Some(holders)
+        ConvergeError::Rejected(Rejection::StillInUse { holders, .. }) => {
+            holders.processes.as_slice().into()
         }
-        _ => None,
+        ConvergeError::Step(ExecuteError { source, .. }) => source.holders().into_iter().collect(),
+        _ => Box::default(),
     }
 }
 
@@ -242,12 +251,13 @@ fn rejection_class(rejection: &Rejection) -> (ErrorType, Severity, Retry) {
         RejectionClass::Lost => (ErrorType::Internal, Severity::Major, Retry::Later),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
+        // Something stands at the path; when it is gone the agent can mount.
+        RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
             // Data that may be somebody's: no retry until a person has decided and touched the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }
-            // Something stands at the path; when it is gone the mount can be made.
             _ => (ErrorType::User, Severity::Major, Retry::Later),
         },
     }
@@ -390,5 +400,26 @@ mod tests {
             "{}",
             failure.debug
         );
+    }
+
+    #[test]
+    fn of_many_that_are_held_every_holder_is_told() {
+        let held = |processes: &[i32]| StepError::Held {
+            call: "umount(2)",
+            target: "/mnt/nnf/job-0".into(),
+            holders: storage::observed::Holders { told: Vec::new(), processes: processes.into() },
+            source: io::Error::from_raw_os_error(16),
+        };
+        let of = |source| {
+            let step = Step::RemoveMapping {
+                name: "group-volume".into(),
+                number: storage::observed::DeviceNumber { major: 253, minor: 0 },
+            };
+            ExecuteError { step: Box::new(step), source }
+        };
+        let others = vec![of(StepError::Changed("a mount".into())), of(held(&[9, 7]))];
+        let several = StepError::Several { first: Box::new(held(&[7, 8])), others };
+        let failure = Failure::of_convergence(&ConvergeError::Step(of(several)));
+        assert_eq!(*failure.holders, [7, 8, 9]);
     }
 }

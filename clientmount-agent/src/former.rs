@@ -97,6 +97,11 @@ impl Former {
         self.put(uid.to_owned(), versions);
     }
 
+    /// The object went, and nobody works on what it asked for earlier any more: that is returned.
+    pub fn forget(&mut self, uid: &str) -> Vec<ClientMount> {
+        self.0.remove(uid).unwrap_or_default()
+    }
+
     fn put(&mut self, uid: String, mut versions: Vec<ClientMount>) {
         versions.retain(|version| !version.spec.mounts.is_empty());
         if !versions.is_empty() {

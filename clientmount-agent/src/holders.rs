@@ -56,7 +56,7 @@ impl<K: Ord + Clone + Send + 'static> Holders<K> {
     }
 }
 
-/// Ends with a process (pidfd_open(2)), and never with one that cannot be waited for: it is tried again by the clock as well.
+/// Ends with a process (pidfd_open(2)), and never with one that cannot be waited for: the agent tries again by the clock as well.
 async fn ended(process: i32) {
     match open(process) {
         Ok(Some(pidfd)) => drop(pidfd.readable().await),

@@ -6,11 +6,12 @@ use api::ClientMount;
 use storage::{
     ConvergeError, Converger, Desired,
     desired::{Mount, MountPoint, MountSource},
-    observed::MountedThing,
+    host::ObserveError,
+    observed::{MountedThing, Use},
 };
 
 use crate::{
-    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, overlap},
+    desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, Untold, overlap},
     error::{Failure, Retry},
 };
 
@@ -391,16 +392,13 @@ fn told(error: &MountError) -> Failed {
 fn left(converger: &Converger, error: &MountError) -> Option<Failed> {
     let MountProblem::Untold(untold) = &error.problem else { return None };
     let mut failed = told(error);
-    match converger.observe(&Desired::OnlyMounts(Vec::new())) {
-        Ok(observed) => {
-            let candidates = observed.mounts.iter().filter(|(_, there)| untold.may_be(there));
-            let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
-            if at.is_empty() {
-                return None;
-            }
-            let more = format!("; it may be what is mounted at {}", at.join(", "));
+    match whereabouts(converger, untold) {
+        Ok(None) => return None,
+        Ok(Some((text, processes))) => {
+            let more = format!("; {text}");
             failed.failure.user.push_str(&more);
             failed.failure.debug.push_str(&more);
+            failed.failure.holders = processes.into();
         }
         Err(error) => {
             let error = ConvergeError::Observe(error);
@@ -408,6 +406,28 @@ fn left(converger: &Converger, error: &MountError) -> Option<Failed> {
         }
     }
     Some(failed)
+}
+
+/// Where it may be mounted, or which processes keep its device in use, in words too.
+fn whereabouts(
+    converger: &Converger,
+    untold: &Untold,
+) -> Result<Option<(String, Vec<i32>)>, ObserveError> {
+    let observed = converger.observe(&Desired::OnlyMounts(Vec::new()))?;
+    let candidates = observed.mounts.iter().filter(|(_, there)| untold.may_be(there));
+    let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
+    if !at.is_empty() {
+        let text = format!("it may be what is mounted at {}", at.join(", "));
+        return Ok(Some((text, Vec::new())));
+    }
+    // Whoever removed it did not see that it lives on in another mount namespace.
+    let Some(mount) = untold.as_spelled() else { return Ok(None) };
+    Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
+        Use::HeldBy(holders) => {
+            Some((format!("it is still in use, by {holders}"), holders.processes))
+        }
+        Use::Free | Use::MountedHere => None,
+    })
 }
 
 #[cfg(test)]

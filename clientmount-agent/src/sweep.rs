@@ -1,4 +1,4 @@
-//! When mounts that no object wants are looked for: once after the first complete list, when an object went that did not
+//! When an agent looks for mounts that no object wants: once after the first complete list, when an object went that did not
 //! name all it had, and again while that fails. Pure.
 
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub struct Sweep {
     state: State,
     attempt: u32,
     failure: Option<String>,
-    /// It is to be looked once more when the look that runs has ended.
+    /// The agent looks once more when the look that runs has ended.
     again: bool,
 }
 

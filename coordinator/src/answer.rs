@@ -86,7 +86,8 @@ mod tests {
         assert!(told.encoded_len() <= ACCEPTED, "{}", told.encoded_len());
         assert_eq!((told.nodes.len(), told.gaps.len()), (11_832, 0));
         let message = told.nodes[0].health.as_ref().unwrap().message.as_str();
-        assert!(message.starts_with('x') && message.ends_with("bytes in all)"), "{message}");
+        let all = format!(" … ({TEXT} bytes in all)");
+        assert!(message.starts_with('x') && message.ends_with(&all), "{message}");
     }
 
     #[test]

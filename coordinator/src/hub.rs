@@ -173,6 +173,11 @@ impl Hub {
         names
     }
 
+    /// What the SystemConfiguration leaves open, in words.
+    pub(crate) fn gap(&self) -> Option<String> {
+        self.roster().gap()
+    }
+
     /// Every node, and what could not be looked up.
     pub(crate) fn nodes(&self) -> ListNodesResponse {
         let roster = self.roster();
@@ -181,7 +186,7 @@ impl Hub {
             .failing()
             .into_iter()
             .map(|(kind, failure)| format!("{kind} cannot be watched: {failure}"));
-        let gaps = roster.gap().map(str::to_owned).into_iter().chain(failing).collect();
+        let gaps = roster.gap().into_iter().chain(failing).collect();
         ListNodesResponse { nodes: roster.records(), gaps }
     }
 

@@ -32,6 +32,9 @@ pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<
                 }
             });
         let names = hub.configure(configuration.as_ref());
+        if let Some(gap) = hub.gap().filter(|_| configuration.is_some()) {
+            log::warn!("{gap}");
+        }
         nodes.send_replace(names);
     })
     .await;

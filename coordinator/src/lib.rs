@@ -23,7 +23,6 @@
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
 //! two agents of one name at a time.
 
-mod accept;
 mod answer;
 mod cluster;
 pub mod config;

@@ -1,13 +1,15 @@
 //! Who is at the other end of a connection.
 
-use nix::unistd::Uid;
+use daemon::accept::Caller;
 use proto::limits::{NAME, shortened};
-use tokio::net::UnixStream;
-use tonic::transport::server::{TlsConnectInfo, UdsConnectInfo};
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::accept::Caller;
+/// What tonic knows of a connection on the unix socket, which lets in only who may do everything.
+type OnUnix = (Caller, UdsConnectInfo);
+/// And of one over TCP.
+type OnTcp = TlsConnectInfo<(Caller, TcpConnectInfo)>;
 
 /// The caller of a gRPC method.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +26,11 @@ impl Peer {
     /// # Errors
     /// `Unauthenticated` when the connection carries no identity.
     pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
-        if request.extensions().get::<UdsConnectInfo>().is_some() {
+        if request.extensions().get::<OnUnix>().is_some() {
             return Ok(Self::Local);
         }
-        let connection = request.extensions().get::<TlsConnectInfo<Caller>>();
-        let certificates = connection.and_then(TlsConnectInfo::peer_certs);
+        let connection = request.extensions().get::<OnTcp>();
+        let certificates = connection.and_then(OnTcp::peer_certs);
         let Some(certificate) = certificates.as_ref().and_then(|chain| chain.first()) else {
             return Err(Status::unauthenticated(
                 "no client certificate: connect with the certificate of this node",
@@ -77,16 +79,6 @@ fn shown(names: &[String]) -> String {
     }
     let all: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     shortened(all.join(", "), NAME)
-}
-
-/// Whether a process that connected to a unix socket may use it: root and our own user may (SO_PEERCRED, unix(7)).
-pub(crate) fn may_connect(stream: &UnixStream) -> bool {
-    let Ok(peer) = stream.peer_cred() else { return false };
-    let may = peer.uid() == 0 || peer.uid() == Uid::effective().as_raw();
-    if !may {
-        log::warn!(uid = peer.uid(), pid:? = peer.pid(); "close the connection of a user without access");
-    }
-    may
 }
 
 /// The names of a certificate in DER; None of one that cannot be read.

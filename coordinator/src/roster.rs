@@ -5,23 +5,16 @@
 //! booted is by its clock, and a clock may be wrong. A node that never said hello is known from the SystemConfiguration
 //! only, and a SystemConfiguration that could not be read is a gap, never an empty machine.
 
+mod places;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::SystemConfiguration;
 use proto::v1::{self, Health, Hello, NodeRecord};
 use thiserror::Error;
 
-/// Where a node is in the machine, by the SystemConfiguration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Rabbit,
-    Compute {
-        rabbit: String,
-        index: Option<u32>,
-    },
-    /// A compute without a rabbit.
-    External,
-}
+pub(crate) use places::Place;
+use places::{is_node_name, places, unfit};
 
 /// Sessions and places of all nodes.
 #[derive(Debug, Default)]
@@ -29,6 +22,8 @@ pub(crate) struct Roster {
     sessions: BTreeMap<String, Session>,
     /// None until a SystemConfiguration was read.
     places: Option<BTreeMap<String, Place>>,
+    /// What the SystemConfiguration names that is no node.
+    unfit: Option<String>,
     last_epoch: u64,
 }
 
@@ -82,7 +77,7 @@ impl Roster {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);
         }
-        if !hostname_validator::is_valid(&hello.node) {
+        if !is_node_name(&hello.node) {
             return Err(RejectedHello::NotHostName { node: hello.node });
         }
         if hello.role() == v1::Role::Unspecified {
@@ -134,12 +129,14 @@ impl Roster {
         let places = places(configuration);
         let names = places.keys().cloned().collect();
         self.places = Some(places);
+        self.unfit = unfit(configuration);
         names
     }
 
     /// The SystemConfiguration is gone: the layout is unknown again.
     pub(crate) fn forget_configuration(&mut self) {
         self.places = None;
+        self.unfit = None;
     }
 
     /// Whether `name` is a rabbit, a compute, or no node; None while the machine's layout is unknown.
@@ -171,10 +168,11 @@ impl Roster {
     }
 
     /// What the records leave open, in words.
-    pub(crate) fn gap(&self) -> Option<&'static str> {
-        self.places.is_none().then_some(
-            "SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a place",
-        )
+    pub(crate) fn gap(&self) -> Option<String> {
+        if self.places.is_some() {
+            return self.unfit.clone();
+        }
+        Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a place".to_owned())
     }
 
     /// Two kinds of agent acting on one node's ClientMounts would undo each other's work.
@@ -233,24 +231,6 @@ impl Roster {
         }
         record
     }
-}
-
-fn places(configuration: &SystemConfiguration) -> BTreeMap<String, Place> {
-    let mut places = BTreeMap::new();
-    for external in &configuration.spec.external_compute_nodes {
-        places.insert(external.name.clone(), Place::External);
-    }
-    for rabbit in &configuration.spec.storage_nodes {
-        places.insert(rabbit.name.clone(), Place::Rabbit);
-        for compute in &rabbit.computes_access {
-            let index = u32::try_from(compute.index).ok();
-            places.insert(
-                compute.name.clone(),
-                Place::Compute { rabbit: rabbit.name.clone(), index },
-            );
-        }
-    }
-    places
 }
 
 #[cfg(test)]

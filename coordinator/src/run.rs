@@ -123,7 +123,8 @@ impl Coordinator {
         };
         let ready = coordinator.hub.exchange().ready();
         coordinator.work.spawn(health::tell(services.health.clone(), ready));
-        coordinator.servers.spawn(services.clone().on_unix(socket, coordinator.stopped()));
+        let (limits, stopped) = (files::local_connections(), coordinator.stopped());
+        coordinator.servers.spawn(services.clone().on_unix(socket, limits, stopped));
         if let Some((listener, _)) = tls {
             coordinator.servers.spawn(services.on_tcp(listener, coordinator.stopped()));
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use daemon::accept::{Caller, Incoming, Limits, Local};
 use nix::sys::socket::{setsockopt, sockopt};
 use proto::limits::FROM_NODE;
 use proto::v1::cluster_server::ClusterServer;
@@ -12,13 +13,12 @@ use proto::v1::node_link_server::NodeLinkServer;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tonic::service::InterceptorLayer;
-use tonic::transport::server::Router;
+use tonic::transport::server::{Router, TcpConnectInfo, UdsConnectInfo};
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
-use crate::accept::{Caller, Incoming, Limits, local};
 use crate::cluster::Machine;
 use crate::config::Tls;
 use crate::files;
@@ -91,7 +91,7 @@ impl TlsListener {
             .await
             .map_err(|source| ServeError::Listen { address, source })?;
         notice_the_dead(&listener).map_err(|source| ServeError::Listen { address, source })?;
-        Ok(Self { listener, config, limits: Limits::of_files(files::limit()) })
+        Ok(Self { listener, config, limits: files::tcp_connections() })
     }
 
     /// The address, with the port that was picked.
@@ -106,14 +106,13 @@ fn notice_the_dead(listener: &TcpListener) -> io::Result<()> {
     setsockopt(listener, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE)?;
     setsockopt(listener, sockopt::TcpKeepInterval, &KEEPALIVE_PROBES.0)?;
     setsockopt(listener, sockopt::TcpKeepCount, &KEEPALIVE_PROBES.1)?;
-    setsockopt(listener, sockopt::TcpNoDelay, &true)?;
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
 /// Every request passes here first.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
-fn hear(request: Request<()>) -> Result<Request<()>, Status> {
-    if let Some(caller) = request.extensions().get::<Caller>() {
+fn hear<I: Clone + Send + Sync + 'static>(request: Request<()>) -> Result<Request<()>, Status> {
+    if let Some((caller, _)) = request.extensions().get::<(Caller, I)>() {
         caller.is_heard();
     }
     Ok(request)
@@ -127,10 +126,14 @@ impl Services {
     pub(crate) async fn on_unix(
         self,
         listener: UnixListener,
+        limits: Limits,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let router = self.on(Server::builder())?;
-        router.serve_with_incoming_shutdown(local(listener), stop).await.map_err(ServeError::Serve)
+        let incoming = Incoming::new(Local::new(listener, Vec::new()), limits).connections();
+        self.on(Server::builder().layer(InterceptorLayer::new(hear::<UdsConnectInfo>)))?
+            .serve_with_incoming_shutdown(incoming, stop)
+            .await
+            .map_err(ServeError::Serve)
     }
 
     /// Serves holders of certificates on TCP until `stop`.
@@ -144,7 +147,7 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(listener.listener, listener.limits).connections();
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
-        self.on(server.layer(InterceptorLayer::new(hear)))?
+        self.on(server.layer(InterceptorLayer::new(hear::<TcpConnectInfo>)))?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)

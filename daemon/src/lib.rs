@@ -1,5 +1,6 @@
-//! What Warren's daemons do alike: log, run to an exit code, listen, stop on signals, tell systemd.
+//! What Warren's daemons do alike: log, run to an exit code, listen, accept, stop on signals, tell systemd.
 
+pub mod accept;
 mod chain;
 mod go_flags;
 mod listen;

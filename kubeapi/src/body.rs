@@ -1,36 +1,65 @@
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use http_body::{Frame, SizeHint};
 use hyper::body::Bytes;
-use std::convert::Infallible;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use thiserror::Error;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
 /// Who takes nothing for so long, while there is something to take, is given no more.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
-/// The body of an answer: whole, or the events of a watch as they come.
+/// What is sent at once. The transport keeps that much of each stream that nobody reads, in every connection.
+const PIECE: usize = 64 << 10;
+
+/// The body of an answer: whole, or piece by piece.
 pub struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
+    /// The pieces of what is so long in all.
+    Pieces(Receiver<Bytes>, u64),
+    /// The events of a watch as they come.
     Events(Receiver<Bytes>),
 }
 
+/// The reader took nothing for too long.
+#[derive(Debug, Error)]
+#[error("nobody has read the answer for {} s", STALLED.as_secs())]
+pub struct Stalled;
+
 impl Body {
+    /// What is long is kept no longer than somebody reads it.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(Some(bytes.into())))
+        let bytes = bytes.into();
+        if bytes.len() <= PIECE {
+            return Self(Kind::Whole(Some(bytes)));
+        }
+        let length = bytes.len() as u64;
+        Self(Kind::Pieces(fed(pieces(bytes)), length))
     }
 
     /// Pieces that are made one ahead of what is read. They end early when nobody reads them: a client that has left off,
     /// and only stopped listening on one stream of its connection, must not keep objects in memory for ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(feed(events, sender, STALLED));
-        Self(Kind::Events(receiver))
+        Self(Kind::Events(fed(events)))
     }
+}
+
+/// Copies: a slice would keep all of the answer for as long as itself.
+fn pieces(bytes: Bytes) -> impl Stream<Item = Bytes> {
+    stream::unfold(bytes, |mut rest| async {
+        let piece = rest.split_to(rest.len().min(PIECE));
+        (!piece.is_empty()).then(|| (Bytes::copy_from_slice(&piece), rest))
+    })
+}
+
+fn fed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Receiver<Bytes> {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(feed(pieces, sender, STALLED));
+    receiver
 }
 
 async fn feed(events: impl Stream<Item = Bytes>, reader: Sender<Bytes>, stalled: Duration) {
@@ -51,27 +80,33 @@ async fn feed(events: impl Stream<Item = Bytes>, reader: Sender<Bytes>, stalled:
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Stalled;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
-            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Events(events) => {
-                events.poll_recv(context).map(|event| event.map(|bytes| Ok(Frame::data(bytes))))
+    ) -> Poll<Option<Result<Frame<Bytes>, Stalled>>> {
+        let next = match &mut self.0 {
+            Kind::Whole(bytes) => bytes.take().map(Ok),
+            Kind::Pieces(pieces, left) => {
+                let piece = ready!(pieces.poll_recv(context));
+                *left -= piece.as_ref().map_or(0, Bytes::len) as u64;
+                // What ends early is not what its length says.
+                piece.map(Ok).or_else(|| (*left > 0).then_some(Err(Stalled)))
             }
-        }
+            Kind::Events(events) => ready!(events.poll_recv(context)).map(Ok),
+        };
+        Poll::Ready(next.map(|bytes| bytes.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Whole(None))
+        matches!(self.0, Kind::Whole(None) | Kind::Pieces(_, 0))
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Pieces(_, left) => SizeHint::with_exact(*left),
             Kind::Events(_) => SizeHint::default(),
         }
     }
@@ -81,6 +116,7 @@ impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             Kind::Whole(_) => "Body::Whole",
+            Kind::Pieces(..) => "Body::Pieces",
             Kind::Events(_) => "Body::Events",
         })
     }
@@ -89,6 +125,8 @@ impl std::fmt::Debug for Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::BodyExt;
+    use std::sync::{Arc, Weak};
     use tokio::time::sleep;
 
     const SHORT: Duration = Duration::from_millis(20);
@@ -116,6 +154,45 @@ mod tests {
         tokio::spawn(feed(late, sender, SHORT));
         assert!(reader.recv().await.is_some());
         assert!(reader.recv().await.is_none());
+    }
+
+    /// An answer, and what tells that nobody has it any more.
+    fn answer(length: usize) -> (Body, Weak<()>) {
+        struct Owned {
+            bytes: Vec<u8>,
+            _alive: Arc<()>,
+        }
+        impl AsRef<[u8]> for Owned {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+        let alive = Arc::new(());
+        let gone = Arc::downgrade(&alive);
+        let bytes = (0..=u8::MAX).cycle().take(length).collect();
+        (Body::whole(Bytes::from_owner(Owned { bytes, _alive: alive })), gone)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_answer_comes_whole_and_says_how_long_it_is() {
+        for length in [0, 1, PIECE, PIECE + 1, 3 * PIECE, 4 * PIECE - 1] {
+            let body = answer(length).0;
+            assert_eq!(http_body::Body::size_hint(&body).exact(), Some(length as u64));
+            let read = body.collect().await.unwrap().to_bytes();
+            assert!(read.iter().copied().eq((0..=u8::MAX).cycle().take(length)), "{length}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_answer_that_nobody_reads_is_not_kept() {
+        let (mut body, kept) = answer(10 * PIECE);
+        let _piece = body.frame().await.unwrap().unwrap();
+        sleep(STALLED / 2).await;
+        assert!(kept.strong_count() > 0);
+        sleep(STALLED).await;
+        assert_eq!(kept.strong_count(), 0);
+        while let Some(Ok(_)) = body.frame().await {}
+        assert!(!http_body::Body::is_end_stream(&body), "it is not all that was to be read");
     }
 
     #[tokio::test]

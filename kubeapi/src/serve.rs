@@ -6,71 +6,46 @@ mod unix;
 pub use tls::{TlsError, tls};
 pub use unix::unix;
 
-use crate::body::STALLED;
 use crate::service::ApiService;
+use daemon::accept::Limits;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
-/// Connections served at a time; more wait to be accepted.
-const CONNECTIONS: usize = 1024;
-/// What a connection may take its time for.
-const LIMITS: Limits = Limits { admission: Duration::from_secs(10), stalled: STALLED };
+/// Of each listener. On TCP the first request is the first that shows the token: without limits whoever can connect could
+/// keep every place, with connections that say nothing, half a request, or nothing that is worth an answer.
+const LIMITS: Limits = Limits {
+    connections: 1024,
+    newcomers: 256,
+    first_request: Limits::FIRST_REQUEST,
+    remedy: "let fewer clients keep connections to this API",
+};
 /// Bytes that wait to be sent on a connection, or on a stream of one.
 const UNSENT: usize = 64 << 10;
 /// How long requests in flight may take to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// Pause when the process has no file descriptors left.
-const EXHAUSTED: Duration = Duration::from_millis(200);
-
-struct Limits {
-    /// To bring a request that is let in. Without a limit whoever can connect could keep every place, with connections that
-    /// say nothing, half a request, or nothing that is worth an answer.
-    admission: Duration,
-    /// To take something of what is sent to it.
-    stalled: Duration,
-}
 
 /// What the accept loops share.
 struct Connections {
-    limits: Limits,
-    places: Arc<Semaphore>,
+    /// How long a connection may take nothing of what is sent to it.
+    stalled: Duration,
     graceful: GracefulShutdown,
     stop: watch::Sender<bool>,
 }
 
 impl Connections {
-    fn new(limits: Limits) -> Self {
-        let stop = watch::channel(false).0;
-        Self {
-            limits,
-            places: Arc::new(Semaphore::new(CONNECTIONS)),
-            graceful: GracefulShutdown::new(),
-            stop,
-        }
+    fn new(stalled: Duration) -> Self {
+        Self { stalled, graceful: GracefulShutdown::new(), stop: watch::channel(false).0 }
     }
 
-    async fn place(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed")
-    }
-
-    /// Serves one connection in a task of its own, until it ends, takes nothing of what is sent for long, or is not
-    /// `admitted` in time.
-    fn serve<I, S, B>(
-        &self,
-        io: I,
-        service: S,
-        place: OwnedSemaphorePermit,
-        admitted: impl Future<Output = ()> + Send + 'static,
-    ) where
+    /// Serves one connection in a task of its own, until it ends or takes nothing of what is sent for long.
+    fn serve<I, S, B>(&self, io: I, service: S)
+    where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: tower::Service<http::Request<hyper::body::Incoming>, Response = http::Response<B>>
             + Clone
@@ -85,27 +60,15 @@ impl Connections {
         builder.http1().max_buf_size(UNSENT);
         builder.http2().max_send_buf_size(UNSENT);
         let mut io = TimeoutStream::new(io);
-        io.set_write_timeout(Some(self.limits.stalled));
+        io.set_write_timeout(Some(self.stalled));
         let connection = builder
             .serve_connection(TokioIo::new(Box::pin(io)), TowerToHyperService::new(service))
             .into_owned();
         let connection = self.graceful.watch(connection);
-        let admission = self.limits.admission;
         tokio::spawn(async move {
-            let stranger = async {
-                if timeout(admission, admitted).await.is_ok() {
-                    std::future::pending::<()>().await;
-                }
-            };
-            tokio::select! {
-                ended = connection => {
-                    if let Err(error) = ended {
-                        log::debug!(error:% = error; "API connection broke off");
-                    }
-                }
-                () = stranger => log::debug!("API connection without a request that is let in closed"),
+            if let Err(error) = connection.await {
+                log::debug!(error:% = error; "API connection broke off");
             }
-            drop(place);
         });
     }
 
@@ -119,14 +82,5 @@ impl Connections {
         if tokio::time::timeout(GRACE, self.graceful.shutdown()).await.is_err() {
             log::warn!("API connections were cut off at shutdown");
         }
-    }
-}
-
-/// Says what an accept error means, and waits when only time can help.
-async fn accept_failed(error: &io::Error) {
-    log::warn!(error:% = error; "an API connection could not be accepted");
-    let exhausted = [nix::libc::EMFILE, nix::libc::ENFILE, nix::libc::ENOMEM, nix::libc::ENOBUFS];
-    if error.raw_os_error().is_some_and(|code| exhausted.contains(&code)) {
-        tokio::time::sleep(EXHAUSTED).await;
     }
 }

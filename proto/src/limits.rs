@@ -71,16 +71,29 @@ fn fits(field: &'static str, bytes: usize, limit: usize) -> Result<(), TooLong> 
     if bytes > limit { Err(TooLong { field, bytes, limit }) } else { Ok(()) }
 }
 
-/// A text of at most `limit` bytes that says how much of it is missing.
+/// Between a text that was shortened and the bytes that it had.
+const MISSING: &str = " … (";
+/// And behind them.
+const IN_ALL: &str = " bytes in all)";
+
+/// A text of at most `limit` bytes that says how long it was, at first.
 #[must_use]
 pub fn shortened(mut text: String, limit: usize) -> String {
     if text.len() <= limit {
         return text;
     }
-    let missing = format!(" … ({} bytes in all)", text.len());
+    let (length, all) = shortened_before(&text).unwrap_or((text.len(), text.len()));
+    let missing = format!("{MISSING}{all}{IN_ALL}");
+    text.truncate(length);
     text.truncate(text.floor_char_boundary(limit.saturating_sub(missing.len())));
     text.push_str(&missing);
     text
+}
+
+/// How much is there of a text that was shortened, and how long it was.
+fn shortened_before(text: &str) -> Option<(usize, usize)> {
+    let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
+    Some((rest.len(), all.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -145,6 +158,10 @@ mod tests {
             let cut = shortened("ü".repeat(8 << 20), limit);
             assert!(cut.len() <= limit && cut.starts_with('ü'), "{}", cut.len());
             assert!(cut.ends_with(" … (16777216 bytes in all)"), "{limit}");
+            let twice = shortened(cut, limit - 3);
+            assert!(twice.len() <= limit - 3, "{}", twice.len());
+            assert_eq!(twice.matches('…').count(), 1);
+            assert!(twice.ends_with(" … (16777216 bytes in all)"), "{limit}");
         }
     }
 }

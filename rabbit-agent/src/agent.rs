@@ -5,7 +5,7 @@ mod passes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem::take,
+    mem::{replace, take},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -43,13 +43,16 @@ use crate::{
 /// Passes side by side. Each may hold up to 16 threads that block in the kernel while it works on the node.
 const SIDE_BY_SIDE: usize = 32;
 
+/// Of these, passes that erase: a drive may take an hour to format, and other jobs' allocations must not wait for that.
+const ERASING: usize = SIDE_BY_SIDE / 2;
+
 /// How long a stop waits for running passes; the supervisor's own patience must be longer.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 enum Swept {
-    /// Mounts of ours that no object wants.
-    Found(Vec<(MountPoint, MountedThing)>),
+    /// Mounts of ours that no object wants, and whether no pass ran when the look for them began.
+    Found(Vec<(MountPoint, MountedThing)>, bool),
     Removed,
 }
 
@@ -66,7 +69,7 @@ pub struct Agent {
     handled: BTreeMap<Key, Fingerprint>,
     /// What an object looked like when it was last brought to what it asks for.
     settled: BTreeMap<Key, Fingerprint>,
-    /// ClientMounts that were there at the start, with the block storages that are to be looked at before them: after a
+    /// ClientMounts that were there at the start, with the block storages that the agent looks at before them: after a
     /// reboot those bring the devices back, and without them a mount would fail for nothing.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// What the last pass of each failing object told the log: a retry that fails alike is no news.
@@ -82,7 +85,7 @@ pub struct Agent {
     /// The sweep that runs, and what it leaves alone.
     sweeping: JoinSet<Result<Swept, String>>,
     kept: BTreeSet<MountPoint>,
-    /// Whether it was seen what is mounted and wanted by no object: some of it may be an object's that is to go.
+    /// Whether the agent saw what is mounted and wanted by no object: some of it may be an object's that is to go.
     looked: bool,
     /// The resourceVersions that the last pass of this agent to write an object gave it.
     wrote: BTreeMap<Key, Vec<String>>,
@@ -150,8 +153,7 @@ impl Agent {
                 self.sweep.synced();
                 self.signs.set_ready();
             }
-            // Between passes: what one is about to mount could be taken for unwanted.
-            if self.passes.is_empty() && self.sweep.due(Instant::now()) {
+            if self.may_sweep() && self.sweep.due(Instant::now()) {
                 self.start_sweep();
             }
             if first {
@@ -220,7 +222,7 @@ impl Agent {
                 {
                     self.let_go.insert(uid, name);
                 }
-                Wake::LetGo(_, uid) => self.release(&uid),
+                Wake::LetGo(_, uid) => self.let_go(&uid),
             }
         }
     }
@@ -231,7 +233,7 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Somebody else wrote the status. It is told anew, but not at once: if another agent believes the same of ours, two of
+    /// Somebody else wrote the status. The agent writes its own again, but not at once: if another agent believes the same of ours, two of
     /// them must not answer each other as fast as they can.
     fn retold(&mut self, key: &Key) {
         log::warn!(
@@ -243,7 +245,7 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<tokio::time::Instant> {
-        let sweep = self.sweep.next_due().filter(|_| self.passes.is_empty());
+        let sweep = self.sweep.next_due().filter(|_| self.may_sweep());
         let next = [self.queue.deadline(), sweep].into_iter().flatten().min();
         next.map(tokio::time::Instant::from_std)
     }
@@ -263,30 +265,59 @@ impl Agent {
         }
     }
 
+    /// Unwanted mounts go between passes: what one is about to mount could be taken for unwanted. Objects that are to go wait
+    /// for the first look, which changes nothing, and that waits for no pass.
+    fn may_sweep(&self) -> bool {
+        !self.looked || self.passes.is_empty()
+    }
+
     /// Looks for mounts of ours that no object wants: what an object asked for earlier is that object's to unmount.
     fn start_sweep(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
         self.sweep.begin();
         self.kept.clear();
-        let context = Arc::clone(&self.context);
+        let (context, alone) = (Arc::clone(&self.context), self.passes.is_empty());
         self.sweeping.spawn(async move {
             let converger = Arc::clone(&context.converger);
             let found = context.blocking(move || reconcile::unwanted(&converger, &keep)).await;
-            found.map(Swept::Found).map_err(|it| daemon::chain(&it))
+            found.map(|it| Swept::Found(it, alone)).map_err(|it| daemon::chain(&it))
         });
+    }
+
+    fn found_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)], alone: bool) {
+        self.has_looked();
+        let objects: Vec<_> = self.world.client_mounts.iter().cloned().collect();
+        for object in objects {
+            if self.world.former.adopt(&object, unwanted) {
+                let prepared = prepare(&object, &self.world, &self.context.site, &mut self.claims);
+                self.wake_claimants(&prepared.moved);
+                self.related(Key::ClientMount(object.name_any()));
+            }
+        }
+        if alone {
+            self.remove_unwanted();
+        } else {
+            // The next look removes them, between passes.
+            self.sweep.again();
+            self.sweep.done();
+        }
+    }
+
+    fn has_looked(&mut self) {
+        if !replace(&mut self.looked, true) {
+            self.wake_leaving();
+        }
+    }
+
+    fn wake_leaving(&mut self) {
+        for name in self.world.leaving_mounts() {
+            self.related(Key::ClientMount(name));
+        }
     }
 
     /// Removes what remains. A umount that hangs takes its time, and keeps nothing from going on that has nothing to do with
     /// it.
-    fn remove_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)]) {
-        self.looked = true;
-        let objects: Vec<_> = self.world.client_mounts.iter().cloned().collect();
-        for object in objects {
-            if self.world.former.adopt(&object, unwanted) {
-                prepare(&object, &self.world, &self.context.site, &mut self.claims);
-                self.related(Key::ClientMount(object.name_any()));
-            }
-        }
+    fn remove_unwanted(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
         self.kept = keep.iter().cloned().collect();
         let context = Arc::clone(&self.context);
@@ -302,7 +333,7 @@ impl Agent {
         let keep =
             client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
         if let Err(why) = &keep {
-            self.looked = true;
+            self.has_looked();
             if self.sweep.put_off(why) {
                 log::warn!("mounts that no object wants are left alone: {why}");
             }
@@ -314,17 +345,20 @@ impl Agent {
         match swept {
             // What it does for mounts is caught where they are converged.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-            Ok(Ok(Swept::Found(unwanted))) => self.remove_unwanted(&unwanted),
+            Ok(Ok(Swept::Found(unwanted, alone))) => self.found_unwanted(&unwanted, alone),
             Ok(Ok(Swept::Removed)) => self.sweep.done(),
             Ok(Err(why)) => {
                 if self.sweep.failed(&why, Instant::now(), jitter()) {
                     log::warn!("remove mounts that no object wants: {why}");
+                    if !self.looked {
+                        self.wake_leaving();
+                    }
                 }
             }
         }
     }
 
-    /// Every object is looked at; mounts after the block storages under them.
+    /// The agent looks at every object; mounts after the block storages under them.
     fn wake_everything(&mut self) {
         for key in self.world.everything() {
             match &key {
@@ -336,7 +370,7 @@ impl Agent {
         }
     }
 
-    /// A block storage was looked at: mounts that waited for that alone are next.
+    /// A pass looked at a block storage: mounts that waited for that alone are next.
     fn looked_at_block(&mut self, name: &str) {
         for blocks in self.after_blocks.values_mut() {
             blocks.remove(name);

@@ -71,7 +71,7 @@ pub fn degraded(missing: &[Missing]) -> Option<Failure> {
     (!told.is_empty()).then(|| Failure { retry: Retry::Later, ..Failure::waiting(text) })
 }
 
-/// Many failures as one: as severe as the worst, tried again with the first, and each told with what it is of.
+/// Many failures as one: as severe as the worst, as patient as the first to try again, and naming what each is of.
 #[must_use]
 pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     let (_, worst) = failures.iter().max_by_key(|(_, failure)| rank(&failure.severity))?;

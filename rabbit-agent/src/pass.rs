@@ -165,7 +165,7 @@ pub struct Pass {
     pub retry: Retry,
     /// Whether the object is as it should be.
     pub done: bool,
-    /// Processes that keep something in use: when they have ended it is tried again at once.
+    /// Processes that keep something in use: when they have ended the agent tries again at once.
     pub holders: Vec<i32>,
     /// What failed, for the log.
     pub failures: Vec<String>,
@@ -224,7 +224,7 @@ impl Pass {
         Self { failures, retry: Retry::Later, done: false, ..Self::default() }
     }
 
-    /// Notes how the pass's writes went. Whatever was not written is tried again: only a watch says that an object is gone.
+    /// Notes how the pass's writes went. The agent tries whatever was not written again: only a watch says that an object is gone.
     #[must_use]
     pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };

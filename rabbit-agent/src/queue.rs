@@ -10,7 +10,7 @@ use std::{
 
 use clientmount_agent::error::{Retry, jitter};
 
-/// Keys that wait, run, or wait to be tried again.
+/// Keys that wait, run, or wait after a failure.
 #[derive(Debug)]
 pub struct Queue<K> {
     limit: usize,
@@ -61,8 +61,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         failing.due = failing.due.min(now + delay);
     }
 
-    /// Hands out what may start now; what may not begin waits on.
-    pub fn start(&mut self, now: Instant, may_begin: impl Fn(&K) -> bool) -> Vec<K> {
+    /// Hands out what may start now; what may not begin waits on. All for which `may_begin` is true start.
+    pub fn start(&mut self, now: Instant, may_begin: impl FnMut(&K) -> bool) -> Vec<K> {
         let due: Vec<K> = self
             .failing
             .iter()
@@ -71,8 +71,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
             .collect();
         self.waiting.extend(due);
         let room = self.limit.saturating_sub(self.running.len());
-        let waiting = self.waiting.difference(&self.running).filter(|key| may_begin(key));
-        let start: Vec<K> = waiting.take(room).cloned().collect();
+        let waiting = self.waiting.difference(&self.running).cloned();
+        let start: Vec<K> = waiting.filter(may_begin).take(room).collect();
         for key in &start {
             self.waiting.remove(key);
             self.running.insert(key.clone());
@@ -80,7 +80,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         start
     }
 
-    /// The work on a key ended; unless `retry` waits for a change, it is tried again by itself.
+    /// The work on a key ended; unless `retry` waits for a change, the queue hands it out again after a while.
     pub fn finished(&mut self, key: &K, retry: Retry, now: Instant) {
         self.running.remove(key);
         let failures = self.failing.get(key).map_or(0, |it| it.failures.saturating_add(1));
@@ -178,6 +178,23 @@ mod tests {
         assert_eq!(queue.start(now, any), ["a", "b"]);
         queue.finished(&"a", Retry::OnChange, now);
         assert_eq!(queue.start(now, any), ["c"]);
+    }
+
+    #[test]
+    fn of_one_kind_no_more_start_than_may_begin() {
+        let now = Instant::now();
+        let mut queue = Queue::new(8);
+        for key in ["big-1", "big-2", "big-3", "small"] {
+            queue.wake(key);
+        }
+        let mut big = 0;
+        let started = queue.start(now, |key| {
+            big += usize::from(key.starts_with("big"));
+            !key.starts_with("big") || big <= 2
+        });
+        assert_eq!(started, ["big-1", "big-2", "small"]);
+        queue.finished(&"big-1", Retry::OnChange, now);
+        assert_eq!(queue.start(now, any), ["big-3"]);
     }
 
     #[test]

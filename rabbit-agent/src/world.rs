@@ -333,6 +333,21 @@ impl World {
         }
     }
 
+    /// Whether a pass over it erases namespaces.
+    #[must_use]
+    pub fn is_erased(&self, key: &Key) -> bool {
+        let Key::BlockStorage(name) = key else { return false };
+        self.block_storage(name).is_some_and(|it| it.metadata.deletion_timestamp.is_some())
+    }
+
+    /// ClientMounts of this rabbit that are to be let go.
+    #[must_use]
+    pub fn leaving_mounts(&self) -> Vec<String> {
+        let ours = self.client_mounts.iter().filter(|it| self.is_ours(&***it));
+        let leaving = ours.filter(|it| it.metadata.deletion_timestamp.is_some());
+        leaving.map(|it| it.name_any()).collect()
+    }
+
     /// Nothing of it is left.
     pub fn forget_vanished(&mut self, uid: &str) {
         self.vanished.remove(uid);

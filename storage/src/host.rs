@@ -1,6 +1,8 @@
 //! Everything that cannot be computed: a node, looked at and changed.
 
-use std::{error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet, error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration,
+};
 
 use thiserror::Error;
 
@@ -114,6 +116,21 @@ pub enum StepError {
     /// The node changed between the look and the step.
     #[error("{0}")]
     Changed(String),
+}
+
+impl StepError {
+    /// The processes that are in the way of any of what failed.
+    #[must_use]
+    pub fn holders(&self) -> BTreeSet<i32> {
+        match self {
+            Self::Held { holders, .. } => holders.processes.iter().copied().collect(),
+            Self::Several { first, others } => {
+                let others = others.iter().flat_map(|other| other.source.holders());
+                first.holders().into_iter().chain(others).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
 }
 
 /// A drive that refuses a namespace for want of room, and tells of room: it gives space only in larger pieces, or keeps some.

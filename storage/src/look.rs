@@ -11,7 +11,7 @@ use crate::{
     host::ObserveError,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LogicalVolume, LvmReport, LvmState, Mapping,
-        MountedThing, PoolState, Signature, TargetState, TreeState, Unfinished, VolumeDevice,
+        MountedThing, PoolState, Signature, TargetState, TreeState, Unfinished, Use, VolumeDevice,
         VolumeState, Zpool,
     },
 };
@@ -31,9 +31,7 @@ pub(crate) trait Eyes {
         &self,
         ids: &[NamespaceId],
         made_for: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        ids.iter().map(|id| self.device(id, made_for)).collect()
-    }
+    ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
     /// What the device that carries a file system begins with.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// What this node has active of a logical volume; the report stays empty.
@@ -58,12 +56,8 @@ pub(crate) trait Eyes {
     /// Pools that could be imported from these devices, and from these alone.
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
-    /// Who uses a device that this node has mounted nowhere.
-    fn users(
-        &self,
-        device: &VolumeDevice,
-        kind: FileSystemKind,
-    ) -> Result<Option<Holders>, ObserveError>;
+    /// Who uses a device that is not mounted at the place that it is to go from.
+    fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
     /// Who uses a Lustre file system that this node has mounted nowhere.
     fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
     /// A file in the root of what is mounted at a place.
@@ -173,7 +167,7 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, Obs
         }
         MountSource::Bind(from) => observed.source = Some(eyes.target(from)?),
         MountSource::Lustre(source) if to_be == ToBe::Unmounted && !is_mounted => {
-            observed.in_use = eyes.lustre_users(source)?;
+            observed.in_use = eyes.lustre_users(source)?.into();
         }
         MountSource::Lustre(_) => {}
     }
@@ -187,11 +181,11 @@ fn users(
     volume: &Volume,
     state: &VolumeState,
     target: Option<&TargetState>,
-) -> Result<Option<Holders>, ObserveError> {
-    let Some(device) = device_of(volume, state) else { return Ok(None) };
+) -> Result<Use, ObserveError> {
+    let Some(device) = device_of(volume, state) else { return Ok(Use::Free) };
     let mut mounts = target.into_iter().flat_map(|it| it.mounted.iter().chain(&it.beneath));
     if mounts.any(|there| there.device == device.number) {
-        return Ok(None);
+        return Ok(Use::Free);
     }
     eyes.users(&device, mount.kind)
 }

@@ -10,7 +10,7 @@ mod zpool;
 
 pub use attached::Attached;
 pub use group::{Mapping, OwnGroup, owner_of_group};
-pub use holders::Holders;
+pub use holders::{Holders, Use};
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
 pub use volume::{
@@ -59,7 +59,7 @@ pub struct Observed {
     /// The mount point.
     pub target: Option<TargetState>,
     /// Who uses what the mount point showed and shows no more: the device, or a file system without one.
-    pub in_use: Option<Holders>,
+    pub in_use: Use,
     /// The file that is to be in the root of what is mounted there, as it is.
     pub file: Option<RootFile>,
     /// Where hooks of a file system see it.

@@ -281,6 +281,11 @@ fn volumes_life() {
 }
 
 #[test]
+fn volumes_mounted_twice() {
+    scenarios::volumes::mounted_twice(&Memory::new());
+}
+
+#[test]
 fn volumes_shared_group() {
     scenarios::volumes::shared_group(&Memory::new());
 }

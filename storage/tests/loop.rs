@@ -208,6 +208,11 @@ fn volumes_life() {
 }
 
 #[test]
+fn volumes_mounted_twice() {
+    with_lvm(|lab| scenarios::volumes::mounted_twice(lab));
+}
+
+#[test]
 fn volumes_shared_group() {
     with_lvm(|lab| scenarios::volumes::shared_group(lab));
 }

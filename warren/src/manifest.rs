@@ -9,6 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+mod unique;
+use unique::Unique;
+
 /// What the API takes in one request.
 const LIMIT: u64 = 3 << 20;
 
@@ -113,7 +116,8 @@ fn parse(place: &str, text: &str, json: bool) -> Result<Vec<Document>, ManifestE
         message,
     };
     let values: Vec<Value> = if json {
-        let values: Result<_, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+        let values = serde_json::Deserializer::from_str(text).into_iter::<Unique>();
+        let values: Result<_, _> = values.map(|value| value.map(|Unique(value)| value)).collect();
         values.map_err(|error: serde_json::Error| syntax("JSON", error.to_string()))?
     } else {
         serde_saphyr::from_multiple(text).map_err(|error| syntax("YAML", error.to_string()))?
@@ -203,6 +207,8 @@ mod tests {
         for (text, json, part) in [
             ("{", true, "cannot be read as JSON"),
             ("a: [", false, "cannot be read as YAML"),
+            ("a: 1\nb: {c: 1, c: 2}", false, "duplicate mapping key: c"),
+            (r#"{"a": 1, "b": [{"c": 1, "c": 1}]}"#, true, r#"key "c" is there twice"#),
             ("- 1", false, "document 1: not an object"),
             ("", false, "holds no object"),
             ("kind: A\nmetadata: {name: x}", false, "apiVersion is missing"),
@@ -211,6 +217,14 @@ mod tests {
             let error = parse("f", text, json).unwrap_err().to_string();
             assert!(error.starts_with('f') && error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn json_is_read_as_it_is() {
+        let text = r#"{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}, "all":
+            [null, true, 1, -1, 18446744073709551615, 1.5, 1e300, "t\u00fc", [], {}, {"a": {"a": 1}}]}"#;
+        let documents = parse("f.json", text, true).unwrap();
+        assert_eq!(documents[0].value, serde_json::from_str::<Value>(text).unwrap());
     }
 
     #[test]

@@ -251,6 +251,14 @@ impl Objects {
         self.known.get(uid).is_some_and(|object| object.gone || object.desire.deleted())
     }
 
+    pub(super) fn is_gone(&self, uid: &str) -> bool {
+        self.known.get(uid).is_some_and(|object| object.gone)
+    }
+
+    pub(super) fn leaving(&self) -> Vec<String> {
+        self.known.keys().filter(|uid| self.is_leaving(uid)).cloned().collect()
+    }
+
     pub(super) fn knows(&self, uid: &str) -> bool {
         self.known.contains_key(uid)
     }

@@ -34,6 +34,7 @@ use crate::{
 };
 
 mod panics;
+mod unlooked;
 
 /// Longer than anything here takes; a test that waits in vain fails instead of hanging.
 const LONG: Duration = Duration::from_secs(60);

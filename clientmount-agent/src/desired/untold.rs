@@ -1,7 +1,7 @@
 //! A mount to be taken away at a path that nobody can tell any more: its variables came from a profile that is gone.
 
 use storage::{
-    desired::{FileSystemKind, MountSource},
+    desired::{FileSystemKind, HookScope, Mount, MountHooks, MountPoint, MountSource},
     observed::{MountedThing, Superblock},
 };
 
@@ -12,9 +12,28 @@ pub struct Untold {
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
+    /// That path taken as it is spelled, where nothing is, when it could be a mount point.
+    pub(super) spelled: Option<(HookScope, MountPoint)>,
 }
 
 impl Untold {
+    /// The mount at the path as it is spelled: whoever looks at that sees who uses its device.
+    #[must_use]
+    pub fn as_spelled(&self) -> Option<Mount> {
+        let (scope, target) = self.spelled.clone()?;
+        Some(Mount {
+            scope,
+            target,
+            kind: self.kind,
+            source: self.source.clone(),
+            mount: None,
+            unmount: None,
+            owner: None,
+            file: None,
+            hooks: MountHooks::default(),
+        })
+    }
+
     /// Whether what is mounted may be it. That it is can never be said: another object may show the same file system.
     #[must_use]
     pub fn may_be(&self, there: &MountedThing) -> bool {

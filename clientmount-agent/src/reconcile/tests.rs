@@ -268,11 +268,38 @@ fn a_mount_whose_path_went_with_the_profile_is_not_called_unmounted_while_it_may
         assert!(failure.user.contains(path) && failure.user.ends_with(&there), "{}", failure.user);
         assert!(plan(&converger, &lost).is_err());
 
+        chassis.compute.keep_elsewhere(&point(&there));
         drop(converger.converge(&Desired::OnlyMounts(vec![point("/mnt/nnf/job-1")])).unwrap());
+        let outcome = converge(&converger, &lost);
+        let failure = &only(&outcome).failure;
+        assert!(failure.user.contains("in another mount namespace"), "{}", failure.user);
+        chassis.compute.leave_elsewhere();
         let outcome = converge(&converger, &lost);
         assert!(outcome.done());
         let said = crate::report::unreadable(&outcome).unwrap();
         assert!(said.contains("default/fluxjob-7001-0 does not exist"), "{said}");
+    }
+}
+
+/// A pass that panics after it unmounted what an object asked for earlier loses that this is gone.
+#[test]
+fn what_is_gone_already_is_found_gone_beside_what_took_its_path() {
+    let chassis = Chassis::new(2);
+    let (before, converger) = (chassis.object(0), converger(&chassis.compute));
+    let after = chassis.asking(&[("job-0", 1)]);
+    let mut profile = profile();
+    let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
+    commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
+    assert!(converge(&converger, &by(&before, Ok(&profile), Goal::Mounted)).done());
+    for _ in 0..2 {
+        let former = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
+        let now = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
+        let worked = Work { former, now }.carry_out(&converger);
+        assert!(worked.outcome.done() && worked.gone.len() == 1, "{worked:?}");
+        let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
+        let [(_, there)] = &seen[..] else { panic!("{seen:?}") };
+        let id = storage::observed::Superblock::Ours(chassis.file_system(1));
+        assert_eq!(there.superblock, id);
     }
 }
 

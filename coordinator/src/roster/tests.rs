@@ -140,6 +140,25 @@ fn unread_configuration_is_a_gap_not_an_empty_machine() {
 }
 
 #[test]
+fn what_the_configuration_names_that_is_no_node_is_a_gap() {
+    let mut wrong = configuration();
+    wrong.spec.storage_nodes[0].computes_access[1].name = "a\u{1b}/b".to_owned();
+    wrong.spec.external_compute_nodes[0].name = "x".repeat(1 << 20);
+    let mut roster = Roster::default();
+    let names = roster.configure(&wrong);
+    assert_eq!(names.iter().collect::<Vec<_>>(), ["compute-1", "rabbit-1"]);
+    let gap = roster.gap().unwrap();
+    assert!(gap.contains("spec.externalComputeNodes[0].name") && gap.len() < 1000, "{gap}");
+    assert!(gap.contains("nor are 1 other"), "{gap}");
+    wrong.spec.external_compute_nodes.clear();
+    roster.configure(&wrong);
+    let gap = roster.gap().unwrap();
+    assert!(gap.contains(r#"spec.storageNodes[0].computesAccess[1].name: "a\u{1b}/b""#), "{gap}");
+    roster.configure(&configuration());
+    assert_eq!(roster.gap(), None);
+}
+
+#[test]
 fn records_join_places_and_sessions() {
     let mut roster = Roster::default();
     roster.configure(&configuration());

@@ -2,9 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::socket::getsockopt;
+use proto::v1::ListNodesRequest;
+use proto::v1::cluster_client::ClusterClient;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
 use tonic::Streaming;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
@@ -42,7 +44,7 @@ impl Served {
             ServerTlsConfig::new().identity(identity.clone()).client_ca_root(authority.clone());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let limits = Limits { connections, newcomers, first_request };
+        let limits = Limits { connections, newcomers, first_request, remedy: "end some" };
         let hub = Arc::new(Hub::new());
         let services = Services {
             link: Link::new(hub.clone()),
@@ -127,6 +129,42 @@ async fn no_more_connections_are_served_than_there_may_be() {
     served.requested().await;
 }
 
+/// Reads what HTTP/2 begins with, until the server hangs up.
+async fn hung_up(stream: &mut UnixStream) {
+    let mut read = Vec::new();
+    drop(timeout(LONG, stream.read_to_end(&mut read)).await.expect("it is closed"));
+}
+
+#[tokio::test]
+async fn the_unix_socket_has_so_many_places_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let hub = Arc::new(Hub::new());
+    let services = Services {
+        link: Link::new(hub.clone()),
+        machine: Machine::new(hub, &[]),
+        health: health::reporter().await,
+    };
+    let limits = Limits { connections: 2, newcomers: 2, first_request: NEVER, remedy: "end some" };
+    let listener = UnixListener::bind(&path).unwrap();
+    tokio::spawn(services.on_unix(listener, limits, std::future::pending()));
+    let silent =
+        [UnixStream::connect(&path).await.unwrap(), UnixStream::connect(&path).await.unwrap()];
+    let at = format!("unix://{}", path.display());
+    let mut asked = Vec::new();
+    for mut silent in silent {
+        let channel = Endpoint::from_shared(at.clone()).unwrap().connect().await.unwrap();
+        let mut cluster = ClusterClient::new(channel);
+        cluster.list_nodes(ListNodesRequest::default()).await.unwrap();
+        asked.push(cluster);
+        hung_up(&mut silent).await;
+    }
+    hung_up(&mut UnixStream::connect(&path).await.unwrap()).await;
+    for mut cluster in asked {
+        cluster.list_nodes(ListNodesRequest::default()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_node_without_power_is_noticed_also_while_a_message_is_on_its_way() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -139,5 +177,4 @@ async fn a_node_without_power_is_noticed_also_while_a_message_is_on_its_way() {
     let probes = getsockopt(&accepted, sockopt::TcpKeepInterval).unwrap();
     let count = getsockopt(&accepted, sockopt::TcpKeepCount).unwrap();
     assert_eq!((probes, count), KEEPALIVE_PROBES);
-    assert!(getsockopt(&accepted, sockopt::TcpNoDelay).unwrap());
 }

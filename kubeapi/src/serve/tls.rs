@@ -1,9 +1,10 @@
-use super::{Connections, LIMITS, accept_failed};
-use crate::body::Body;
+use super::{Connections, LIMITS};
+use crate::body::{Body, STALLED};
 use crate::credentials::Credentials;
 use crate::service::{ApiService, refuse};
 use crate::status::Status;
 use crate::{Api, Identity};
+use daemon::accept::{Caller, Connection, Incoming, Listener};
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response};
 use rustls::ServerConfig;
@@ -14,15 +15,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-
-/// A peer that takes longer to shake hands is none of ours.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why the TLS side cannot start.
 #[derive(Debug, Error)]
@@ -43,53 +41,66 @@ pub async fn tls(
     credentials: &Credentials,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), TlsError> {
-    let acceptor = acceptor(credentials)?;
-    let token: Arc<str> = credentials.token().into();
-    let connections = Arc::new(Connections::new(LIMITS));
-    tokio::pin!(shutdown);
-    let mut pending = tokio::task::JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            () = &mut shutdown => break,
-            Some(_) = pending.join_next() => continue,
-            accepted = async { (connections.place().await, listener.accept().await) } => accepted,
-        };
-        match accepted {
-            (place, Ok((stream, peer))) => {
-                // Nagle's algorithm against delayed acknowledgements costs 40 ms per watch event.
-                if let Err(error) = stream.set_nodelay(true) {
-                    log::debug!(peer:% = peer, error:% = error; "TCP_NODELAY");
+    Door::new(api, credentials)?.serve(Incoming::new(listener, LIMITS), shutdown).await;
+    Ok(())
+}
+
+/// What a connection needs to get in.
+struct Door {
+    acceptor: TlsAcceptor,
+    api: Api,
+    token: Arc<str>,
+    connections: Connections,
+}
+
+impl Door {
+    fn new(api: Api, credentials: &Credentials) -> Result<Self, TlsError> {
+        Ok(Self {
+            acceptor: acceptor(credentials)?,
+            api,
+            token: credentials.token().into(),
+            connections: Connections::new(STALLED),
+        })
+    }
+
+    async fn serve<L>(self, mut incoming: Incoming<L>, shutdown: impl Future<Output = ()>)
+    where
+        L: Listener<Stream: AsyncRead + AsyncWrite + Unpin + 'static>,
+    {
+        let door = Arc::new(self);
+        let mut handshakes = JoinSet::new();
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = handshakes.join_next() => {}
+                connection = incoming.next() => {
+                    handshakes.spawn(Arc::clone(&door).shake_hands(connection));
                 }
-                let service =
-                    connections.stoppable(api.service(Identity { user: "admin".to_owned() }));
-                let admitted = Arc::new(Notify::new());
-                let service = Authenticated {
-                    service,
-                    token: Arc::clone(&token),
-                    admitted: Arc::clone(&admitted),
-                };
-                let (acceptor, connections) = (acceptor.clone(), Arc::clone(&connections));
-                pending.spawn(async move {
-                    match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => {
-                            let admitted = async move { admitted.notified().await };
-                            connections.serve(stream, service, place, admitted);
-                        }
-                        Ok(Err(error)) => {
-                            log::debug!(peer:% = peer, error:% = error; "TLS handshake failed");
-                        }
-                        Err(_) => log::debug!(peer:% = peer; "TLS handshake took too long"),
-                    }
-                });
             }
-            (_, Err(error)) => accept_failed(&error).await,
+        }
+        handshakes.shutdown().await;
+        if let Some(door) = Arc::into_inner(door) {
+            door.connections.finish().await;
         }
     }
-    pending.shutdown().await;
-    if let Some(connections) = Arc::into_inner(connections) {
-        connections.finish().await;
+
+    async fn shake_hands<S>(self: Arc<Self>, connection: Connection<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let caller = connection.caller();
+        match self.acceptor.accept(connection).await {
+            Ok(stream) => self.connections.serve(stream, self.authenticated(caller)),
+            Err(error) => log::debug!(error:% = error; "TLS handshake failed"),
+        }
     }
-    Ok(())
+
+    fn authenticated(&self, caller: Caller) -> Authenticated {
+        let service = self.api.service(Identity { user: "admin".to_owned() });
+        let service = self.connections.stoppable(service);
+        Authenticated { service, token: Arc::clone(&self.token), caller }
+    }
 }
 
 fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
@@ -111,7 +122,7 @@ struct Authenticated {
     service: ApiService,
     token: Arc<str>,
     /// Told of each request that is let in.
-    admitted: Arc<Notify>,
+    caller: Caller,
 }
 
 impl<B> tower::Service<Request<B>> for Authenticated
@@ -133,7 +144,7 @@ where
             request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
         let shown = header.strip_prefix(b"Bearer ").unwrap_or_default();
         if bool::from(shown.ct_eq(self.token.as_bytes())) {
-            self.admitted.notify_one();
+            self.caller.is_heard();
             return self.service.call(request);
         }
         let mut response = refuse(&Status::unauthorized());

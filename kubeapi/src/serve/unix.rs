@@ -1,5 +1,7 @@
-use super::{Connections, LIMITS, accept_failed};
+use super::{Connections, LIMITS};
+use crate::body::STALLED;
 use crate::{Api, Identity};
+use daemon::accept::{Incoming, Local};
 use std::future::Future;
 use tokio::net::{UnixListener, UnixStream};
 
@@ -11,38 +13,26 @@ pub async fn unix(
     allowed_uids: Vec<u32>,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let connections = Connections::new(LIMITS);
+    let connections = Connections::new(STALLED);
+    let mut incoming = Incoming::new(Local::new(listener, allowed_uids), LIMITS);
     tokio::pin!(shutdown);
     loop {
-        let accepted = tokio::select! {
+        let connection = tokio::select! {
             () = &mut shutdown => break,
-            accepted = async { (connections.place().await, listener.accept().await) } => accepted,
+            connection = incoming.next() => connection,
         };
-        match accepted {
-            (place, Ok((stream, _))) => {
-                if let Some(identity) = identity(&stream, &allowed_uids) {
-                    let service = connections.stoppable(api.service(identity));
-                    connections.serve(stream, service, place, std::future::ready(()));
-                }
-            }
-            (_, Err(error)) => accept_failed(&error).await,
-        }
+        // The kernel has told who it is: it may rest as long as it likes.
+        connection.caller().is_heard();
+        let service = connections.stoppable(api.service(identity(connection.stream())));
+        connections.serve(connection, service);
     }
     connections.finish().await;
 }
 
-fn identity(stream: &UnixStream, allowed_uids: &[u32]) -> Option<Identity> {
-    let peer = match stream.peer_cred() {
-        Ok(peer) => peer,
-        Err(error) => {
-            log::warn!(error:% = error; "an API connection without credentials was closed");
-            return None;
-        }
+fn identity(stream: &UnixStream) -> Identity {
+    let user = match stream.peer_cred() {
+        Ok(peer) => format!("uid:{}", peer.uid()),
+        Err(_) => "unknown".to_owned(),
     };
-    let (uid, pid) = (peer.uid(), peer.pid());
-    if uid == 0 || uid == nix::unistd::geteuid().as_raw() || allowed_uids.contains(&uid) {
-        return Some(Identity { user: format!("uid:{uid}") });
-    }
-    log::warn!(uid, pid:? = pid; "an API connection of a user without access was closed");
-    None
+    Identity { user }
 }

@@ -88,8 +88,8 @@ pub(crate) fn patch(
     resource.version().show(definition, &mut current);
     let mut patched = patch.apply(current.to_value())?;
     let shown = patched.clone();
-    let versionless =
-        definition.custom && patched.get("apiVersion").is_none() && patched["kind"].is_string();
+    let has_none = patched.get("apiVersion").is_none_or(|version| version == "");
+    let versionless = definition.custom && has_none && patched["kind"].is_string();
     if versionless {
         // That is noticed last.
         patched["apiVersion"] = resource.version().api_version().into();
@@ -166,7 +166,9 @@ fn check_version(
     patched: &Value,
     strictness: FieldValidation,
 ) -> Result<(), Status> {
-    if patched["apiVersion"].as_str().is_some_and(|version| !version.is_empty()) {
+    let version = &patched["apiVersion"];
+    if !version.is_null() && version != "" {
+        // One that is no text is told when the object is read.
         return Ok(());
     }
     let members = patched.as_object().into_iter().flat_map(Map::keys);

@@ -22,6 +22,58 @@ pub(crate) fn operations() -> Vec<Operation> {
     all.extend(changes());
     all.extend(builtins());
     all.extend(options());
+    all.extend(oddities());
+    all
+}
+
+/// What only a random run brings together.
+fn oddities() -> Vec<Operation> {
+    let odd = format!("{THINGS}/odd");
+    let patch = |body: Value| Operation::new(Method::PATCH, &odd).with(&body);
+    let odd_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "odd"}});
+    let mut all = vec![post(THINGS, &thing("odd", &json!({"node": "a"}))), post(MAPS, &odd_map)];
+    for value in [json!(1), json!(true), json!({}), json!([]), json!(1.5), json!("")] {
+        all.push(patch(json!({"apiVersion": value})));
+        all.push(patch(json!({"kind": value})));
+        all.push(patch(json!({"apiVersion": value, "kind": value})));
+        all.push(patch(json!({"apiVersion": value, "metadata": {"labels": {"a": "b"}}})));
+        let status = Operation::new(Method::PATCH, format!("{odd}/status"));
+        all.push(status.with(&json!({"apiVersion": value})));
+        let map = Operation::new(Method::PATCH, format!("{MAPS}/odd"));
+        all.push(map.with(&json!({"apiVersion": value})));
+    }
+    for words in [
+        json!({"": null}),
+        json!({"": null, "a": null}),
+        json!({"": "x", "a": null}),
+        json!({"": 1}),
+    ] {
+        all.push(post(THINGS, &thing("odder", &json!({"node": "a", "words": words}))));
+        all.push(patch(json!({"spec": {"words": words}})));
+    }
+    for member in ["labels", "annotations"] {
+        let mut object = thing("odder", &json!({"node": "a"}));
+        object["metadata"][member] = json!({"": null});
+        all.push(post(THINGS, &object).asking("dryRun", "All"));
+    }
+    for member in ["data", "binaryData"] {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "odder"}, member: {"": null}});
+        all.push(post(MAPS, &map).asking("dryRun", "All"));
+    }
+    for version in ["a/b/c", "a//c", "/", "a/", "/v1", "", "a/b/c/d"] {
+        let owner = json!({"apiVersion": version, "kind": "K", "name": "n", "uid": "u"});
+        let bare = json!({"apiVersion": version, "kind": "", "name": "n", "uid": "v"});
+        for owners in [json!([owner]), json!([owner, bare])] {
+            let mut object = thing("owned", &json!({"node": "a"}));
+            object["metadata"]["ownerReferences"] = owners.clone();
+            all.push(post(THINGS, &object).asking("dryRun", "All"));
+            all.push(
+                patch(json!({"metadata": {"ownerReferences": owners}})).asking("dryRun", "All"),
+            );
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": owners}});
+            all.push(post(MAPS, &map).asking("dryRun", "All"));
+        }
+    }
     all
 }
 
@@ -41,6 +93,7 @@ fn definition() -> Value {
                 "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
             "grow": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "may only grow"}]},
             "note": {"type": "string", "nullable": true},
+            "words": {"type": "object", "additionalProperties": {"type": "string", "nullable": true}},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
         },
         "x-kubernetes-validations": [

@@ -172,11 +172,21 @@ impl Agent {
         self.wake_claimants(&moved);
     }
 
+    /// A ClientMount went that nobody held. If anything is mounted that it asked for earlier, no object wants it.
+    pub(super) fn let_go(&mut self, uid: &str) {
+        for version in self.world.former.forget(uid) {
+            self.sweep.again();
+            let wakes = self.world.leaving_storages(&version);
+            self.wake(wakes);
+        }
+        self.release(uid);
+    }
+
     /// Whom nobody held while a pass worked under their name. What such a pass mounted no object wants.
     fn release_let_go(&mut self, of: &str) {
         let gone: Vec<_> = self.let_go.extract_if(.., |_, name| name == of).collect();
         for (uid, _) in gone {
-            self.release(&uid);
+            self.let_go(&uid);
             self.sweep.again();
         }
     }

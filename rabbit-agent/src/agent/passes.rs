@@ -2,12 +2,16 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
-use clientmount_agent::{desired::Goal, error::Retry};
+use api::ClientMount;
+use clientmount_agent::{
+    desired::Goal,
+    error::{Failure, Retry},
+};
 use futures::FutureExt;
 use kube::ResourceExt;
 use storage::Panicked;
 
-use super::Agent;
+use super::{Agent, ERASING};
 use crate::{
     block_storage, client_mount,
     client_mount::{
@@ -22,15 +26,22 @@ use crate::{
 
 impl Agent {
     pub(super) fn start_passes(&mut self) {
-        let context = &self.context;
+        let (context, mut erasing) = (&self.context, self.erasing());
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
             let apart = !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites);
-            apart && (self.looked || !self.world.is_leaving(key))
+            // One that is to go waits for the first look; where that failed, a pass tells why, if the object is there.
+            let is_told = self.sweep.failure().is_some() && !matches!(key, Key::Vanished(_));
+            let may = apart && (self.looked || !self.world.is_leaving(key) || is_told);
+            if !may || !self.world.is_erased(key) {
+                return may;
+            }
+            erasing += 1;
+            erasing <= ERASING
         };
         for key in self.queue.start(Instant::now(), may_begin) {
             if self.waits_for_blocks(&key) {
-                // Whatever else woke it: it is woken again when what is under it was looked at.
+                // Whatever else woke it: the agent wakes it again when it has looked at what is under it.
                 self.queue.finished(&key, Retry::OnChange, Instant::now());
                 continue;
             }
@@ -43,6 +54,11 @@ impl Agent {
             }
             self.start(&key);
         }
+    }
+
+    /// How many passes run that erase.
+    fn erasing(&self) -> usize {
+        self.queue.running().filter(|key| self.world.is_erased(key)).count()
     }
 
     fn waits_for_blocks(&self, key: &Key) -> bool {
@@ -137,6 +153,11 @@ impl Agent {
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.world.client_mount(name)?);
+        if let Some(why) = self.sweep.failure().filter(|_| self.is_held_back(name)) {
+            let failure = Failure::unlooked(why);
+            self.start_holding_back(name, object, failure);
+            return Some(());
+        }
         let Prepared { work, former, moved } =
             prepare(&object, &self.world, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
@@ -150,6 +171,20 @@ impl Agent {
             pass.ended(result)
         });
         Some(())
+    }
+
+    fn is_held_back(&self, mount: &str) -> bool {
+        !self.looked && self.world.is_leaving(&Key::ClientMount(mount.to_owned()))
+    }
+
+    fn start_holding_back(&mut self, name: &str, object: Arc<ClientMount>, failure: Failure) {
+        let context = Arc::clone(&self.context);
+        self.spawn(Key::ClientMount(name.to_owned()), async move {
+            let mut pass = Pass::default();
+            let result =
+                client_mount::reconcile::hold_back(&context, &object, failure, &mut pass).await;
+            pass.ended(result)
+        });
     }
 
     fn start_vanished(&mut self, uid: &str) -> Option<()> {

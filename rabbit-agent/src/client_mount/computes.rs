@@ -60,7 +60,7 @@ struct Shown<'a> {
 }
 
 /// Adds a link for each compute that mounts an allocation, where the object names none. While that cannot be asked, links stay as
-/// they are: it is tried again, and the mounts do not wait for it.
+/// they are: the agent tries again, and the mounts do not wait for it.
 pub(super) async fn add(
     context: &Context,
     computes: &Computes,

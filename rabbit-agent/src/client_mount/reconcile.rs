@@ -256,6 +256,21 @@ async fn carry_out(
     worked.outcome
 }
 
+/// Tells why nothing is done for an object that is to go.
+///
+/// # Errors
+/// When a write did not happen.
+pub async fn hold_back(
+    context: &Context,
+    object: &ClientMount,
+    failure: Failure,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let outcome = Outcome::refused(Goal::Unmounted, object.spec.mounts.len(), failure);
+    note(object, &outcome, pass);
+    pass.report(context, object, report::status(&context.node, &outcome)).await
+}
+
 /// One line in the log, whatever the number of mounts.
 fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     let failures: Vec<_> = outcome

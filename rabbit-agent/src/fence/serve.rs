@@ -33,9 +33,12 @@ use crate::{pass::blocking, signs::Signs, watch::Told};
 /// that too.
 const CUT_WITHIN: Duration = Duration::from_secs(40);
 
-/// After which time the directories are opened or read again when that failed: a disk is mounted late or comes back, want of
-/// memory or of descriptors passes.
+/// After which time the agent opens or reads the directories again when that failed: a disk is mounted late or comes back, want
+/// of memory or of descriptors passes.
 const READ_AGAIN: Duration = Duration::from_secs(5);
+
+/// The same while the directories were never there and no cluster is configured that could ask for a fence.
+const READ_AGAIN_UNUSED: Duration = Duration::from_secs(60);
 
 /// Fences as it is asked to.
 pub(crate) struct Fencer {
@@ -148,13 +151,14 @@ impl Fencer {
     pub(crate) async fn run(mut self) {
         self.look().await;
         loop {
+            let read_again = self.read_again();
             let turn = tokio::select! {
                 changed = changed(self.desk.as_ref()) => match changed {
                     Ok(()) => Turn::Changed,
                     Err(error) => Turn::Lost(format!("watch the fence requests: {error}; bring their directories back with their files")),
                 },
                 Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
-                () = tokio::time::sleep(READ_AGAIN), if self.unread.is_some() => Turn::Changed,
+                () = tokio::time::sleep(read_again), if self.unread.is_some() => Turn::Changed,
             };
             match turn {
                 Turn::Changed => {
@@ -180,6 +184,11 @@ impl Fencer {
             }
             self.look().await;
         }
+    }
+
+    fn read_again(&self) -> Duration {
+        let is_used = self.desk.is_some() || self.lost || self.config.corosync.exists();
+        if is_used { READ_AGAIN } else { READ_AGAIN_UNUSED }
     }
 
     /// Nobody listens any more only when the agent stops.
@@ -344,5 +353,56 @@ fn joined(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
     match ended {
         Ok(ended) => ended,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use kube::{Client, client::Body};
+    use storage::{Converger, fake::FakeHost};
+    use tower::service_fn;
+
+    use super::*;
+    use crate::fence::Fences;
+
+    fn fencer(at: &Path) -> Fencer {
+        let node: NodeName = "rabbit-1".parse().unwrap();
+        let roots = storage::desired::AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+        let no_api = |_: http::Request<Body>| async {
+            Err::<http::Response<Body>, _>(io::Error::from(io::ErrorKind::ConnectionRefused))
+        };
+        let tools = Tools {
+            node: node.clone(),
+            client: Client::new(service_fn(no_api), "default"),
+            converger: Arc::new(Converger::new(Arc::new(FakeHost::new(node, roots)))),
+            fences: Fences::default(),
+        };
+        let config = FenceConfig {
+            requests: at.join("requests"),
+            responses: at.join("responses"),
+            dlm_tool: "dlm_tool".into(),
+            corosync: at.join("corosync.conf"),
+        };
+        Fencer::open(config, tools, Signs::default()).0
+    }
+
+    #[tokio::test]
+    async fn where_no_cluster_is_configured_the_directories_are_tried_once_a_minute() {
+        let directory = tempfile::tempdir().unwrap();
+        let in_the_way = directory.path().join("requests");
+        fs::write(&in_the_way, "").unwrap();
+        let mut closed = fencer(directory.path());
+        assert_eq!(closed.read_again(), READ_AGAIN_UNUSED);
+        closed.lost = true;
+        assert_eq!(closed.read_again(), READ_AGAIN, "somebody used them");
+        closed.lost = false;
+        fs::write(directory.path().join("corosync.conf"), "").unwrap();
+        assert_eq!(closed.read_again(), READ_AGAIN, "a disk may be mounted late");
+
+        fs::remove_file(directory.path().join("corosync.conf")).unwrap();
+        fs::remove_file(in_the_way).unwrap();
+        assert_eq!(fencer(directory.path()).read_again(), READ_AGAIN, "they are open");
     }
 }

@@ -1,5 +1,5 @@
 //! What of the API's troubles is worth a line in the log: each when it begins, when it changes, and when it is over,
-//! however many watches have it and however often it is tried again. Pure.
+//! however many watches have it and however often the agent tries again. Pure.
 
 use std::collections::BTreeMap;
 

@@ -49,7 +49,7 @@ fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
     }
 }
 
-/// Nothing else looks at its pool once it serves; what failed is tried again by the clock alone.
+/// Nothing else looks at its pool once it serves; what failed the agent tries again by the clock alone.
 #[test]
 fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {

@@ -4,7 +4,7 @@ use std::{
     fmt::Debug,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, Condvar, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -73,6 +73,26 @@ struct Watched {
     mounted: watch::Sender<usize>,
     unmounted: watch::Sender<usize>,
     trouble: Arc<Mutex<Trouble>>,
+    jam: Arc<Jam>,
+}
+
+type OfSteps = fn(&Step) -> bool;
+
+/// Steps that do not come to their end.
+#[derive(Debug, Default)]
+struct Jam {
+    is_it: Mutex<Option<OfSteps>>,
+    over: Condvar,
+}
+
+/// All such steps wait until this is dropped.
+pub(crate) struct Jammed(Arc<Jam>);
+
+impl Drop for Jammed {
+    fn drop(&mut self) {
+        *self.0.is_it.lock().unwrap() = None;
+        self.0.over.notify_all();
+    }
 }
 
 /// What the drives do beyond what drives in memory do.
@@ -118,6 +138,8 @@ impl Host for Watched {
             begun.send(()).unwrap();
             assert!(until.recv().is_err());
         }
+        let jammed = |it: &mut Option<OfSteps>| it.is_some_and(|is_it| is_it(step));
+        drop(self.jam.over.wait_while(self.jam.is_it.lock().unwrap(), jammed).unwrap());
         self.host.apply(step)?;
         match step {
             Step::Mount { .. } => self.mounted.send_modify(|count| *count += 1),
@@ -136,6 +158,7 @@ pub(crate) struct Bench {
     pub(crate) unmounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
     pub(crate) trouble: Arc<Mutex<Trouble>>,
+    jam: Arc<Jam>,
     pub(crate) signs: Signs,
     pub(crate) volumes: Volumes,
     pub(crate) index_root: Option<IndexRoot>,
@@ -275,6 +298,7 @@ impl Bench {
             unmounted: watch::Sender::default(),
             host,
             trouble: Arc::default(),
+            jam: Arc::default(),
             signs: Signs::default(),
             volumes: Volumes::Plain,
             index_root: None,
@@ -339,6 +363,12 @@ impl Bench {
         (hold, waits)
     }
 
+    /// From now on every step that `is_it` waits.
+    pub(crate) fn jam(&self, is_it: fn(&Step) -> bool) -> Jammed {
+        *self.jam.is_it.lock().unwrap() = Some(is_it);
+        Jammed(self.jam.clone())
+    }
+
     pub(crate) fn start(&mut self) {
         let (stop, stopped) = oneshot::channel();
         let stop_agent = async move {
@@ -351,6 +381,7 @@ impl Bench {
             mounted: self.mounted.clone(),
             unmounted: self.unmounted.clone(),
             trouble: self.trouble.clone(),
+            jam: self.jam.clone(),
         });
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;

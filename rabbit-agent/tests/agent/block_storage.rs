@@ -209,3 +209,26 @@ async fn a_drive_that_refuses_costs_the_allocation_and_nothing_else() {
     bench.host.set_refusing(1, false);
     bench.until::<NnfNodeBlockStorage>(NAME, "ready", block_ready).await;
 }
+
+/// A drive may take an hour to format a namespace. There are more such passes than the agent has places.
+#[tokio::test]
+async fn while_drives_erase_others_are_given_their_allocations() {
+    let bench = Bench::new().await;
+    let going: Vec<_> = (0..34).map(|number| format!("going-{number}")).collect();
+    for name in &going {
+        bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(name, &[(MIB, &[RABBIT])])).await;
+    }
+    for name in &going {
+        bench.until(name, "ready", block_ready).await;
+    }
+    let jammed = bench.jam(|step| matches!(step, Step::DeleteNamespace { .. }));
+    for name in &going {
+        bench.delete::<NnfNodeBlockStorage>(name).await;
+    }
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
+    bench.until(NAME, "ready", block_ready).await;
+    drop(jammed);
+    for name in &going {
+        bench.until_gone::<NnfNodeBlockStorage>(name).await;
+    }
+}

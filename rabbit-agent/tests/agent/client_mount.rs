@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
-use api::{ClientMount, ErrorType, NnfStorageProfile, Severity, names::finalizer};
+use api::{ClientMount, ErrorType, NnfNodeStorage, NnfStorageProfile, Severity, names::finalizer};
 use http::Method;
 use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
@@ -252,6 +252,26 @@ async fn an_object_that_vanishes_is_cleaned_up_after() {
         matches!(last_two[..], [Step::Mount { .. }, Step::Unmount { .. }]),
         "{next:#?} {last_two:#?}"
     );
+}
+
+/// Its storage waits for what a ClientMount asked for earlier, which would never end for one that nobody works on any more.
+#[tokio::test]
+async fn an_object_that_changed_and_went_before_it_was_held_keeps_no_storage() {
+    let bench = Bench::new().await;
+    bench.file_systems(1).await;
+    bench.refuse(|request| {
+        let is_it = request.method() == Method::PATCH && request.uri().path().ends_with(MOUNT);
+        is_it.then_some(Refused::Away)
+    });
+    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
+    let moved = client_mount(MOUNT, &COMPUTES[..2])["spec"]["mounts"][1].clone();
+    bench.change::<ClientMount>(MOUNT, json!({"spec": {"mounts": [moved]}})).await;
+    bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
+    bench.delete::<ClientMount>(MOUNT).await;
+    bench.until_gone::<ClientMount>(MOUNT).await;
+    bench.admit();
+    bench.delete::<NnfNodeStorage>(NAME).await;
+    bench.until_gone::<NnfNodeStorage>(NAME).await;
 }
 
 #[tokio::test]

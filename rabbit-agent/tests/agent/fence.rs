@@ -362,6 +362,7 @@ async fn namespaces_that_no_object_claims_are_taken_too() {
 async fn without_directories_no_compute_is_given_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
+    plant_cluster(&bench);
     // A file in the place of the directory: the disk is not mounted, or somebody else's.
     fs::write(bench.directory.path().join("requests"), "").unwrap();
     bench.start();
@@ -379,7 +380,6 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     assert_eq!(reach(&bench, NODE), 1);
 
     // The disk came late.
-    plant_cluster(&bench);
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
     bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
     let told = fence(&bench, 0, NODE).await;

@@ -13,7 +13,8 @@ use crate::{
     look::Eyes,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
-        PathState, Signature, TargetState, TreeEntry, TreeState, Unfinished, VolumeDevice, Zpool,
+        PathState, Signature, TargetState, TreeEntry, TreeState, Unfinished, Use, VolumeDevice,
+        Zpool,
     },
 };
 
@@ -49,6 +50,15 @@ impl Eyes for FakeHost {
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError> {
         Ok(self.drives().device_of(id, &self.node, made_for))
+    }
+
+    fn devices(
+        &self,
+        ids: &[NamespaceId],
+        made_for: Option<AllocationId>,
+    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
+        let drives = self.drives();
+        Ok(ids.iter().map(|id| drives.device_of(id, &self.node, made_for)).collect())
     }
 
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {
@@ -137,16 +147,14 @@ impl Eyes for FakeHost {
         })
     }
 
-    fn users(
-        &self,
-        device: &VolumeDevice,
-        _: FileSystemKind,
-    ) -> Result<Option<Holders>, ObserveError> {
+    fn users(&self, device: &VolumeDevice, _: FileSystemKind) -> Result<Use, ObserveError> {
         let local = self.local();
-        let is_mounted = local.mounts.iter().any(|mount| mount.thing.device == device.number);
-        let is_kept = !is_mounted && local.kept.contains(&device.number);
+        if local.mounts.iter().any(|mount| mount.thing.device == device.number) {
+            return Ok(Use::MountedHere);
+        }
+        let is_kept = local.kept.contains(&device.number);
         let told = vec!["process 4711 (sh) in another mount namespace".to_owned()];
-        Ok(is_kept.then(|| Holders { told, processes: Vec::new() }))
+        Ok(is_kept.then(|| Holders { told, processes: Vec::new() }).into())
     }
 
     fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {

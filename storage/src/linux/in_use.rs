@@ -6,7 +6,7 @@ use super::{busy::pause_for, exclusive, holders, mount_table};
 use crate::{
     desired::{AllowedRoots, FileSystemKind},
     host::StepError,
-    observed::{Holders, VolumeDevice},
+    observed::{Holders, Use, VolumeDevice},
 };
 
 /// Other programs look at a device for a moment.
@@ -23,25 +23,28 @@ pub(super) struct Node<'a> {
     pub(super) deadline: Duration,
 }
 
-/// Who uses a device that this node has mounted nowhere beneath its roots; where it has, that is somebody's right.
+/// Who uses a device that is not mounted at the place that it is to go from. Where this node has it beneath its roots, that is
+/// somebody's right.
 pub(super) fn device(
     device: &VolumeDevice,
     kind: FileSystemKind,
     node: Node<'_>,
-) -> io::Result<Option<Holders>> {
+) -> io::Result<Use> {
     let mounts = mount_table::all()?.into_iter().filter(|entry| entry.shows() == device.number);
     let points: Vec<_> = mounts.map(|entry| entry.point).collect();
-    let is_ours = node.is_one_of_many || is_beneath(&points, node.roots)?;
-    if is_ours && !points.is_empty() {
-        return Ok(None);
+    if is_beneath(&points, node.roots)? {
+        return Ok(Use::MountedHere);
+    }
+    if node.is_one_of_many && !points.is_empty() {
+        return Ok(Use::Free);
     }
     if kind == FileSystemKind::Raw
         && let Some(holders) = opened(device)?
     {
-        return Ok(Some(holders));
+        return Ok(Use::HeldBy(holders));
     }
     let is_free = exclusive::is_free(&device.path, node.deadline).map_err(io_error)?;
-    Ok((!is_free).then(|| holders::of_device(device.number)))
+    Ok((!is_free).then(|| holders::of_device(device.number)).into())
 }
 
 fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<bool> {

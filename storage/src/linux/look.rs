@@ -16,7 +16,7 @@ use crate::{
     look::Eyes,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
-        Signature, TargetState, TreeState, Unfinished, VolumeDevice, Zpool,
+        Signature, TargetState, TreeState, Unfinished, Use, VolumeDevice, Zpool,
     },
 };
 
@@ -100,11 +100,7 @@ impl Eyes for Node {
         mount::observe(target, &*self.drives).map_err(|source| read(target, source))
     }
 
-    fn users(
-        &self,
-        device: &VolumeDevice,
-        kind: FileSystemKind,
-    ) -> Result<Option<Holders>, ObserveError> {
+    fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError> {
         let node = in_use::Node {
             roots: &self.roots,
             is_one_of_many: self.is_one_of_many,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use nix::sys::stat::{lstat, major, minor};
+use procfs::process::MountInfo;
 
 use super::{drives::Drives, mapped, signature};
 use crate::{
@@ -31,16 +32,20 @@ pub(super) struct Entry {
 
 impl Entry {
     fn parse(line: &str) -> Option<Self> {
-        let (mount, file_system) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ');
-        let id = fields.next()?.parse().ok()?;
-        let device = parse_number(fields.nth(1)?)?;
-        let root = unescape(fields.next()?).into_owned();
-        let point = PathBuf::from(unescape(fields.next()?).into_owned());
-        let mut fields = file_system.split(' ');
-        let kind = unescape(fields.next()?).into_owned();
-        let source = unescape(fields.next()?).into_owned();
-        Some(Self { id, device, root, point, kind, source })
+        Self::from_info(&MountInfo::from_line(line).ok()?)
+    }
+
+    /// procfs leaves the kernel's octal codes as they are.
+    fn from_info(info: &MountInfo) -> Option<Self> {
+        let plain = |text: &str| unescape(text).into_owned();
+        Some(Self {
+            id: info.mnt_id.try_into().ok()?,
+            device: parse_number(&info.majmin)?,
+            root: plain(&info.root),
+            point: PathBuf::from(plain(info.mount_point.to_str()?)),
+            kind: plain(&info.fs_type),
+            source: plain(info.mount_source.as_deref().unwrap_or_default()),
+        })
     }
 
     /// The device that shows: a bound block device, else that of the file system.
@@ -69,10 +74,11 @@ fn read() -> io::Result<String> {
 }
 
 fn entries(table: &str) -> impl Iterator<Item = io::Result<Entry>> {
-    table.lines().map(|line| {
-        Entry::parse(line)
-            .ok_or_else(|| io::Error::other(format!("/proc/self/mountinfo has the line {line:?}")))
-    })
+    table.lines().map(|line| Entry::parse(line).ok_or_else(|| unreadable(line)))
+}
+
+fn unreadable(line: &str) -> io::Error {
+    io::Error::other(format!("/proc/self/mountinfo has the line {line:?}"))
 }
 
 /// Lines whose mount point is `wanted`.
@@ -185,13 +191,13 @@ pub(super) struct Options {
 }
 
 impl Options {
-    fn parse(line: &str) -> Option<Self> {
-        let Entry { device, kind, .. } = Entry::parse(line)?;
-        let (mount, file_system) = line.split_once(" - ")?;
-        let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
-        let mount_read_only = is_read_only(mount.split(' ').nth(5)?);
-        let super_read_only = is_read_only(file_system.split(' ').nth(2)?);
-        Some(Self { device, kind, mount_read_only, super_read_only })
+    fn of(entry: &Entry, info: &MountInfo) -> Self {
+        Self {
+            device: entry.device,
+            kind: entry.kind.clone(),
+            mount_read_only: info.mount_options.contains_key("ro"),
+            super_read_only: info.super_options.contains_key("ro"),
+        }
     }
 }
 
@@ -204,10 +210,9 @@ pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, 
     let is_beneath = |point: &Path| real_roots.iter().any(|root| point.starts_with(root));
     let mut found = BTreeMap::new();
     for line in lines_at(&read()?, is_beneath).lines() {
-        let parsed = Entry::parse(line).zip(Options::parse(line));
-        let (entry, options) = parsed.ok_or_else(|| {
-            io::Error::other(format!("/proc/self/mountinfo has the line {line:?}"))
-        })?;
+        let info = MountInfo::from_line(line).map_err(|_| unreadable(line))?;
+        let entry = Entry::from_info(&info).ok_or_else(|| unreadable(line))?;
+        let options = Options::of(&entry, &info);
         found.insert(entry.point, options);
     }
     Ok(found.into_iter().collect())
@@ -324,7 +329,8 @@ mod tests {
     fn a_mount_and_its_file_system_are_read_only_each_by_itself() {
         let read_only = |options: &str, of_all: &str| {
             let line = format!("41 36 7:2 / /mnt/a {options} shared:9 - xfs /dev/loop2 {of_all}");
-            let options = Options::parse(&line).unwrap();
+            let info = MountInfo::from_line(&line).unwrap();
+            let options = Options::of(&Entry::from_info(&info).unwrap(), &info);
             (options.mount_read_only, options.super_read_only)
         };
         assert_eq!(read_only("rw,relatime", "rw,attr2"), (false, false));

@@ -14,6 +14,24 @@ pub struct Holders {
     pub processes: Vec<i32>,
 }
 
+/// Whether anybody uses the device of a mount that is to go, or its file system where it has no device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Use {
+    /// Nobody does.
+    #[default]
+    Free,
+    /// This node has the device mounted at another place of ours: it goes with the last of them.
+    MountedHere,
+    /// Somebody else does.
+    HeldBy(Holders),
+}
+
+impl From<Option<Holders>> for Use {
+    fn from(holders: Option<Holders>) -> Self {
+        holders.map_or(Self::Free, Self::HeldBy)
+    }
+}
+
 impl fmt::Display for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.told.is_empty() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use super::{Rejection, unmount};
 use crate::{Step, desired::MountPoint, observed::Observed};
 
-/// Last mounted goes first: a mount may stand on another. What somebody else's mount covers is told once the rest is gone.
+/// Last mounted goes first: a mount may stand on another. The plan tells of what somebody else's mount covers once the rest is gone.
 pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
     let mut staying: Vec<PathBuf> = Vec::new();

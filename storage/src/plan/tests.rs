@@ -20,7 +20,7 @@ use crate::{
     observed::{
         BlockDevice, DeviceNumber, Drive, DriveWarning, Holders, MountedThing, Namespace,
         NamespaceOwner, PathState, Pool, Signature, Superblock, TargetState, TreeEntry, TreeState,
-        VolumeState,
+        Use, VolumeState,
     },
     template::SiteCommand,
 };
@@ -344,7 +344,7 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
     let told = vec!["process 7".to_owned()];
-    let in_use = Some(Holders { told, processes: vec![7] });
+    let in_use = Use::HeldBy(Holders { told, processes: vec![7] });
     let rejection = plan(&Desired::Unmounted(mount()), &Observed { in_use, ..unmounted });
     let rejection = rejection.unwrap_err();
     assert_eq!(rejection.class(), RejectionClass::Waiting);
@@ -419,7 +419,7 @@ fn only_the_right_mount_counts() {
     for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
         let rejection = plan(&Desired::Mounted(bare.clone()), &at(other.clone())).unwrap_err();
         assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
-        assert_eq!(rejection.class(), RejectionClass::Foreign);
+        assert_eq!(rejection.class(), RejectionClass::InTheWay);
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(other)), Ok(vec![]));
     }
     // Its device is gone: whose it is cannot be told, and that is told.

@@ -6,7 +6,7 @@ use super::{Rejection, hooks, lvm::Lvm, mount as mounting};
 use crate::{
     Step,
     desired::{FileSystemKind, Mount, MountPoint, MountSource, Owner},
-    observed::{DeviceNumber, Holders, MountedThing, Observed, PathState, TargetState},
+    observed::{DeviceNumber, Holders, MountedThing, Observed, PathState, TargetState, Use},
 };
 
 const ROOT: Owner = Owner { uid: 0, gid: 0 };
@@ -21,7 +21,9 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let [pre_unmount, post_unmount, pre_deactivate, post_deactivate] =
         mounting::tear_down(&mount.hooks);
     let unmounting = unmounting(mount, observed, &target)?;
-    let leaving = leaving(mount, observed);
+    // What others of ours stand on goes with the last of them.
+    let stays = observed.in_use == Use::MountedHere;
+    let leaving = if stays { Vec::new() } else { leaving(mount, observed) };
 
     let mut steps = Vec::new();
     // A closed scope with nothing of ours mounted: it never was, or its tear-down hooks have all run.
@@ -41,17 +43,20 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
         // Whether the device is free shows when it is unmounted, and until then it is not let go.
         return Ok(steps);
     }
-    if let Some(holders) = &observed.in_use {
+    if let Use::HeldBy(holders) = &observed.in_use {
         return Err(still_in_use(mount, holders));
     }
     if hooked {
-        for list in [post_unmount, pre_deactivate] {
-            steps.extend(hooks::due(list, observed, &more));
-        }
+        steps.extend(hooks::due(post_unmount, observed, &more));
+    }
+    if hooked && !stays {
+        steps.extend(hooks::due(pre_deactivate, observed, &more));
     }
     steps.extend(leaving);
-    if hooked {
+    if hooked && !stays {
         steps.extend(hooks::due(post_deactivate, observed, &more));
+    }
+    if hooked {
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
     }
     Ok(steps)

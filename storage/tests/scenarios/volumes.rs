@@ -60,6 +60,27 @@ fn starts(steps: &[String], with: &[&str]) {
     }
 }
 
+/// Of two mounts the last puts it down, and only then do the hooks around that run.
+pub fn mounted_twice(world: &dyn World) {
+    let fs = striped(world);
+    settle(&world.rabbit(), &Desired::FileSystemReady(fs.clone()));
+    let compute = world.compute("compute-1");
+    let [first, last] = ["a", "b"].map(|name| {
+        let mut mount = mount_of(&fs, world.point(name));
+        mount.hooks.post_deactivate = vec![hook(mount.scope.clone(), "postDeactivate", "true")];
+        settle(&compute, &Desired::Mounted(mount.clone()));
+        mount
+    });
+    let steps = settle(&compute, &Desired::Unmounted(first));
+    starts(&steps, &["unmount", "remove mount point", "forget hook"]);
+    assert!(is_active(&compute, &fs));
+    assert!(settle(&compute, &Desired::Mounted(last.clone())).is_empty());
+    let steps = settle(&compute, &Desired::Unmounted(last));
+    let gone = ["unmount", "remove mount point", "deactivate", "run hook", "forget hook"];
+    starts(&steps, &gone);
+    assert!(!is_active(&compute, &fs));
+}
+
 /// Made, mounted on a compute, unmounted, removed: it is active only where it is mounted.
 pub fn life(world: &dyn World) {
     let mut fs = striped(world);

@@ -58,13 +58,27 @@ async fn ask(client: &Client) -> Result<impl AsyncBufRead + use<>, Failure> {
     let what = "read the backup from the API";
     let request = http::Request::get("/backup").body(Vec::new());
     let request = request.map_err(|error| Failure::new(Exit::Failed, what).because(&error))?;
-    client.request_stream(request).await.map_err(|error| match error {
-        kube::Error::Api(status) if matches!(status.code, 403 | 404) => {
-            Failure::new(Exit::Usage, "this API gives no backup of itself")
-                .remedy("only that of a coordinator does; of a cluster back up its etcd")
+    match client.request_stream(request).await {
+        Ok(answer) => Ok(answer),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+            Err(gives_none(client).await)
         }
-        error => Failure::api(what, &error),
-    })
+        Err(error) => Err(Failure::api(what, &error)),
+    }
+}
+
+/// Why an API does not know of backups: it is a cluster's, or a coordinator's from before there were any.
+async fn gives_none(client: &Client) -> Failure {
+    let version = client.apiserver_version().await.map(|version| version.git_version);
+    match version.as_deref().ok().and_then(|version| version.split_once("+warren.")) {
+        Some((_, version)) => {
+            let what = format!("the coordinator (version {version}) is too old to give a backup");
+            Failure::new(Exit::Failed, what)
+                .remedy("install the coordinator of this command's version there, then try again")
+        }
+        None => Failure::new(Exit::Usage, "this API gives no backup of itself")
+            .remedy("only that of a coordinator does; of a cluster back up its etcd"),
+    }
 }
 
 /// Copies an answer to its end: a header, the objects, a checksum, a line each.

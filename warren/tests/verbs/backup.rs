@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::box_of_one::{BoxOfOne, configuration, mount, warren};
 
@@ -53,17 +53,22 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
         .success();
 }
 
-/// A server that answers every request with this, and then ends the connection or keeps it.
-pub(crate) fn answering(socket: &Path, answer: String, keeps: bool) {
+/// A server that answers so to the first line of a request, and then ends the connection or keeps it.
+pub(crate) fn answering(
+    socket: &Path,
+    answer: impl Fn(&str) -> String + Send + 'static,
+    keeps: bool,
+) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
         let mut kept = Vec::new();
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let request = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
             // A connection that is only tried has no request.
-            if lines.map_while(Result::ok).any(|line| line.is_empty()) {
-                drop(stream.write_all(answer.as_bytes()));
+            if let Some(first) = request.collect::<Vec<_>>().first() {
+                drop(stream.write_all(answer(first).as_bytes()));
             }
             kept.extend(keeps.then_some(stream));
         }
@@ -72,9 +77,14 @@ pub(crate) fn answering(socket: &Path, answer: String, keeps: bool) {
 
 /// Runs `warren backup` against a server that answers every request with this.
 fn against(answer: &str) -> (i32, String, bool) {
+    let answer = answer.to_owned();
+    against_server(move |_| answer.clone())
+}
+
+fn against_server(answer: impl Fn(&str) -> String + Send + 'static) -> (i32, String, bool) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("api.sock");
-    answering(&socket, answer.to_owned(), false);
+    answering(&socket, answer, false);
     let file = directory.path().join("backup");
     let server = format!("unix://{}", socket.display());
     let mut command = warren(&["--server", &server, "backup", &file.display().to_string()]);
@@ -112,4 +122,13 @@ fn what_is_no_whole_backup_is_not_kept() {
     let (code, said, kept) = against(missing);
     assert_eq!((code, kept), (2, false), "{said}");
     assert!(said.contains("etcd"), "{said}");
+    let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0+warren.0.0.9", "gitCommit": "",
+        "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+    let version = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{version}");
+    let old = move |asked: &str| {
+        if asked.contains("/version") { version.clone() } else { missing.to_owned() }
+    };
+    let (code, said, kept) = against_server(old);
+    assert_eq!((code, kept), (1, false), "{said}");
+    assert!(said.contains("0.0.9") && !said.contains("etcd"), "{said}");
 }

@@ -82,7 +82,7 @@ fn an_interrupted_backup_leaves_nothing() {
     let (here, directory) = (BoxOfOne::start(), tempfile::tempdir().unwrap());
     let socket = directory.path().join("half.sock");
     let half = "HTTP/1.1 200 OK\r\n\r\n{\"objects\":2,\"unread\":[]}\n{}\n";
-    answering(&socket, half.to_owned(), true);
+    answering(&socket, |_| half.to_owned(), true);
     let server = format!("unix://{}", socket.display());
     let file = directory.path().join("backup").display().to_string();
     let files = || std::fs::read_dir(directory.path()).unwrap().count();

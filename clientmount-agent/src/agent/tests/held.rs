@@ -20,11 +20,17 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
 
 /// An agent of the compute that was told that this is its one object.
 pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
-    let converger = Arc::new(Converger::new(Arc::<FakeHost>::clone(&chassis.compute)));
+    told_on(chassis.compute.clone(), &[object])
+}
+
+/// The same on another host, with all these objects.
+pub(super) fn told_on(host: Arc<dyn Host>, objects: &[&ClientMount]) -> Agent {
     let site = site(&crate::testing::compute_xfs(), Side::Compute);
-    let mut agent = Agent::new(site, converger, Arc::default());
+    let mut agent = Agent::new(site, Arc::new(Converger::new(host)), Arc::default());
     agent.event(LinkEvent::Up);
-    agent.event(LinkEvent::Desired(Box::new(message(object))));
+    for object in objects {
+        agent.event(LinkEvent::Desired(Box::new(message(object))));
+    }
     agent.event(LinkEvent::Synced);
     agent
 }

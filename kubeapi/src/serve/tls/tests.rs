@@ -1,57 +1,124 @@
 //! Connections that keep a place: who may, and for how long.
 
-use super::super::{CONNECTIONS, Limits};
 use super::*;
 use crate::Config;
+use daemon::accept::Limits;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
+use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::time::timeout;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-/// A test that waits longer than this has failed.
-const DEADLINE: Duration = Duration::from_secs(60);
-
+/// Until a stranger is sent away for his age.
+const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// Bytes on their way between client and server.
 const PIPE: usize = 4096;
-const HELLO: &str = "GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer token\r\n\r\n";
+const HELLO: &str = "GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n";
 
+/// Accepts what it is sent.
+struct Pipes(Mutex<UnboundedReceiver<DuplexStream>>);
+
+impl Listener for Pipes {
+    type Stream = DuplexStream;
+
+    async fn accept(&self) -> io::Result<DuplexStream> {
+        match self.0.lock().await.recv().await {
+            Some(stream) => Ok(stream),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A server, and what lets a client in.
 struct Served {
     api: Api,
-    connections: Connections,
+    credentials: Credentials,
+    pipes: UnboundedSender<DuplexStream>,
     _directory: tempfile::TempDir,
 }
 
 impl Served {
-    fn new(admission: Duration, stalled: Duration) -> Self {
+    fn start(connections: usize, newcomers: usize, first_request: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let api = Api::open(Config::new(directory.path())).unwrap();
-        let connections = Connections::new(Limits { admission, stalled });
-        Self { api, connections, _directory: directory }
+        let api = Api::open(Config::new(directory.path().join("store"))).unwrap();
+        let address = ([127, 0, 0, 1], 6443).into();
+        let credentials = Credentials::load_or_create(directory.path(), address).unwrap();
+        let (pipes, accepted) = unbounded_channel();
+        let limits = Limits { connections, newcomers, first_request, remedy: "end some" };
+        let incoming = Incoming::new(Pipes(Mutex::new(accepted)), limits);
+        let door = Door::new(api.clone(), &credentials).unwrap();
+        tokio::spawn(door.serve(incoming, std::future::pending()));
+        Self { api, credentials, pipes, _directory: directory }
     }
 
-    /// A connection whose handshake is done.
-    async fn connect(&self) -> DuplexStream {
+    fn stranger(&self) -> DuplexStream {
         let (client, server) = duplex(PIPE);
-        let service = self.api.service(Identity { user: "test".to_owned() });
-        let admitted = Arc::new(Notify::new());
-        let service =
-            Authenticated { service, token: "token".into(), admitted: Arc::clone(&admitted) };
-        let place = self.connections.place().await;
-        let admitted = async move { admitted.notified().await };
-        self.connections.serve(server, service, place, admitted);
+        self.pipes.send(server).unwrap();
         client
     }
 
-    /// Returns when every place is free.
-    async fn emptied(&self) {
-        let all = u32::try_from(CONNECTIONS).unwrap();
-        let places = self.connections.places.acquire_many(all);
-        drop(timeout(DEADLINE, places).await.expect("every place is given back").unwrap());
+    /// A connection whose handshake is done.
+    async fn connect(&self) -> io::Result<TlsStream<DuplexStream>> {
+        let mut roots = RootCertStore::empty();
+        let pem = serde_json::to_value(&self.credentials).unwrap();
+        let pem = pem["ca_certificate"].as_str().unwrap().as_bytes();
+        roots.add(CertificateDer::from_pem_slice(pem).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = TlsConnector::from(Arc::new(config));
+        connector.connect(ServerName::try_from("127.0.0.1").unwrap(), self.stranger()).await
+    }
+
+    fn hello(&self) -> String {
+        HELLO.replace("TOKEN", self.credentials.token())
+    }
+
+    async fn answers(&self, client: &mut TlsStream<DuplexStream>) -> bool {
+        let mut answer = [0; 15];
+        client.write_all(self.hello().as_bytes()).await.is_ok()
+            && client.read_exact(&mut answer).await.is_ok()
+            && answer == *b"HTTP/1.1 200 OK"
     }
 }
 
-#[tokio::test]
+/// Reads what there is, until the server hangs up.
+async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
+    // How it hangs up makes no difference.
+    drop(stream.read_to_end(&mut Vec::new()).await);
+}
+
+/// The same, but for long only.
+async fn is_open(stream: &mut (impl AsyncRead + Unpin)) -> bool {
+    timeout(FIRST_REQUEST * 2, closed(stream)).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_that_strangers_have_taken_keep_no_client_out() {
+    // Nobody is sent away for his age.
+    let served = Served::start(8, 4, Duration::from_secs(u64::from(u32::MAX)));
+    let mut strangers: Vec<_> = (0..100).map(|_| served.stranger()).collect();
+    let mut rests = served.connect().await.unwrap();
+    assert!(served.answers(&mut rests).await);
+    strangers.extend((0..100).map(|_| served.stranger()));
+    let mut client = served.connect().await.unwrap();
+    assert!(served.answers(&mut client).await);
+    closed(&mut strangers[0]).await;
+    assert!(is_open(&mut rests).await, "who was let in stays");
+}
+
+#[tokio::test(start_paused = true)]
 async fn strangers_keep_no_places() {
-    let served = Served::new(Duration::from_millis(50), DEADLINE);
+    let served = Served::start(8, 8, FIRST_REQUEST);
     let mut strangers = Vec::new();
     for said in [
         "",
@@ -61,31 +128,29 @@ async fn strangers_keep_no_places() {
         "GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer other\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     ] {
-        let mut stranger = served.connect().await;
+        let mut stranger = served.connect().await.unwrap();
         stranger.write_all(said.as_bytes()).await.unwrap();
         strangers.push(stranger);
     }
-    served.emptied().await;
-    drop(strangers);
-}
-
-#[tokio::test]
-async fn a_client_that_was_let_in_may_rest() {
-    let admission = Duration::from_secs(1);
-    let served = Served::new(admission, DEADLINE);
-    let mut client = served.connect().await;
-    for _ in 0..2 {
-        client.write_all(HELLO.as_bytes()).await.unwrap();
-        let mut answer = [0; 15];
-        client.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 200 OK");
-        // The rest of the answer.
-        while timeout(admission * 2, client.read_u8()).await.is_ok_and(|byte| byte.is_ok()) {}
+    closed(&mut served.stranger()).await;
+    for stranger in &mut strangers {
+        closed(stranger).await;
     }
 }
 
-/// A server with much to read, and a client that has asked for a watch of it.
-async fn watched(served: &Served) -> DuplexStream {
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_let_in_may_rest() {
+    let served = Served::start(1, 1, FIRST_REQUEST);
+    let mut client = served.connect().await.unwrap();
+    for _ in 0..2 {
+        assert!(served.answers(&mut client).await);
+        assert!(is_open(&mut client).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_reads_is_dropped() {
+    let served = Served::start(1, 1, FIRST_REQUEST);
     let service = served.api.service(Identity { user: "test".to_owned() });
     for index in 0..4 {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{index}")},
@@ -96,16 +161,18 @@ async fn watched(served: &Served) -> DuplexStream {
         let answer = tower::ServiceExt::oneshot(service.clone(), request.body(body).unwrap());
         assert_eq!(answer.await.unwrap().status(), 201);
     }
-    let mut client = served.connect().await;
-    let watch = HELLO.replace("/version", "/api/v1/configmaps?watch=true");
+    let mut client = served.connect().await.unwrap();
+    let watch = served.hello().replace("/version", "/api/v1/configmaps?watch=true");
     client.write_all(watch.as_bytes()).await.unwrap();
-    client
-}
-
-#[tokio::test]
-async fn a_client_that_never_reads_is_dropped() {
-    let served = Served::new(DEADLINE, Duration::from_millis(50));
-    let client = watched(&served).await;
-    served.emptied().await;
-    drop(client);
+    // Its place is the only one.
+    let dropped = async {
+        loop {
+            match served.connect().await {
+                Ok(other) => return other,
+                Err(_) => sleep(Duration::from_secs(1)).await,
+            }
+        }
+    };
+    let mut other = timeout(STALLED * 3, dropped).await.expect("it has no place any more");
+    assert!(served.answers(&mut other).await);
 }

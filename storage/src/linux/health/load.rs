@@ -1,43 +1,42 @@
 //! Memory and load (proc_meminfo(5), proc_loadavg(5), Documentation/accounting/psi.rst). What a kernel does not show is left
 //! out.
 
-use std::{fs, path::Path, thread};
+use std::{path::Path, thread};
+
+use procfs::{FromRead, LoadAverage, Meminfo, MemoryPressure};
 
 use crate::health::{Load, Memory, Pressure};
 
 pub(super) fn memory(proc: &Path) -> Option<Memory> {
-    let text = fs::read_to_string(proc.join("meminfo")).ok()?;
-    let bytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-        kibibytes.checked_mul(1024)
-    };
-    Some(Memory { total: bytes("MemTotal:")?, available: bytes("MemAvailable:")? })
+    let meminfo = Meminfo::from_file(proc.join("meminfo")).ok()?;
+    Some(Memory { total: meminfo.mem_total, available: meminfo.mem_available? })
 }
 
 pub(super) fn load(proc: &Path) -> Option<Load> {
-    let text = fs::read_to_string(proc.join("loadavg")).ok()?;
-    let hundredths = hundredths(text.split(' ').nth(1)?)?;
+    let average = LoadAverage::from_file(proc.join("loadavg")).ok()?;
     let processors = thread::available_parallelism().ok()?.get().try_into().ok()?;
-    Some(Load { hundredths, processors })
+    Some(Load { hundredths: hundredths(average.five), processors })
 }
 
 pub(super) fn pressure(proc: &Path) -> Option<Pressure> {
-    let text = fs::read_to_string(proc.join("pressure/memory")).ok()?;
-    let full = text.lines().find_map(|line| line.strip_prefix("full "))?;
-    let memory = hundredths(full.split(' ').find_map(|word| word.strip_prefix("avg60="))?)?;
-    Some(Pressure { memory })
+    let pressure = MemoryPressure::from_file(proc.join("pressure/memory")).ok()?;
+    Some(Pressure { memory: hundredths(pressure.full.avg60) })
 }
 
-/// `12.34` in hundredths: the kernel writes two places.
-fn hundredths(text: &str) -> Option<u64> {
-    let (whole, rest) = text.split_once('.')?;
-    let rest: u64 = (rest.len() == 2).then(|| rest.parse().ok())??;
-    whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(rest)
+/// The kernel writes two places, and nothing below zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "whole and not negative"
+)]
+fn hundredths(average: f32) -> u64 {
+    (f64::from(average) * 100.0).round() as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -50,7 +49,19 @@ mod tests {
         let put = |file: &str, text: &str| fs::write(proc.path().join(file), text).unwrap();
         put(
             "meminfo",
-            "MemTotal:       24605084 kB\nMemFree:  1 kB\nMemAvailable:   23068672 kB\n",
+            &fs::read_to_string("/proc/meminfo")
+                .unwrap()
+                .lines()
+                .map(|line| match line {
+                    _ if line.starts_with("MemTotal:") => {
+                        "MemTotal:       24605084 kB\n".to_owned()
+                    }
+                    _ if line.starts_with("MemAvailable:") => {
+                        "MemAvailable:   23068672 kB\n".to_owned()
+                    }
+                    _ => format!("{line}\n"),
+                })
+                .collect::<String>(),
         );
         put("loadavg", "2.85 1.72 0.77 3/210 17596\n");
         fs::create_dir(proc.path().join("pressure")).unwrap();

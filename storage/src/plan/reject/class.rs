@@ -19,6 +19,8 @@ pub enum RejectionClass {
     Input,
     /// Something on the node is not Warren's: an admin must look.
     Foreign,
+    /// Something stands at a mount path: whoever put it there takes it away, or the path's author uses another.
+    InTheWay,
     /// Another build or another profile is needed.
     Unsupported,
     /// What should be there is not, or does not work: it comes back, or an admin brings it back, or its owner gives it up.
@@ -36,20 +38,11 @@ impl Rejection {
     #[must_use]
     pub fn is_for_operators(&self) -> bool {
         match self.class() {
-            RejectionClass::Lost | RejectionClass::Unsupported => true,
-            RejectionClass::Waiting | RejectionClass::Capacity | RejectionClass::Input => false,
-            // Of what stands at a mount path only one kind leaves no other path.
-            RejectionClass::Foreign => matches!(
-                self,
-                Self::ForeignGroup { .. }
-                    | Self::ForeignPool { .. }
-                    | Self::OtherPool { .. }
-                    | Self::ManyPools { .. }
-                    | Self::Strangers { .. }
-                    | Self::ForeignSignature { .. }
-                    | Self::WrongFileSystem { .. }
-                    | Self::Unproved { .. }
-            ),
+            RejectionClass::Foreign | RejectionClass::Lost | RejectionClass::Unsupported => true,
+            RejectionClass::Waiting
+            | RejectionClass::Capacity
+            | RejectionClass::Input
+            | RejectionClass::InTheWay => false,
         }
     }
 
@@ -87,15 +80,16 @@ impl Rejection {
             | Self::Strangers { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
-            | Self::Occupied { .. }
+            // Of what stands at a mount path this alone leaves no other path.
+            | Self::Unproved { .. } => RejectionClass::Foreign,
+            Self::Occupied { .. }
             | Self::Covered { .. }
-            | Self::Unproved { .. }
             | Self::ThroughSymlink { .. }
             | Self::ThroughMount { .. }
             | Self::ThroughFile { .. }
             | Self::WrongType { .. }
             | Self::NotEmpty { .. }
-            | Self::NotALink { .. } => RejectionClass::Foreign,
+            | Self::NotALink { .. } => RejectionClass::InTheWay,
             Self::TooManyDevices { .. } | Self::Unsupported { .. } => RejectionClass::Unsupported,
         }
     }
