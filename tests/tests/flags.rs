@@ -1,4 +1,5 @@
-//! Every flag that the documents, units and manifests name is one that a program's `--help` has.
+//! Every flag that the documents, units and manifests name is one that a program's `--help` has, and every link of a document
+//! leads somewhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,7 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of others' programs that the documents name.
-const THEIRS: [(&str, &str); 21] = [
+const THEIRS: [(&str, &str); 23] = [
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),
     ("--initializeAndExit", "nnf-node-manager"),
@@ -24,6 +25,8 @@ const THEIRS: [(&str, &str); 21] = [
     ("--persistence", "nnf-node-manager"),
     ("--purge", "nnf-node-manager"),
     ("--zap-", "nnf-node-manager"),
+    ("--locked", "cargo"),
+    ("--release", "cargo"),
     ("--clusterrole", "kubectl"),
     ("--devices", "lvm"),
     ("--drop", "lvmlockctl"),
@@ -145,5 +148,37 @@ fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
     let unnamed: Vec<_> = THEIRS.iter().filter(|(flag, _)| !named.contains(*flag)).collect();
     ensure!(unnamed.is_empty(), "no document names these of others any more: {unnamed:?}");
     ensure!(named.iter().filter(|flag| all.contains(*flag)).count() > 40, "{named:?}");
+    Ok(())
+}
+
+/// The anchors that GitHub makes of a page's headings.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let kept = |it: &char| it.is_alphanumeric() || matches!(it, '-' | '_' | ' ');
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let text = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    text.map(|it| it.chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() -> anyhow::Result<()> {
+    let link = Regex::new(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")?;
+    let (mut followed, mut wrong) = (0, Vec::new());
+    for (path, text) in documents()? {
+        for found in link.captures_iter(&text).filter(|it| !it[1].starts_with("https://")) {
+            let target =
+                if found[1].is_empty() { path.clone() } else { path.with_file_name(&found[1]) };
+            let heading = found.get(2).map(|it| it.as_str());
+            let leads = target.exists()
+                && heading.is_none_or(|it| {
+                    fs::read_to_string(&target).is_ok_and(|page| anchors(&page).contains(it))
+                });
+            if !leads {
+                wrong.push(format!("{}: {}", path.display(), &found[0]));
+            }
+            followed += 1;
+        }
+    }
+    ensure!(wrong.is_empty(), "these links lead nowhere:\n  {}", wrong.join("\n  "));
+    ensure!(followed > 40, "only {followed} links");
     Ok(())
 }
