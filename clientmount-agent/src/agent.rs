@@ -13,17 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use controller::{Queue, Retry, Standing};
 use daemon::End;
 use proto::v1::{Health, health};
 use storage::{Converger, Desired, caught, desired::MountPoint, observed::MountedThing};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
-    error::{Failure, jitter},
+    error::Failure,
     holders::Holders,
     link::LinkEvent,
     outbox::Outbox,
-    queue::{Queue, Standing},
     reconcile::{self, Work, Worked},
     site::Site,
     sweep::Sweep,
@@ -50,7 +50,7 @@ pub struct Agent {
     converger: Arc<Converger>,
     outbox: Arc<Outbox>,
     objects: Objects,
-    queue: Queue,
+    queue: Queue<String>,
     sweep: Sweep,
     /// What the sweep that runs leaves alone.
     kept: BTreeSet<MountPoint>,
@@ -74,7 +74,7 @@ impl Agent {
             converger,
             outbox,
             objects,
-            queue: Queue::default(),
+            queue: Queue::new(usize::MAX),
             sweep: Sweep::default(),
             kept: BTreeSet::new(),
             looked: false,
@@ -106,7 +106,7 @@ impl Agent {
                     // What a worker does for an object or a sweep is caught there.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
-                uid = self.holders.ended() => self.queue.wake(&uid),
+                uid = self.holders.ended() => self.queue.wake(uid),
                 () = time::sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
             }
         };
@@ -162,7 +162,7 @@ impl Agent {
             self.sweep.changed();
         }
         for uid in woken {
-            self.queue.wake(&uid);
+            self.queue.wake(uid);
         }
     }
 
@@ -176,7 +176,7 @@ impl Agent {
             self.start_sweep();
         }
         loop {
-            let due = self.queue.take(now, |uid| {
+            let due = self.queue.start(now, |uid| {
                 let apart = !self.sweep.running() || self.objects.is_within(uid, &self.kept);
                 // One that is to go waits for the first look; where that failed, the agent tells why, if the object is there.
                 let is_told = self.sweep.failure().is_some() && !self.objects.is_gone(uid);
@@ -223,7 +223,7 @@ impl Agent {
                     Back::Mounts { worked, uid }
                 });
             }
-            None => self.queue.forget(uid),
+            None => self.queue.forget(&uid.to_owned()),
         }
     }
 
@@ -243,7 +243,7 @@ impl Agent {
     fn found_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)], alone: bool) {
         self.has_looked();
         for uid in self.objects.adopt(unwanted) {
-            self.queue.wake(&uid);
+            self.queue.wake(uid);
         }
         if alone {
             self.remove_unwanted();
@@ -262,7 +262,7 @@ impl Agent {
 
     fn wake_leaving(&mut self) {
         for uid in self.objects.leaving() {
-            self.queue.wake(&uid);
+            self.queue.wake(uid);
         }
     }
 
@@ -303,9 +303,11 @@ impl Agent {
         let outcome = &worked.outcome;
         // Also when the object changed meanwhile: what is gone must not be taken down once more.
         for other in self.objects.former_gone(uid, worked) {
-            self.queue.wake(&other);
+            self.queue.wake(other);
         }
-        if self.queue.finished(uid, outcome.retry(), now, jitter()) == Standing::Superseded {
+        if self.queue.finished(&uid.to_owned(), outcome.retry().unwrap_or(Retry::OnChange), now)
+            == Standing::Superseded
+        {
             return;
         }
         self.holders.set(&uid.to_owned(), outcome.holders());
@@ -330,14 +332,14 @@ impl Agent {
             self.sweep.again();
         }
         for other in self.objects.finished(uid, outcome) {
-            self.queue.wake(&other);
+            self.queue.wake(other);
         }
         if !self.objects.knows(uid) {
             if doubtful {
                 self.sweep.again();
             }
             self.failing.remove(uid);
-            self.queue.forget(uid);
+            self.queue.forget(&uid.to_owned());
             self.outbox.forget(uid);
         }
     }
@@ -347,7 +349,7 @@ impl Agent {
             Ok(()) => self.sweep.done(),
             Err(failure) => {
                 let text = failure.debug;
-                if self.sweep.failed(&text, now, jitter()) {
+                if self.sweep.failed(&text, now) {
                     log::warn!("unwanted mounts remain: {text}");
                     if !self.looked {
                         self.wake_leaving();
@@ -360,7 +362,7 @@ impl Agent {
     fn next_due(&self) -> Option<Instant> {
         // Where a sweep must wait for the workers, the last of them to come back wakes the loop.
         let sweep = self.sweep.next_due().filter(|_| self.may_sweep());
-        [self.queue.next_due(), sweep].into_iter().flatten().min()
+        [self.queue.deadline(), sweep].into_iter().flatten().min()
     }
 
     fn tell_health(&self) {

@@ -17,7 +17,6 @@ use tokio::{
 };
 
 use crate::{
-    error::jitter,
     link::{LinkEvent, event_of},
     outbox::Outbox,
 };
@@ -38,7 +37,7 @@ pub fn watch_config(address: &Address) -> watcher::Config {
         // The kernel tells when the other end is gone.
         Address::Unix(_) | Address::InCluster | Address::Server(_) => {
             let (shortest, longest) = WATCH;
-            let long = shortest + (longest - shortest).mul_f64(jitter());
+            let long = shortest + (longest - shortest).mul_f64(fastrand::f64());
             config.timeout(u32::try_from(long.as_secs()).unwrap_or(u32::MAX))
         }
         // Its connections are not ours to probe: the watch has to be asked for again now and then.

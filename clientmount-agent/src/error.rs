@@ -1,12 +1,9 @@
 //! The only place where an error becomes what the sites' tools read, and where the agent decides when to try again.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    io,
-    time::Duration,
-};
+use std::io;
 
 use api::{ErrorType, ResourceError, Severity};
+use controller::Retry;
 use daemon::chain;
 use storage::{
     ConvergeError, Panicked, Rejection, Step,
@@ -18,49 +15,8 @@ use storage::{
 
 use crate::desired::{Goal, MountError, MountProblem, ObjectError, ReferenceError};
 
-/// When the agent tries again what failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Retry {
-    /// It may pass any moment: 1 s at first.
-    Soon,
-    /// Somebody has to do something on the node: 5 s at first.
-    Later,
-    /// Only when the object or its profile changes.
-    OnChange,
-}
-
 /// What the owner of a job is told to do where only an administrator can do anything.
 pub const ASK: &str = "ask the administrators of this system";
-
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
-
-impl Retry {
-    /// How long to wait after failure number `attempt`, counted from 0: doubled every time, at most 60 s, spread by a
-    /// quarter either way with `jitter` from 0 to 1, so that a thousand nodes do not come back as one.
-    #[must_use]
-    pub fn delay(self, attempt: u32, jitter: f64) -> Option<Duration> {
-        let first = match self {
-            Self::Soon => Duration::from_secs(1),
-            Self::Later => Duration::from_secs(5),
-            Self::OnChange => return None,
-        };
-        Some(back_off(first, LONGEST_DELAY, attempt, jitter))
-    }
-}
-
-/// `first` doubled `attempt` times, at most `longest`, times 0.75 to 1.25.
-pub(crate) fn back_off(first: Duration, longest: Duration, attempt: u32, jitter: f64) -> Duration {
-    let doubled = first.saturating_mul(2_u32.saturating_pow(attempt.min(16))).min(longest);
-    doubled.mul_f64(0.75 + 0.5 * jitter.clamp(0.0, 1.0))
-}
-
-/// A number from 0 to 1, different on every call and every node.
-#[must_use]
-pub fn jitter() -> f64 {
-    // The standard library seeds every RandomState from the kernel; 32 bits of it are enough to spread retries.
-    let bits = u32::try_from(RandomState::new().build_hasher().finish() >> 32).unwrap_or(u32::MAX);
-    f64::from(bits) / f64::from(u32::MAX)
-}
 
 /// One thing that went wrong, in the two languages of [`ResourceError`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -316,25 +272,6 @@ fn hook_prefix(phase: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn delays_double_up_to_a_minute_and_spread() {
-        let at =
-            |attempt, jitter| Retry::Soon.delay(attempt, jitter).map(|delay| delay.as_millis());
-        assert_eq!(at(0, 0.5), Some(1000));
-        assert_eq!(at(3, 0.5), Some(8000));
-        assert_eq!(at(40, 0.5), Some(60_000));
-        assert_eq!((at(0, 0.0), at(0, 1.0)), (Some(750), Some(1250)));
-        assert_eq!(at(0, 7.0), Some(1250), "a jitter out of range is drawn into it");
-        assert_eq!(Retry::OnChange.delay(0, 0.5), None);
-    }
-
-    #[test]
-    fn jitter_differs_and_stays_in_range() {
-        let drawn: Vec<f64> = (0..32).map(|_| jitter()).collect();
-        assert!(drawn.iter().all(|value| (0.0..=1.0).contains(value)));
-        assert!(drawn.windows(2).any(|pair| pair[0] != pair[1]));
-    }
 
     #[test]
     fn the_owner_reads_what_is_wrong_and_the_operator_what_to_do_on_the_node() {

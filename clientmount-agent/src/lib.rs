@@ -31,7 +31,6 @@ pub mod kubernetes;
 pub mod link;
 pub mod node;
 pub mod outbox;
-mod queue;
 pub mod reconcile;
 pub mod report;
 pub mod run;

@@ -18,11 +18,7 @@ use tonic::{
     transport::{self, Channel, Endpoint},
 };
 
-use crate::{
-    error::{back_off, jitter},
-    hello::again,
-    outbox::Outbox,
-};
+use crate::{hello::again, outbox::Outbox};
 
 /// What the stream brings.
 #[derive(Debug)]
@@ -46,7 +42,7 @@ pub(crate) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// For connecting, and for the coordinator's first word.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+const LONGEST_DELAY: Duration = Duration::from_secs(15);
 /// A connection that is lost sooner is one more attempt that failed: a coordinator that welcomes and drops its nodes must not
 /// be asked by all of them five times a second.
 const STEADY: Duration = Duration::from_secs(30);
@@ -67,7 +63,8 @@ pub async fn run(
     events: mpsc::Sender<LinkEvent>,
 ) {
     let endpoint = endpoint.connect_timeout(PATIENCE);
-    let (mut attempt, mut told) = (0, BTreeSet::new());
+    let anew = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
+    let (mut delays, mut told) = anew();
     loop {
         let connection = outbox.begin();
         let end = converse(&endpoint, &again(&hello), &outbox, connection, &events).await;
@@ -80,7 +77,7 @@ pub async fn run(
             }
             End::Lost { why, stood } => {
                 if stood.is_some_and(|stood| stood >= STEADY) {
-                    (attempt, told) = (0, BTreeSet::new());
+                    (delays, told) = anew();
                 }
                 // Once per reason: a coordinator that is away for a night must not fill every node's journal. A refused
                 // certificate shows as one of several, whichever the transport meets first.
@@ -95,8 +92,7 @@ pub async fn run(
                 }
             }
         }
-        time::sleep(back_off(FIRST_DELAY, LONGEST_DELAY, attempt, jitter())).await;
-        attempt += 1;
+        time::sleep(delays.next().unwrap_or(LONGEST_DELAY)).await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Brings the units of one ClientMount to their goal: all mounts side by side, then what shows them.
 
+use controller::Retry;
 use std::{collections::BTreeSet, sync::Arc};
 
 use api::ClientMount;
@@ -12,7 +13,7 @@ use storage::{
 
 use crate::{
     desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, Untold, overlap},
-    error::{Failure, Retry},
+    error::Failure,
 };
 
 /// What became of one mount.

@@ -84,12 +84,10 @@ fn told(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use api::{Severity, client_mount::MountState};
+    use controller::Retry;
 
     use super::*;
-    use crate::{
-        desired::Goal,
-        error::{Failure, Retry},
-    };
+    use crate::{desired::Goal, error::Failure};
 
     fn node() -> NodeName {
         "compute-02".parse().unwrap()

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::error::Retry;
+use controller::{Delays, Retry};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
@@ -23,7 +23,7 @@ enum State {
 #[derive(Debug, Default)]
 pub struct Sweep {
     state: State,
-    attempt: u32,
+    delays: Option<Delays>,
     failure: Option<String>,
     /// The agent looks once more when the look that runs has ended.
     again: bool,
@@ -93,10 +93,10 @@ impl Sweep {
     }
 
     /// Whether this failure is another than the one before.
-    pub fn failed(&mut self, why: &str, now: Instant, jitter: f64) -> bool {
-        let delay = Retry::Later.delay(self.attempt, jitter);
+    pub fn failed(&mut self, why: &str, now: Instant) -> bool {
+        let delays = self.delays.get_or_insert_with(|| Retry::Later.delays().expect("it has some"));
+        let delay = delays.next();
         self.state = delay.map_or(State::PutOff, |delay| State::Waiting(now + delay));
-        self.attempt = self.attempt.saturating_add(1);
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
@@ -154,8 +154,8 @@ mod tests {
     fn a_failure_is_retried_and_told_once() {
         let (mut sweep, now) = (Sweep::default(), Instant::now());
         sweep.synced();
-        assert!(sweep.failed("busy", now, 0.5));
-        assert!(!sweep.failed("busy", now, 0.5));
+        assert!(sweep.failed("busy", now));
+        assert!(!sweep.failed("busy", now));
         let due = sweep.next_due().unwrap();
         assert!(due > now && sweep.due(due) && !sweep.due(now));
         sweep.done();

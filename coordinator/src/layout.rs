@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use api::SystemConfiguration;
 use api::names::{STORAGE_NAMESPACE, SYSTEM_CONFIGURATION};
-use fanout::{Change, follow, resource};
+use controller::{Event, Watched};
+use fanout::{follow, resource};
 use kube::Client;
 use kube::runtime::watcher;
 use tokio::sync::watch::Sender;
@@ -14,23 +15,25 @@ use crate::hub::Hub;
 
 /// Watches the SystemConfiguration, until dropped; `nodes` hears the names of all nodes.
 pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<String>>) {
-    let resource = resource::<SystemConfiguration>();
-    let only = watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    let namespace = Some(STORAGE_NAMESPACE);
-    follow(client, namespace, &resource, only, hub.exchange(), |change| {
-        let object = match change {
-            Change::Applied(object) => Some(object),
-            Change::Deleted(_) => None,
-            Change::Listed(mut objects) => objects.pop(),
+    let config =
+        watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
+    let (resource, namespace) =
+        (resource::<SystemConfiguration>(), Some(STORAGE_NAMESPACE.to_owned()));
+    let watched = Watched { resource, namespace, config };
+    follow(client, watched, hub.exchange(), |event| {
+        let item = match event.of::<SystemConfiguration>() {
+            Event::Applied(item) => Some(item),
+            Event::Deleted(_) => None,
+            Event::Listed(mut items) => items.pop(),
+            Event::Failing(_) | Event::Working => return,
         };
-        let configuration =
-            object.and_then(|object| match object.try_parse::<SystemConfiguration>() {
-                Ok(configuration) => Some(configuration),
-                Err(error) => {
-                    log::warn!(error:% = error; "read SystemConfiguration default/default");
-                    None
-                }
-            });
+        let configuration = item.and_then(|item| match item {
+            Ok(configuration) => Some(configuration),
+            Err(unreadable) => {
+                log::warn!(error = unreadable.why; "read SystemConfiguration default/default");
+                None
+            }
+        });
         let names = hub.configure(configuration.as_ref());
         if let Some(gap) = hub.gap().filter(|_| configuration.is_some()) {
             log::warn!("{gap}");

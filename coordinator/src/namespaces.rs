@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiclient::plain;
-use fanout::{Change, Exchange, follow, resource};
+use controller::{Event, Watched};
+use fanout::{Exchange, follow, resource};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::watcher;
@@ -26,23 +27,26 @@ pub(crate) async fn keep(
     nodes: Receiver<BTreeSet<String>>,
 ) {
     let known = Sender::new(None);
-    let (kind, everything) = (resource::<Namespace>(), watcher::Config::default());
+    let (resource, config) = (resource::<Namespace>(), watcher::Config::default());
+    let watched = Watched { resource, namespace: None, config };
     let make = make(Api::all(client.clone()), nodes, known.subscribe());
-    let note = |change| known.send_modify(|known| note(known, change));
+    let note = |event| known.send_modify(|known| note(known, event));
     tokio::select! {
-        () = follow(client, None, &kind, everything, &exchange, note) => {}
+        () = follow(client, watched, &exchange, note) => {}
         () = make => {}
     }
 }
 
-fn note(known: &mut Known, change: Change) {
-    let names = known.get_or_insert_default();
-    match change {
-        Change::Applied(object) => drop(names.insert(object.name_any())),
-        Change::Deleted(object) => drop(names.remove(&object.name_any())),
-        Change::Listed(objects) => {
-            *names = objects.iter().map(ResourceExt::name_any).collect();
+fn note(known: &mut Known, event: Event) {
+    match event {
+        Event::Applied(Ok(object)) => drop(known.get_or_insert_default().insert(object.name_any())),
+        Event::Deleted(Ok(object)) => {
+            drop(known.get_or_insert_default().remove(&object.name_any()))
         }
+        Event::Listed(items) => {
+            *known = Some(items.iter().flatten().map(ResourceExt::name_any).collect());
+        }
+        Event::Applied(Err(_)) | Event::Deleted(Err(_)) | Event::Failing(_) | Event::Working => {}
     }
 }
 

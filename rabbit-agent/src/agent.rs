@@ -10,13 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{
-    claims::Claims,
-    error::{Retry, jitter},
-    holders::Holders,
-    reconcile,
-    sweep::Sweep,
-};
+use clientmount_agent::{claims::Claims, holders::Holders, reconcile, sweep::Sweep};
+use controller::{Fingerprint, Queue, Retry};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -33,10 +28,8 @@ use crate::{
     client_mount::reconcile::{note_change, prepare},
     node_storage::progress::Progress,
     pass::{Context, Pass},
-    queue::Queue,
-    shelf::Fingerprint,
     signs::Signs,
-    watch::Told,
+    watch::Update,
     world::{Key, Wake, World},
 };
 
@@ -131,13 +124,13 @@ impl Agent {
     }
 
     /// Works until `stop`, then lets passes that run come to an end, but not for long: what is mounted stays mounted.
-    pub async fn run(mut self, events: impl Stream<Item = Told>, stop: impl Future<Output = ()>) {
+    pub async fn run(mut self, events: impl Stream<Item = Update>, stop: impl Future<Output = ()>) {
         futures::pin_mut!(events, stop);
         loop {
             let next_due = self.next_due();
             tokio::select! {
                 () = &mut stop => break,
-                Some(told) = events.next() => self.told(told),
+                Some(update) = events.next() => self.update(update),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 Some(swept) = self.sweeping.join_next() => self.swept(swept),
                 key = self.holders.ended() => self.related(key),
@@ -188,8 +181,8 @@ impl Agent {
         }
     }
 
-    fn told(&mut self, told: Told) {
-        let wakes = told.tell(&mut self.world);
+    fn update(&mut self, update: Update) {
+        let wakes = update.apply(&mut self.world);
         self.note_changes();
         if !wakes.is_empty() {
             self.sweep.changed();
@@ -348,7 +341,7 @@ impl Agent {
             Ok(Ok(Swept::Found(unwanted, alone))) => self.found_unwanted(&unwanted, alone),
             Ok(Ok(Swept::Removed)) => self.sweep.done(),
             Ok(Err(why)) => {
-                if self.sweep.failed(&why, Instant::now(), jitter()) {
+                if self.sweep.failed(&why, Instant::now()) {
                     log::warn!("remove mounts that no object wants: {why}");
                     if !self.looked {
                         self.wake_leaving();

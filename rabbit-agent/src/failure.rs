@@ -1,7 +1,8 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
 use api::{ErrorType, Severity};
-use clientmount_agent::error::{ASK, Failure, Retry, rank};
+use clientmount_agent::error::{ASK, Failure, rank};
+use controller::Retry;
 use daemon::chain;
 use storage::{ConvergeError, Rejection, plan::Missing};
 

@@ -23,7 +23,6 @@ pub mod block_storage;
 pub mod chassis;
 pub mod client_mount;
 pub mod config;
-pub mod events;
 pub mod failure;
 pub mod fence;
 pub mod health;
@@ -33,14 +32,11 @@ pub mod node_manager;
 pub mod node_storage;
 pub mod pass;
 pub mod probes;
-pub mod queue;
 pub mod run;
 #[cfg(test)]
 mod samples;
-pub mod shelf;
 pub mod signs;
 pub mod watch;
 pub mod world;
-pub mod write;
 
 pub use run::{RunError, run, work};

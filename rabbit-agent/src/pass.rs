@@ -4,9 +4,11 @@ use std::{collections::BTreeSet, fmt, panic::resume_unwind, sync::Arc};
 
 use api::{ClientMount, NnfStorageProfile, ResourceError};
 use apiclient::plain;
-use clientmount_agent::{
-    error::{Failure, Retry},
-    site::Site,
+use clientmount_agent::{error::Failure, site::Site};
+use controller::{
+    Fingerprint, Object, Retry, describe,
+    events::Events,
+    patch::{self, WriteError},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
@@ -17,13 +19,10 @@ use storage::{
 
 use crate::{
     block_storage::desired::AllocationPolicy,
-    events::Events,
     fence::Fences,
     lustre_mgt::args::Mgs,
     node_storage::{desired::TemporaryRoot, progress::Progress},
-    shelf::Fingerprint,
     world::{Kept, Key, NoProfile, Tell, Wake, World},
-    write::{self, Object, WriteError},
 };
 
 /// What every pass may use.
@@ -210,7 +209,7 @@ impl Default for Pass {
 impl Pass {
     /// Notes a failure, with all its causes.
     pub fn failed<K: Object>(&mut self, object: &K, failure: &Failure) {
-        let object = write::describe(object);
+        let object = describe(object);
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
         self.holders.extend(failure.holders.iter());
@@ -263,7 +262,7 @@ impl Pass {
         object: &K,
         finalizer: &str,
     ) -> Result<K, WriteError> {
-        let Some(stored) = write::add_finalizer(&context.client, object, finalizer).await? else {
+        let Some(stored) = patch::add_finalizer(&context.client, object, finalizer).await? else {
             return Ok(object.clone());
         };
         self.wrote.push(Wrote::of(stored.clone()));
@@ -280,7 +279,7 @@ impl Pass {
         object: &K,
         finalizer: &str,
     ) -> Result<(), WriteError> {
-        let stored = write::remove_finalizer(&context.client, object, finalizer).await?;
+        let stored = patch::remove_finalizer(&context.client, object, finalizer).await?;
         self.wrote.extend(stored.map(Wrote::of));
         Ok(())
     }
@@ -325,7 +324,7 @@ impl Pass {
         before: &K,
         after: &K,
     ) -> Result<(), WriteError> {
-        let stored = write::status(&context.client, before, after).await?;
+        let stored = patch::status(&context.client, before, after).await?;
         self.wrote.extend(stored.map(Wrote::of));
         Ok(())
     }

@@ -9,6 +9,7 @@ use clientmount_agent::{
     link::{self, LinkEvent},
     outbox::Outbox,
 };
+use controller::events::Events;
 use daemon::{End, Signals, tell_ready, tell_stopping, vital};
 use futures::{StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
@@ -25,13 +26,12 @@ use crate::{
     agent::Agent,
     bind::BindError,
     config::{Config, Rabbit},
-    events::Events,
     fence::{Fencer, Fences, Gate, Tools},
     health::{Board, events as uevents, switches},
     pass::Context,
     probes::{self, Pages},
     signs::Signs,
-    watch::{Told, watch},
+    watch::{Update, watch_all},
 };
 
 /// The agent cannot start.
@@ -121,11 +121,11 @@ pub async fn work<E>(
     let gated = converger.through(|host| Arc::new(Gate { host, fences: fences.clone() }));
     // Before anything is given to anybody it is known who is fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, signs.clone());
-    let node = signs.health.looks_due().map(|()| Told::of_node()).boxed();
-    let told = stream::select(fenced, watch(&client, &rabbit.site.node));
+    let node = signs.health.looks_due().map(|()| Update::of_node()).boxed();
+    let told = stream::select(fenced, watch_all(&client, &rabbit.site.node));
     let events = stream::select(told, node);
     let context = Context {
-        events: Events::new(client.clone(), &rabbit.site.node),
+        events: Events::new(client.clone(), "rabbit-agent", rabbit.site.node.as_str()),
         node: rabbit.site.node.clone(),
         pod: rabbit.pod,
         client,

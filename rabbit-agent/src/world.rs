@@ -18,17 +18,13 @@ use api::{
     names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer, label},
 };
 use clientmount_agent::former::Former;
+use controller::{Change, Event, Fingerprint, Object, Store, has_finalizer};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{ResourceExt, runtime::watcher::Event};
+use kube::ResourceExt;
 use storage::desired::{NamespaceId, NodeName, ObjectUid};
 use thiserror::Error;
 
-use crate::{
-    block_storage::desired::Elsewhere,
-    chassis::Chassis,
-    shelf::{Change, Fingerprint, Shelf},
-    write::{Object, has_finalizer},
-};
+use crate::{block_storage::desired::Elsewhere, chassis::Chassis};
 
 /// One piece of work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,13 +93,13 @@ pub enum NoProfile {
 #[derive(Debug)]
 pub struct World {
     node: NodeName,
-    pub(crate) block_storages: Shelf<NnfNodeBlockStorage>,
-    pub(crate) node_storages: Shelf<NnfNodeStorage>,
-    pub(crate) client_mounts: Shelf<ClientMount>,
-    nodes: Shelf<NnfNode>,
-    profiles: Shelf<NnfStorageProfile>,
-    systems: Shelf<SystemConfiguration>,
-    lustre_mgts: Shelf<NnfLustreMgt>,
+    pub(crate) block_storages: Store<NnfNodeBlockStorage>,
+    pub(crate) node_storages: Store<NnfNodeStorage>,
+    pub(crate) client_mounts: Store<ClientMount>,
+    nodes: Store<NnfNode>,
+    profiles: Store<NnfStorageProfile>,
+    systems: Store<SystemConfiguration>,
+    lustre_mgts: Store<NnfLustreMgt>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
     /// What ClientMounts asked for earlier, and may still have mounted.
     pub(crate) former: Former,
@@ -119,7 +115,7 @@ pub type Tell = Box<dyn FnOnce(&mut World) -> Vec<Wake> + Send>;
 /// A kind that the world keeps.
 pub trait Kept: Object {
     /// Where.
-    fn shelf(world: &mut World) -> &mut Shelf<Self>;
+    fn store(world: &mut World) -> &mut Store<Self>;
     /// The work on it, if there is any.
     fn key(&self) -> Option<Key>;
     /// Who must look again.
@@ -136,13 +132,13 @@ impl World {
     pub fn new(node: NodeName) -> Self {
         Self {
             node,
-            block_storages: Shelf::default(),
-            node_storages: Shelf::default(),
-            client_mounts: Shelf::default(),
-            nodes: Shelf::default(),
-            profiles: Shelf::default(),
-            systems: Shelf::default(),
-            lustre_mgts: Shelf::default(),
+            block_storages: Store::default(),
+            node_storages: Store::default(),
+            client_mounts: Store::default(),
+            nodes: Store::default(),
+            profiles: Store::default(),
+            systems: Store::default(),
+            lustre_mgts: Store::default(),
             vanished: BTreeMap::new(),
             former: Former::default(),
             altered: Vec::new(),
@@ -152,7 +148,7 @@ impl World {
 
     /// Takes in an event of a watch.
     pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
-        let changes = K::shelf(self).take(event);
+        let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
             changes.iter().flat_map(|change| K::wakes(self, change)).collect();
         wakes.extend(changes.iter().filter_map(|change| self.retold(change)));
@@ -166,21 +162,9 @@ impl World {
         (!same).then(|| Some(Wake::Retold(new.key()?, new.resource_version()?)))?
     }
 
-    /// Takes in an object of which only this can be read.
-    pub fn take_unreadable<K: Kept>(&mut self, metadata: ObjectMeta) -> Vec<Wake> {
-        let changes = K::shelf(self).take_unreadable(metadata);
-        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
-    }
-
-    /// Takes in that the object with this metadata is gone.
-    pub fn take_end<K: Kept>(&mut self, metadata: &ObjectMeta) -> Vec<Wake> {
-        let changes = K::shelf(self).take_end(metadata);
-        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
-    }
-
     /// Takes in the API's answer to a write of ours.
     pub fn wrote<K: Kept>(&mut self, object: K) -> Vec<Wake> {
-        let changes = K::shelf(self).wrote(object);
+        let changes = K::store(self).wrote(object);
         changes.iter().flat_map(|change| K::wakes(self, change)).collect()
     }
 

@@ -228,10 +228,10 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     let there = fixture.mount_at(&path)?;
 
     fixture.server.stop()?;
-    fixture.until_said("watch ClientMount")?;
+    fixture.until_said("the API does not answer")?;
     ensure!(fixture.mount_at(&path)? == there);
     fixture.server.resume()?;
-    fixture.until_said("ClientMount is watched again")?;
+    fixture.until_said("the API answers again")?;
 
     let pid = fixture.agent()?.pid()?;
     fixture.server.revoke()?;

@@ -618,10 +618,7 @@ fn block_storage_that_is_on_its_way_is_waited_for() {
     let site = site(&object, Side::Rabbit);
     let units = desired(&object, Ok(&profile()), &absent, &site).unwrap();
     let failure = crate::error::Failure::from(units.mounts[0].as_ref().unwrap_err());
-    assert_eq!(
-        (failure.severity, failure.retry),
-        (api::Severity::Minor, crate::error::Retry::Soon)
-    );
+    assert_eq!((failure.severity, failure.retry), (api::Severity::Minor, controller::Retry::Soon));
     assert!(failure.user.contains(
         "could not find storage allocation: NnfNodeBlockStorage rabbit-1/x is not ready"
     ));

@@ -20,9 +20,7 @@
 //! others. Change an element and remove another in two writes: in one, nothing tells which is which.
 
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{
-    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
-};
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -41,7 +39,8 @@ pub fn change<T: Serialize>(before: &T, after: &T) -> Option<Patch> {
     (!patch.0.is_empty()).then_some(patch)
 }
 
-/// Like [`change`], but refused by the server (422) if the object has moved on since `before` was read.
+/// Like [`change`], but the server refuses it (409) if the object has moved on since `before` was read: a patch that sets the
+/// resourceVersion is an update of that version.
 ///
 /// An object that was not read from a server has no resourceVersion; its patch is not guarded.
 #[must_use]
@@ -49,9 +48,8 @@ pub fn guarded_change<T: Serialize + Resource>(before: &T, after: &T) -> Option<
     let mut patch = change(before, after)?;
     if let Some(version) = before.resource_version() {
         let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
-        patch
-            .0
-            .insert(0, PatchOperation::Test(TestOperation { path, value: Value::String(version) }));
+        let guard = ReplaceOperation { path, value: Value::String(version) };
+        patch.0.insert(0, PatchOperation::Replace(guard));
     }
     Some(patch)
 }

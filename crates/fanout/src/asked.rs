@@ -33,7 +33,7 @@ pub async fn ask_profiles(client: Client, exchange: Arc<Exchange>, scope: Scope)
 }
 
 async fn answer(api: &(Client, Scope), exchange: &Exchange, turns: &Semaphore, key: &Key) {
-    let mut pace = Pace::new();
+    let mut pace = Pace::default();
     while let Some((version, profile)) = exchange.unanswered(key) {
         let read = {
             let _turn = turns.acquire().await;
@@ -45,7 +45,7 @@ async fn answer(api: &(Client, Scope), exchange: &Exchange, turns: &Semaphore, k
                 let found = answer.is_ok();
                 exchange.answer(key, &version, answer);
                 if found {
-                    pace = Pace::new();
+                    pace = Pace::default();
                     continue;
                 }
             }
@@ -58,7 +58,7 @@ async fn answer(api: &(Client, Scope), exchange: &Exchange, turns: &Semaphore, k
         }
         tokio::select! {
             () = sleep(pace.next()) => {}
-            () = exchange.asked_again() => pace = Pace::new(),
+            () = exchange.asked_again() => pace = Pace::default(),
         }
     }
 }

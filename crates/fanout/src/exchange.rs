@@ -7,6 +7,7 @@ mod newcomers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use controller::{Trouble, WatchHealth};
 use proto::v1::{self, MountReport};
 use tokio::sync::{Notify, watch};
 
@@ -39,6 +40,8 @@ pub struct Exchange {
     health: Notify,
     /// Whether nodes that come are let in.
     ready: watch::Sender<bool>,
+    /// What the log was told of the watches.
+    watches: WatchHealth,
 }
 
 #[derive(Debug)]
@@ -120,6 +123,7 @@ impl Exchange {
             arrived: Notify::new(),
             health: Notify::new(),
             ready: watch::Sender::new(false),
+            watches: WatchHealth::default(),
         }
     }
 
@@ -351,20 +355,25 @@ impl Exchange {
         }
     }
 
-    /// A watch works (`None`) or does not; whether that is to be said: a failure when it begins and when its reason changes.
-    pub fn watch_state(&self, kind: &str, failure: Option<String>) -> bool {
+    /// A watch is broken; the log is told when that begins and when its reason changes.
+    pub fn watch_fails(&self, kind: &str, trouble: &Trouble) {
+        self.watches.failing(kind, trouble);
+        let text = trouble.text().to_owned();
         let mut state = self.lock();
-        let said = match failure {
-            Some(failure) => {
-                state.failing.insert(kind.to_owned(), failure.clone()) != Some(failure)
-            }
-            None => state.failing.remove(kind).is_some(),
-        };
-        self.judge_readiness(&mut state);
-        if said {
+        if state.failing.insert(kind.to_owned(), text.clone()) != Some(text) {
             self.health.notify_one();
         }
-        said
+        self.judge_readiness(&mut state);
+    }
+
+    /// A watch stands.
+    pub fn watch_works(&self, kind: &str) {
+        self.watches.working(kind);
+        let mut state = self.lock();
+        if state.failing.remove(kind).is_some() {
+            self.health.notify_one();
+        }
+        self.judge_readiness(&mut state);
     }
 
     /// Watches that do not work now, and why.

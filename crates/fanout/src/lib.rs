@@ -36,5 +36,5 @@ pub use fanout::Audience;
 pub use newcomers::admit_newcomers;
 pub use object::{Key, MountObject, ProfileObject};
 pub use status::UnfitStatus;
-pub use watch::{Change, client_mounts, follow, profiles, resource};
+pub use watch::{client_mounts, follow, profiles, resource};
 pub use write_back::write_back;

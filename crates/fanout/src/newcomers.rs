@@ -36,7 +36,7 @@ pub async fn admit_newcomers(client: Client, exchange: Arc<Exchange>) {
 }
 
 async fn admit(client: &Client, exchange: &Exchange, turns: &Semaphore, node: &str) {
-    let (mut pace, mut ready) = (Pace::new(), exchange.ready());
+    let (mut pace, mut ready) = (Pace::default(), exchange.ready());
     while let Some(epoch) = exchange.newcomer(node) {
         let listed = {
             let _turn = turns.acquire().await;
@@ -52,7 +52,7 @@ async fn admit(client: &Client, exchange: &Exchange, turns: &Semaphore, node: &s
         }
         tokio::select! {
             () = sleep(pace.next()) => {}
-            _ = ready.changed() => pace = Pace::new(),
+            _ = ready.changed() => pace = Pace::default(),
         }
     }
 }

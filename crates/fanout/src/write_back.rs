@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use crate::beside::beside;
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
-use crate::pace::{LAST_DELAY, PATIENCE, Pace, jittered};
+use crate::pace::{PATIENCE, Pace, REST, jittered};
 use crate::status::Write;
 use crate::watch::resource;
 use turn::Turn;
@@ -58,14 +58,14 @@ struct Writer {
 impl Writer {
     fn new(client: Client, exchange: Arc<Exchange>, key: Key, turn: Turn) -> Self {
         let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-        let (pace, conflicts, refusal, rest) = (Pace::new(), 0, None, LAST_DELAY);
+        let (pace, conflicts, refusal, rest) = (Pace::default(), 0, None, REST);
         Self { api, exchange, key, turn, pace, conflicts, refusal, rest }
     }
 
     async fn write(mut self) {
         while let Some(write) = self.exchange.next_write(&self.key) {
             match self.send(&write).await {
-                Ok(()) => (self.pace, self.conflicts, self.refusal) = (Pace::new(), 0, None),
+                Ok(()) => (self.pace, self.conflicts, self.refusal) = (Pace::default(), 0, None),
                 Err(error) => self.failed(&write, &error).await,
             }
         }

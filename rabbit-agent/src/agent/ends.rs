@@ -1,5 +1,6 @@
 //! What the end of a pass changes.
 
+use controller::Fingerprint;
 use std::{collections::BTreeSet, time::Instant};
 
 use api::ClientMount;
@@ -12,7 +13,6 @@ use crate::{
     client_mount::reconcile::prepare,
     node_storage::progress::{self, Progress},
     pass::{Pass, Wrote},
-    shelf::Fingerprint,
     world::Key,
 };
 

@@ -1,12 +1,10 @@
 //! Which pass starts next, and what it is given.
 
+use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use api::ClientMount;
-use clientmount_agent::{
-    desired::Goal,
-    error::{Failure, Retry},
-};
+use clientmount_agent::{desired::Goal, error::Failure};
 use futures::FutureExt;
 use kube::ResourceExt;
 use storage::Panicked;

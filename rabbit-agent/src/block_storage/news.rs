@@ -1,22 +1,22 @@
 //! What became of allocations. Pure.
 
+use controller::events::Note;
 use std::collections::BTreeSet;
 
 use clientmount_agent::error::Failure;
 use storage::Step;
 
 use super::report::Outcome;
-use crate::events::News;
 
 const ALLOCATE: &str = "Allocate";
 
 /// What was made, or why not all is as it should be. What is as it was is no news.
-pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<News> {
+pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
     if let Some(failure) = failure {
         // Everything there is works; what is away is waited for.
         let works = outcomes.iter().all(Result::is_ok);
         let reason = if works { "AllocationDegraded" } else { "AllocationFailed" };
-        return Some(News::warning(reason, ALLOCATE, failure.debug.clone()));
+        return Some(Note::warning(reason, ALLOCATE, failure.debug.clone()));
     }
     let steps = outcomes.iter().flatten().flat_map(|it| &it.steps);
     let (mut count, mut bytes, mut drives) = (0_u32, 0_u64, BTreeSet::new());
@@ -29,7 +29,7 @@ pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Opti
     }
     let text =
         format!("made {count} namespaces of {bytes} bytes in all on {} drives", drives.len());
-    (count > 0).then(|| News::normal("AllocationMade", ALLOCATE, text))
+    (count > 0).then(|| Note::normal("AllocationMade", ALLOCATE, text))
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     fn what_was_made_is_counted_and_what_was_there_is_no_news() {
         let told = allocated(&[made("nqn.x:d0"), made("nqn.x:d1")], None).unwrap();
         assert_eq!(told.reason, "AllocationMade");
-        assert_eq!(told.note(), "made 2 namespaces of 1024 bytes in all on 2 drives");
+        assert_eq!(told.text(), "made 2 namespaces of 1024 bytes in all on 2 drives");
         assert_eq!(allocated(&[Ok(Converged::default())], None), None);
     }
 
@@ -58,7 +58,7 @@ mod tests {
     fn what_failed_is_told_from_what_goes_on_without_a_drive() {
         let failure = Failure::waiting("a drive is away".into());
         let told = allocated(&[made("nqn.x:d0")], Some(&failure)).unwrap();
-        assert_eq!((told.reason, told.note()), ("AllocationDegraded", "a drive is away".into()));
+        assert_eq!((told.reason, told.text()), ("AllocationDegraded", "a drive is away".into()));
         let next = String::new();
         let broken = Err(ConvergeError::NotConverging { rounds: 6, next });
         let told = allocated(&[made("nqn.x:d0"), broken], Some(&failure)).unwrap();

@@ -1,5 +1,6 @@
 //! Brings one NnfNodeBlockStorage to what it asks for.
 
+use controller::{describe, has_finalizer, patch::WriteError};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -26,7 +27,6 @@ use crate::{
     fence::is_shared,
     pass::{Context, Pass},
     world::Key,
-    write::{WriteError, describe, has_finalizer},
 };
 
 /// What a NnfNodeBlockStorage is worked on with.

@@ -11,10 +11,8 @@ use api::{
     names::label,
 };
 use apiclient::plain;
-use clientmount_agent::{
-    desired::{Goal, MountUnits},
-    error::Retry,
-};
+use clientmount_agent::desired::{Goal, MountUnits};
+use controller::{Retry, describe};
 use futures::future::try_join_all;
 use kube::{Api, api::ListParams, core::DeserializeGuard};
 use storage::desired::{IndexLink, IndexTree, MountPoint, NodeName};
@@ -22,7 +20,6 @@ use storage::desired::{IndexLink, IndexTree, MountPoint, NodeName};
 use crate::{
     pass::{Context, Pass},
     world::World,
-    write::describe,
 };
 
 /// The computes that may have mounted what an object shows.
@@ -185,7 +182,7 @@ fn link(trees: &mut [IndexTree], shown: &[Shown<'_>], mounted: &Allocations<'_>)
 
 #[cfg(test)]
 mod tests {
-    use kube::runtime::watcher::Event;
+    use controller::Event;
 
     use super::*;
     use crate::samples;
@@ -194,8 +191,8 @@ mod tests {
     fn nobody_who_is_not_plugged_in_here_is_waited_for() {
         let mut world = World::new("rabbit-1".parse().unwrap());
         let block = samples::block_storage(&[(1, &["rabbit-1", "compute-01", "elsewhere"])]);
-        world.take(Event::Apply(block));
-        world.take(Event::Apply(samples::system()));
+        world.take(Event::Applied(Ok(block)));
+        world.take(Event::Applied(Ok(samples::system())));
         let computes = Computes::of(&samples::client_mount(1), &world);
         assert_eq!(computes.given, BTreeSet::from(["compute-01".to_owned()]));
     }

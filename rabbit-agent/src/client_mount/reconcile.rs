@@ -1,5 +1,6 @@
 //! Brings one ClientMount of this rabbit to what it asks for.
 
+use controller::{describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
 
 use api::{ClientMount, client_mount::ClientMountDeviceReference, names::finalizer};
@@ -23,7 +24,6 @@ use crate::{
     node_storage::desired::namespaces,
     pass::{Context, Pass},
     world::{NoProfile, World},
-    write::{WriteError, describe, has_finalizer},
 };
 
 /// What to do about a ClientMount.

@@ -3,14 +3,17 @@
 use api::{ClientMount, RabbitLabels, Servers, client_mount::ClientMountInfo, names::label};
 use clientmount_agent::{
     desired::{Goal, MountUnits},
-    error::{Failure, Retry},
+    error::Failure,
 };
+use controller::Retry;
 use kube::{Api, ResourceExt};
 use serde::Serialize;
 use storage::desired::{FileSystemKind, RootFile};
 use thiserror::Error;
 
-use crate::{pass::Context, write::WriteError};
+use controller::patch::WriteError;
+
+use crate::pass::Context;
 
 const NAME: &str = ".nnf-servers.json";
 

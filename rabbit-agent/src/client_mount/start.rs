@@ -1,5 +1,6 @@
 //! What a start of the agent must leave mounted: everything that an object may still want. Pure.
 
+use controller::describe;
 use std::collections::BTreeSet;
 
 use api::{ClientMount, NnfNodeStorage};
@@ -14,7 +15,6 @@ use super::reconcile::{former_points, units};
 use crate::{
     node_storage::desired::{TemporaryRoot, count},
     world::{Key, World},
-    write::describe,
 };
 
 /// Every mount point that an object of this rabbit may own. Too many are harmless; one too few would be unmounted.
@@ -144,8 +144,8 @@ mod tests {
 
     use api::client_mount::MountState;
     use clientmount_agent::{site::Side, volumes::Volumes};
+    use controller::Event;
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-    use kube::runtime::watcher::Event;
     use storage::desired::AllowedRoots;
 
     use super::*;
@@ -171,8 +171,8 @@ mod tests {
 
     fn kept(mount: ClientMount) -> Result<Vec<String>, String> {
         let mut world = World::new("rabbit-1".parse().unwrap());
-        world.take(Event::Apply(mount));
-        world.take(Event::Apply(samples::node_storage(2, "xfs")));
+        world.take(Event::Applied(Ok(mount)));
+        world.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
         keep(&world, &site(), &temporary())
             .map(|paths| paths.iter().map(ToString::to_string).collect())
     }
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn only_what_the_sweep_leaves_alone_goes_on_beside_it() {
         let mut world = World::new("rabbit-1".parse().unwrap());
-        world.take(Event::Apply(samples::client_mount(2)));
-        world.take(Event::Apply(samples::node_storage(2, "xfs")));
-        world.take(Event::Apply(samples::block_storage_ready(2)));
+        world.take(Event::Applied(Ok(samples::client_mount(2))));
+        world.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        world.take(Event::Applied(Ok(samples::block_storage_ready(2))));
         let (site, temporary) = (site(), temporary());
         let kept: BTreeSet<_> = keep(&world, &site, &temporary).unwrap().into_iter().collect();
         let apart = |world: &World, key: &Key| is_apart(key, &kept, world, (&site, &temporary));
@@ -213,11 +213,11 @@ mod tests {
 
         let mut moved = samples::client_mount(2);
         moved.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
-        world.take(Event::Apply(moved));
-        world.take(Event::Apply(samples::node_storage(3, "xfs")));
+        world.take(Event::Applied(Ok(moved)));
+        world.take(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
         let mut leaving = samples::block_storage_ready(2);
         leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        world.take(Event::Apply(leaving));
+        world.take(Event::Applied(Ok(leaving)));
         for key in [&mount, &storage, &block] {
             assert!(!apart(&world, key), "{key}");
         }

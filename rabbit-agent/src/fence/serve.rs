@@ -27,7 +27,7 @@ use super::{
     response::Verdict,
     spool::{Scan, Spool},
 };
-use crate::{pass::blocking, signs::Signs, watch::Told};
+use crate::{pass::blocking, signs::Signs, watch::Update};
 
 /// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
 /// that too.
@@ -50,7 +50,7 @@ pub(crate) struct Fencer {
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
     signs: Signs,
-    tell: mpsc::UnboundedSender<Told>,
+    tell: mpsc::UnboundedSender<Update>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
     /// Requests that could not be answered or taken away: there is nothing to gain before anything changes.
@@ -113,7 +113,7 @@ impl Fencer {
         config: FenceConfig,
         tools: Tools,
         signs: Signs,
-    ) -> (Self, impl Stream<Item = Told> + use<>) {
+    ) -> (Self, impl Stream<Item = Update> + use<>) {
         let (tell, told) = mpsc::unbounded_channel();
         let mut fencer = Self {
             desk: None,
@@ -193,7 +193,7 @@ impl Fencer {
 
     /// Nobody listens any more only when the agent stops.
     fn changed(&self) {
-        drop(self.tell.send(Told::of_fences()));
+        drop(self.tell.send(Update::of_fences()));
     }
 
     async fn look(&mut self) {

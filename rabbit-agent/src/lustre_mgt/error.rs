@@ -1,7 +1,8 @@
 //! What can be wrong with a management target's object, its ConfigMap or its commands.
 
 use api::Severity;
-use clientmount_agent::error::{Failure, Retry};
+use clientmount_agent::error::Failure;
+use controller::Retry;
 use daemon::chain;
 use storage::{host::CommandError, template::SiteCommandError};
 use thiserror::Error;

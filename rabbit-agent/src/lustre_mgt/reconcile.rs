@@ -6,6 +6,10 @@ use api::{
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim},
 };
 use clientmount_agent::error::Failure;
+use controller::{
+    describe, has_finalizer,
+    patch::{self, WriteError},
+};
 use daemon::chain;
 use kube::{Api, ResourceExt, api::ListParams};
 use storage::{linux::mgs, template::SiteCommand};
@@ -21,7 +25,6 @@ use super::{
 use crate::{
     failure::combined,
     pass::{Context, Pass},
-    write::{self, WriteError, describe, has_finalizer},
 };
 
 /// How often what was done on the target is written down anew when somebody else changed the object meanwhile.
@@ -199,7 +202,7 @@ impl Run<'_> {
     ) -> Result<Result<(), MgtError>, WriteError> {
         let mut after = self.object.clone();
         after.status = Some(status);
-        let Some(stored) = write::status(&self.context.client, &self.object, &after).await? else {
+        let Some(stored) = patch::status(&self.context.client, &self.object, &after).await? else {
             return Ok(Ok(()));
         };
         self.pass.wrote(stored.clone());

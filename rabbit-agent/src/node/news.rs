@@ -2,6 +2,7 @@
 //!
 //! Drives and computes are compared with what the NnfNode tells, so that a restart of the agent is no news.
 
+use controller::events::Note;
 use std::collections::BTreeSet;
 
 use api::{
@@ -10,10 +11,7 @@ use api::{
 };
 use storage::{Observed, observed::Drive};
 
-use crate::{
-    events::News,
-    health::{Judgement, Kind, Subject},
-};
+use crate::health::{Judgement, Kind, Subject};
 
 const LOOK: &str = "LookAtHealth";
 
@@ -22,7 +20,7 @@ pub(super) fn news(
     (told, known): (&NnfNodeStatus, &Judgement),
     (tells, judged): (&NnfNodeStatus, &Judgement),
     seen: Option<&Observed>,
-) -> Vec<News> {
+) -> Vec<Note> {
     let mut news = computes(&told.servers, &tells.servers);
     let looked_at = seen.map_or(&[][..], |seen| &seen.drives);
     news.extend(drives(&told.drives, &tells.drives, looked_at, judged));
@@ -31,19 +29,19 @@ pub(super) fn news(
 }
 
 /// Computes that were fenced, or are no more.
-pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<News> {
+pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<Note> {
     let is_fenced = |it: &NnfServerStatus| it.status == Some(NnfResourceStatus::Fenced);
     let news = |now: &NnfServerStatus| {
         let was = before.iter().find(|it| it.hostname == now.hostname)?;
         let name = &now.hostname;
         let news = match (is_fenced(was), is_fenced(now)) {
-            (false, true) => News::warning(
+            (false, true) => Note::warning(
                 "ComputeFenced",
                 "Fence",
                 format!("{name} is fenced: it is given no GFS2 of this rabbit"),
             ),
             (true, false) => {
-                News::normal("ComputeUnfenced", "Fence", format!("{name} is fenced no more"))
+                Note::normal("ComputeUnfenced", "Fence", format!("{name} is fenced no more"))
             }
             (true, true) | (false, false) => return None,
         };
@@ -59,7 +57,7 @@ fn drives(
     after: &[NnfDriveStatus],
     seen: &[Drive],
     judged: &Judgement,
-) -> Vec<News> {
+) -> Vec<Note> {
     let is_well = |it: &NnfDriveStatus| it.status == Some(NnfResourceStatus::Ready);
     let news = |drive: &Drive| {
         let serial = &drive.serial;
@@ -70,9 +68,9 @@ fn drives(
         };
         let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
         let news = match (is_well(was), is_well(now)) {
-            (true, false) => News::warning("DriveFailed", LOOK, why(drive, judged)),
+            (true, false) => Note::warning("DriveFailed", LOOK, why(drive, judged)),
             (false, true) => {
-                News::normal("DriveReady", LOOK, format!("{} can be used again", drive.nqn))
+                Note::normal("DriveReady", LOOK, format!("{} can be used again", drive.nqn))
             }
             (true, true) | (false, false) => return None,
         };
@@ -89,18 +87,18 @@ fn why(drive: &Drive, judged: &Judgement) -> String {
 }
 
 /// Volume groups that lost something, or have all again.
-fn volumes(before: &Judgement, after: &Judgement) -> Vec<News> {
+fn volumes(before: &Judgement, after: &Judgement) -> Vec<Note> {
     let (was, is) = (degraded(before), degraded(after));
     let name_of = |name: &String| format!("volume group {name}");
     let lost = is.difference(&was).map(|name| {
         let text =
             |kind| Some(after.conditions.get(&(Subject::Group(name.clone()), kind))?.text.clone());
         let texts: Vec<_> = [Kind::Missing, Kind::Unwell].into_iter().filter_map(text).collect();
-        News::warning("VolumeDegraded", LOOK, texts.join("; ")).of_part(name_of(name))
+        Note::warning("VolumeDegraded", LOOK, texts.join("; ")).of_part(name_of(name))
     });
     let whole = was.difference(&is).map(|name| {
         let text = format!("{} is whole again, or is gone", name_of(name));
-        News::normal("VolumeRepaired", LOOK, text).of_part(name_of(name))
+        Note::normal("VolumeRepaired", LOOK, text).of_part(name_of(name))
     });
     lost.chain(whole).collect()
 }
@@ -166,7 +164,7 @@ mod tests {
         report::status(&before, Some(&seen), &samples::chassis(), judged, 0, Spread::ONE).drives
     }
 
-    fn reasons(news: &[News]) -> Vec<&'static str> {
+    fn reasons(news: &[Note]) -> Vec<&'static str> {
         news.iter().map(|it| it.reason).collect()
     }
 
@@ -180,7 +178,7 @@ mod tests {
         let seen = [broken];
         let told = drives(&was, &is, &seen, &bad);
         assert_eq!(reasons(&told), ["DriveFailed"]);
-        assert!(told[0].is_warning && told[0].note().contains("nqn.x:d0: it does not answer"));
+        assert!(told[0].is_warning && told[0].text().contains("nqn.x:d0: it does not answer"));
         assert_eq!(told[0].part.as_deref(), Some("status.drives{S1}"));
         assert_eq!(drives(&is, &is, &seen, &bad), []);
         assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
@@ -202,7 +200,7 @@ mod tests {
         let degraded = judged(&whole, &[drive(None)], 1, now);
         let told = volumes(&whole, &degraded);
         assert_eq!(reasons(&told), ["VolumeDegraded"]);
-        assert!(told[0].note().contains("volume group vg0: 1 physical volumes are missing"));
+        assert!(told[0].text().contains("volume group vg0: 1 physical volumes are missing"));
         assert_eq!(volumes(&degraded, &degraded), []);
         assert_eq!(reasons(&volumes(&degraded, &whole)), ["VolumeRepaired"]);
     }

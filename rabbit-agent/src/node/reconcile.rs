@@ -1,5 +1,9 @@
 //! Keeps this rabbit's NnfNode telling what is there.
 
+use controller::{
+    Retry, describe,
+    patch::{self, WriteError},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -7,7 +11,7 @@ use std::{
 };
 
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
-use clientmount_agent::error::{Failure, Retry};
+use clientmount_agent::error::Failure;
 use daemon::chain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
@@ -25,7 +29,6 @@ use crate::{
     health::{Board, DrivesSeen, Judgement, Seen},
     pass::{Context, Pass},
     world::Key,
-    write::{self, WriteError},
 };
 
 /// What the NnfNode is made from.
@@ -77,7 +80,7 @@ pub async fn reconcile(
         status.lnet_nid.clone_from(nid);
     }
     let unknown = facts.as_ref().and_then(|facts| report::unknown_nid(&before, facts));
-    pass.failures.extend(unknown.map(|why| format!("{}: {why}", write::describe(&object))));
+    pass.failures.extend(unknown.map(|why| format!("{}: {why}", describe(&object))));
     let told = news::news((&before, &known), (&status, &judged), seen);
     pass.report(context, &object, status).await?;
     context.events.tell(&object, told);
@@ -174,7 +177,7 @@ async fn tell_links(
     fence::shown::show(&mut servers, &context.fences.marked());
     let told = news::computes(&status.servers, &servers);
     after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
-    if let Some(stored) = write::status(&context.client, object, &after).await? {
+    if let Some(stored) = patch::status(&context.client, object, &after).await? {
         pass.wrote(stored.clone());
         context.events.tell(&stored, told);
         *object = stored;
@@ -200,7 +203,7 @@ async fn introduce(
     }
     let mut after = object.clone();
     after.spec.pod.clone_from(&context.pod);
-    let stored = write::object(&context.client, object, &after).await?;
+    let stored = patch::object(&context.client, object, &after).await?;
     let Some(stored) = stored else { return Ok(object.clone()) };
     pass.wrote(stored.clone());
     Ok(stored)
@@ -214,8 +217,7 @@ async fn create(context: &Context) -> Result<NnfNode, WriteError> {
     };
     let mut object = NnfNode::new(NNF_NODE, spec);
     object.metadata.namespace = Some(context.node.to_string());
-    let failed =
-        |source| WriteError::Api { object: write::describe(&object), source: Box::new(source) };
+    let failed = |source| WriteError::Api { object: describe(&object), source: Box::new(source) };
     ensure_namespace(context).await.map_err(failed)?;
     let nodes = Api::<NnfNode>::namespaced(context.client.clone(), context.node.as_str());
     nodes.create(&PostParams::default(), &object).await.map_err(failed)

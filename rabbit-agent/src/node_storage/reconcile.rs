@@ -1,5 +1,6 @@
 //! Brings one NnfNodeStorage to what it asks for.
 
+use controller::{Retry, describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
 
 use super::{
@@ -14,13 +15,12 @@ use crate::{
     failure::combined,
     pass::{Context, Pass},
     world::{NoProfile, block_name},
-    write::{WriteError, describe, has_finalizer},
 };
 use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
     nnf_node_storage::FileSystemType,
 };
-use clientmount_agent::error::{Failure, Retry};
+use clientmount_agent::error::Failure;
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
 

@@ -8,14 +8,11 @@ use api::{
     names::{NNF_NODE, finalizer},
     nnf_node_storage::{FileSystemType, NnfStorageHealth},
 };
+use controller::{Change, Store, has_finalizer};
 use kube::ResourceExt;
 
 use super::{Kept, Key, Wake, World, block_name, refers_to};
-use crate::{
-    fence::is_shared,
-    shelf::{Change, Shelf},
-    write::has_finalizer,
-};
+use crate::fence::is_shared;
 
 impl World {
     /// Who is fenced decides who is given a GFS2, and is shown in the NnfNode.
@@ -90,7 +87,7 @@ fn changed<K: Kept>(change: &Change<K>) -> Vec<Wake> {
 }
 
 impl Kept for NnfNodeBlockStorage {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.block_storages
     }
 
@@ -135,7 +132,7 @@ impl Kept for NnfNodeBlockStorage {
 }
 
 impl Kept for NnfNodeStorage {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.node_storages
     }
 
@@ -168,7 +165,7 @@ impl Kept for NnfNodeStorage {
 }
 
 impl Kept for ClientMount {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.client_mounts
     }
 
@@ -212,7 +209,7 @@ impl Kept for ClientMount {
 }
 
 impl Kept for NnfNode {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.nodes
     }
 
@@ -241,7 +238,7 @@ impl Kept for NnfNode {
 }
 
 impl Kept for NnfLustreMgt {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.lustre_mgts
     }
 
@@ -263,7 +260,7 @@ impl Kept for NnfLustreMgt {
 }
 
 impl Kept for NnfStorageProfile {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.profiles
     }
 
@@ -290,7 +287,7 @@ impl Kept for NnfStorageProfile {
 }
 
 impl Kept for SystemConfiguration {
-    fn shelf(world: &mut World) -> &mut Shelf<Self> {
+    fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.systems
     }
 

@@ -1,6 +1,7 @@
 //! An API that refuses, is away, or does not know a kind: everything stays, and goes on by itself.
 
 use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
+use controller::Object as Kind;
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -9,7 +10,6 @@ use kube::{
     client::Body,
     runtime::{conditions::is_crd_established, wait::await_condition},
 };
-use rabbit_agent::write::Object as Kind;
 use serde_json::{Value, json};
 
 use crate::bench::{

@@ -1,5 +1,6 @@
 //! A rabbit on a bench: an API in this process, drives in memory, and the agent between them.
 
+use controller::Object as Kind;
 use std::{
     fmt::Debug,
     io,
@@ -40,7 +41,6 @@ use rabbit_agent::{
     node_storage::desired::TemporaryRoot,
     signs::Signs,
     work,
-    write::Object as Kind,
 };
 use serde_json::{Value, json};
 use storage::{

@@ -12,7 +12,7 @@ use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, in_tree, mount_failed,
     mount_ready, node_storage, storage_failed, storage_ready,
 };
-use rabbit_agent::write::Object as Kind;
+use controller::Object as Kind;
 
 fn has<K: Kind>(finalizer: &'static str) -> impl Fn(&K) -> bool {
     move |object| object.finalizers().iter().any(|it| it == finalizer)

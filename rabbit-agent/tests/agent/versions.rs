@@ -1,12 +1,12 @@
 //! Definitions of newer software that knows more, and of older software that knows less.
 
 use api::{ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
+use controller::Object as Kind;
 use http::Method;
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
 };
-use rabbit_agent::write::Object as Kind;
 use serde_json::{Value, json};
 
 use crate::bench::{

@@ -50,14 +50,14 @@ async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
     work(&mut agent, now).await;
     let told = agent.failing.values().next().unwrap();
     assert!(told.contains(&format!("held by process {}", process.id())), "{told}");
-    assert!(agent.queue.next_due().is_some_and(|due| due > now));
-    assert!(agent.queue.take(now, |_| true).is_empty(), "not by the clock");
+    assert!(agent.queue.deadline().is_some_and(|due| due > now));
+    assert!(agent.queue.start(now, |_| true).is_empty(), "not by the clock");
 
     chassis.compute.let_go(&at);
     drop(process.stdin.take());
     process.wait().unwrap();
     let uid = within("the holder's end", agent.holders.ended()).await;
-    agent.queue.wake(&uid);
+    agent.queue.wake(uid.clone());
     work(&mut agent, now).await;
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
     assert!(agent.outbox.reports()[0].released);

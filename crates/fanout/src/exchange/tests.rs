@@ -224,13 +224,13 @@ fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
     let taken = || exchange.lock().newcomers.waiting.pop_front();
     assert_eq!(taken().as_deref(), Some("n1"));
     assert_eq!(exchange.newcomer("n1"), Some(1));
-    exchange.watch_state("ClientMount", Some("away".to_owned()));
+    exchange.watch_fails("ClientMount", &Trouble::Away("away".to_owned()));
     exchange.open("n1", 2, Audience::Compute);
     let listing = Listing { version: "9".to_owned(), objects: vec![job()] };
     assert!(!*ready.borrow() && !exchange.admit("n1", 2, &listing));
     assert_eq!(exchange.newcomer("n1"), None);
     assert_eq!(exchange.next("n1", 2), Ok(None));
-    exchange.watch_state("ClientMount", None);
+    exchange.watch_works("ClientMount");
     assert_eq!(taken().as_deref(), Some("n1"), "it is asked for again");
     assert!(exchange.admit("n1", 2, &listing));
     assert!(matches!(exchange.next("n1", 2), Ok(Some(v1::to_node::Message::Desired(_)))));
@@ -238,13 +238,8 @@ fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
 }
 
 #[test]
-fn a_failure_is_said_once_per_reason() {
+fn a_complaint_is_said_once_per_reason() {
     let exchange = Exchange::new(Scope::Machine);
-    assert!(exchange.watch_state("ClientMount", Some("away".to_owned())));
-    assert!(!exchange.watch_state("ClientMount", Some("away".to_owned())));
-    assert!(exchange.watch_state("ClientMount", Some("forbidden".to_owned())));
-    assert!(exchange.watch_state("ClientMount", None));
-    assert!(!exchange.watch_state("ClientMount", None));
     assert!(exchange.complain("away") && !exchange.complain("away"));
     exchange.content();
     assert!(exchange.complain("away"));

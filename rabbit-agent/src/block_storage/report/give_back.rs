@@ -1,9 +1,10 @@
 //! What of an object is given back when it cannot have all, and whether it can be told that nothing of it is left.
 
+use controller::Retry;
 use std::collections::BTreeSet;
 
 use api::{NnfNodeBlockStorage, Severity};
-use clientmount_agent::error::{Failure, Retry};
+use clientmount_agent::error::Failure;
 use storage::{
     ConvergeError, Converged, Observed, Rejection, Step,
     desired::{Allocation, AllocationId},

@@ -5,7 +5,7 @@ const NOTE: usize = 1024;
 
 /// Something that happened to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
+pub struct Note {
     /// Whether somebody may have to do something.
     pub is_warning: bool,
     /// What happened, in one word that never changes: Events are filtered by it.
@@ -17,7 +17,7 @@ pub struct News {
     text: String,
 }
 
-impl News {
+impl Note {
     /// Something went wrong.
     #[must_use]
     pub fn warning(reason: &'static str, action: &'static str, text: String) -> Self {
@@ -38,7 +38,7 @@ impl News {
 
     /// What happened, in words: at most as many as an Event takes.
     #[must_use]
-    pub fn note(&self) -> String {
+    pub fn text(&self) -> String {
         if self.text.len() <= NOTE {
             return self.text.clone();
         }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_long_note_ends_where_a_letter_does() {
-        let note = |text: String| News::normal("X", "Y", text).note();
+        let note = |text: String| Note::normal("X", "Y", text).text();
         assert_eq!(note("short".into()), "short");
         assert_eq!(note("x".repeat(1024)).len(), 1024);
         for text in ["x".repeat(2000), "é".repeat(1000), "€".repeat(500)] {

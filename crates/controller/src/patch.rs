@@ -1,39 +1,12 @@
 //! Writes to the API: the difference between what was read and what should be, and nothing when there is none.
 
-use std::fmt::Debug;
-
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::{Patch, PatchParams},
-    core::{NamespaceResourceScope, Status},
 };
-use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-/// A kind that lives in a namespace and that we read and patch.
-pub trait Object:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Object for K where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
+use crate::object::{Object, describe, has_finalizer};
 
 /// A write that did not happen.
 #[derive(Debug, Error)]
@@ -72,12 +45,6 @@ pub enum WriteError {
         #[source]
         source: Box<kube::Error>,
     },
-}
-
-/// Kind, namespace and name of an object, for logs and messages.
-#[must_use]
-pub fn describe<K: Object>(object: &K) -> String {
-    format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// Writes the status of `after`, if it differs from `before`, and returns the object as stored.
@@ -128,12 +95,6 @@ pub async fn remove_finalizer<K: Object>(
     self::object(client, object, &after).await
 }
 
-/// Whether the object carries this finalizer.
-#[must_use]
-pub fn has_finalizer<K: Object>(object: &K, finalizer: &str) -> bool {
-    object.finalizers().iter().any(|it| it == finalizer)
-}
-
 /// Writes what differs outside of the status, and returns the object as stored.
 ///
 /// # Errors
@@ -154,17 +115,11 @@ fn location<K: Object>(client: &Client, object: &K) -> Api<K> {
     Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// A lost race is told as 409, or as 422 when the patch's `test` no longer holds. A 422 with causes is a refusal: by the schema
-/// with a field, by a policy without one.
+/// A patch that names a resourceVersion is refused with 409 once the object moved on.
 fn explain<K: Object>(object: &K, error: kube::Error) -> WriteError {
     let object = describe(object);
-    let has_causes =
-        |status: &Status| status.details.as_ref().is_some_and(|it| !it.causes.is_empty());
     match &error {
         kube::Error::Api(status) if status.code == 409 => {
-            WriteError::Conflict { object, source: Box::new(error) }
-        }
-        kube::Error::Api(status) if status.code == 422 && !has_causes(status) => {
             WriteError::Conflict { object, source: Box::new(error) }
         }
         kube::Error::Api(status) if status.code == 404 => WriteError::Unknown { object },
@@ -174,34 +129,27 @@ fn explain<K: Object>(object: &K, error: kube::Error) -> WriteError {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::response::StatusCause;
+    use api::ClientMount;
+    use kube::core::Status;
 
     use super::*;
-    use crate::samples;
 
-    fn explained(code: u16, causes: Vec<StatusCause>) -> WriteError {
-        let mut status: Status =
-            serde_json::from_value(serde_json::json!({"code": code, "details": {}})).unwrap();
-        if let Some(details) = &mut status.details {
-            details.causes = causes;
-        }
-        explain(&samples::client_mount(1), kube::Error::Api(Box::new(status)))
+    fn explained(code: u16) -> WriteError {
+        let desired_state = api::client_mount::MountState::Mounted;
+        let spec = api::ClientMountSpec { node: "n1".into(), desired_state, mounts: Vec::new() };
+        let mut object = ClientMount::new("a", spec);
+        object.metadata.namespace = Some("n1".into());
+        explain(&object, kube::Error::Api(Box::new(Status { code, ..Status::default() })))
     }
 
     #[test]
-    fn a_lost_race_is_told_from_a_refusal_by_schema_or_policy() {
-        assert!(matches!(explained(409, Vec::new()), WriteError::Conflict { .. }));
-        assert!(matches!(explained(422, Vec::new()), WriteError::Conflict { .. }));
-        assert!(matches!(explained(404, Vec::new()), WriteError::Unknown { .. }));
-        for field in ["status.mounts", ""] {
-            let cause = StatusCause {
-                reason: "FieldValueInvalid".into(),
-                message: "x".into(),
-                field: field.into(),
-            };
-            let error = explained(422, vec![cause]);
+    fn a_lost_race_is_told_from_a_refusal_and_from_an_object_that_is_gone() {
+        assert!(matches!(explained(409), WriteError::Conflict { .. }));
+        assert!(matches!(explained(404), WriteError::Unknown { .. }));
+        for code in [403, 422, 500] {
+            let error = explained(code);
             assert!(
-                matches!(&error, WriteError::Api { object, .. } if object == "ClientMount rabbit-1/default-job-7-0-servers"),
+                matches!(&error, WriteError::Api { object, .. } if object == "ClientMount n1/a"),
                 "{error:?}"
             );
         }

@@ -1,4 +1,4 @@
-//! Objects of one kind as the API last told them, and what each event changed.
+//! The objects of one kind as the API last sent them, and what each event changed. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,9 +6,12 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{ResourceExt, runtime::watcher::Event};
+use kube::ResourceExt;
 
-use crate::write::Object;
+use crate::{
+    object::Object,
+    watch::{Event, Item, Unreadable},
+};
 
 /// Namespace and name.
 pub type Place = (String, String);
@@ -22,7 +25,7 @@ pub struct Change<K> {
     pub new: Option<Arc<K>>,
 }
 
-/// What a reconcile acts on, besides the objects it refers to. Status is not among it: it is ours.
+/// What a reconcile acts on, besides the objects that it refers to. The status is not among it: the controller writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: Option<String>,
@@ -62,30 +65,24 @@ impl<K: Object> Change<K> {
 
 /// Objects of one kind. Nothing is concluded from an object's absence before the first list was read to its end.
 #[derive(Debug)]
-pub struct Shelf<K> {
+pub struct Store<K> {
     objects: BTreeMap<Place, Arc<K>>,
     /// Objects that exist and do not read as what they should be.
     unreadable: BTreeMap<Place, ObjectMeta>,
-    listed: BTreeSet<Place>,
-    complete: bool,
+    is_complete: bool,
 }
 
-impl<K> Default for Shelf<K> {
+impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            unreadable: BTreeMap::new(),
-            listed: BTreeSet::new(),
-            complete: false,
-        }
+        Self { objects: BTreeMap::new(), unreadable: BTreeMap::new(), is_complete: false }
     }
 }
 
-impl<K: Object> Shelf<K> {
+impl<K: Object> Store<K> {
     /// Whether a list was read to its end.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.complete
+        self.is_complete
     }
 
     /// An object.
@@ -104,11 +101,42 @@ impl<K: Object> Shelf<K> {
         self.unreadable.values()
     }
 
-    /// Takes in an object of which only this can be read. What was known of it before stays, and that it is deleted is
-    /// acted on by that.
-    pub fn take_unreadable(&mut self, metadata: ObjectMeta) -> Vec<Change<K>> {
+    /// Takes in an event of the watch and tells what it changed.
+    pub fn take(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        match event {
+            Event::Listed(items) => self.take_list(items),
+            Event::Applied(item) => self.take_item(item),
+            // As it was known before: its last version has lost the finalizers, whoever took them off.
+            Event::Deleted(item) => self.drop_object(&place_of(metadata_of(&item))),
+            Event::Failing(_) | Event::Working => Vec::new(),
+        }
+    }
+
+    fn take_list(&mut self, items: Vec<Item<K>>) -> Vec<Change<K>> {
+        let listed: BTreeSet<Place> =
+            items.iter().map(|item| place_of(metadata_of(item))).collect();
+        let mut changes: Vec<_> = items.into_iter().flat_map(|item| self.take_item(item)).collect();
+        self.is_complete = true;
+        self.unreadable.retain(|place, _| listed.contains(place));
+        let missing = self.objects.keys().filter(|place| !listed.contains(*place));
+        let missing: Vec<Place> = missing.cloned().collect();
+        changes.extend(missing.iter().flat_map(|place| self.drop_object(place)));
+        changes
+    }
+
+    fn take_item(&mut self, item: Item<K>) -> Vec<Change<K>> {
+        match item {
+            Ok(object) => {
+                self.unreadable.remove(&place(&object));
+                self.put(object)
+            }
+            Err(Unreadable { metadata, .. }) => self.take_unreadable(*metadata),
+        }
+    }
+
+    /// What was known of the object before stays, and a controller acts on its deletion by that.
+    fn take_unreadable(&mut self, metadata: ObjectMeta) -> Vec<Change<K>> {
         let place = place_of(&metadata);
-        self.listed.insert(place.clone());
         self.unreadable.insert(place.clone(), metadata.clone());
         let known = self.objects.get(&place).filter(|known| known.uid() == metadata.uid);
         match known.filter(|_| metadata.deletion_timestamp.is_some()) {
@@ -121,36 +149,6 @@ impl<K: Object> Shelf<K> {
         }
     }
 
-    /// Takes in that the object with this metadata is gone.
-    pub fn take_end(&mut self, metadata: &ObjectMeta) -> Vec<Change<K>> {
-        self.drop_object(&place_of(metadata))
-    }
-
-    /// Takes in an event of the watch and tells what it changed.
-    pub fn take(&mut self, event: Event<K>) -> Vec<Change<K>> {
-        match event {
-            Event::Init => {
-                self.listed.clear();
-                Vec::new()
-            }
-            Event::InitApply(object) => {
-                self.listed.insert(place(&object));
-                self.read(object)
-            }
-            Event::InitDone => {
-                self.complete = true;
-                let listed = std::mem::take(&mut self.listed);
-                self.unreadable.retain(|place, _| listed.contains(place));
-                let missed: Vec<Place> =
-                    self.objects.keys().filter(|it| !listed.contains(*it)).cloned().collect();
-                missed.iter().flat_map(|place| self.drop_object(place)).collect()
-            }
-            Event::Apply(object) => self.read(object),
-            // As it was known before: its last version has lost the finalizers, whoever took them off.
-            Event::Delete(object) => self.drop_object(&place(&object)),
-        }
-    }
-
     /// Takes in what the API answered to a write of ours, ahead of the watch.
     pub fn wrote(&mut self, object: K) -> Vec<Change<K>> {
         let known = self.objects.get(&place(&object));
@@ -159,11 +157,6 @@ impl<K: Object> Shelf<K> {
         } else {
             Vec::new()
         }
-    }
-
-    fn read(&mut self, object: K) -> Vec<Change<K>> {
-        self.unreadable.remove(&place(&object));
-        self.put(object)
     }
 
     fn put(&mut self, object: K) -> Vec<Change<K>> {
@@ -188,6 +181,10 @@ fn place<K: Object>(object: &K) -> Place {
     place_of(object.meta())
 }
 
+fn metadata_of<K: Object>(item: &Item<K>) -> &ObjectMeta {
+    item.as_ref().map_or_else(|unreadable| &*unreadable.metadata, |object| object.meta())
+}
+
 fn place_of(metadata: &ObjectMeta) -> Place {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
@@ -205,97 +202,97 @@ fn is_newer<K: Object>(object: &K, known: &K) -> bool {
 #[cfg(test)]
 mod tests {
     use api::NnfNodeBlockStorage;
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
     use super::*;
-    use crate::samples;
 
     fn object(name: &str, version: u32, generation: i64) -> NnfNodeBlockStorage {
-        let mut object = samples::block_storage(&[(1, &["rabbit-1"])]);
-        object.metadata.name = Some(name.to_owned());
-        object.metadata.resource_version = Some(version.to_string());
-        object.metadata.generation = Some(generation);
+        let mut object = NnfNodeBlockStorage::new(
+            name,
+            api::NnfNodeBlockStorageSpec { shared_allocation: false, allocations: Vec::new() },
+        );
+        let metadata = &mut object.metadata;
+        metadata.namespace = Some("rabbit-1".to_owned());
+        metadata.uid = Some(format!("uid-{name}"));
+        metadata.resource_version = Some(version.to_string());
+        metadata.generation = Some(generation);
         object
+    }
+
+    fn applied(name: &str, version: u32, generation: i64) -> Event<NnfNodeBlockStorage> {
+        Event::Applied(Ok(object(name, version, generation)))
+    }
+
+    fn unreadable(metadata: ObjectMeta) -> Item<NnfNodeBlockStorage> {
+        Err(Unreadable { metadata: Box::new(metadata), why: "no spec".to_owned() })
     }
 
     #[test]
     fn an_own_write_makes_its_echo_old_news() {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Apply(object("a", 5, 1)));
-        let changes = shelf.wrote(object("a", 9, 1));
+        let mut store = Store::default();
+        store.take(applied("a", 5, 1));
+        let changes = store.wrote(object("a", 9, 1));
         assert!(!changes[0].to_act_on());
-        assert!(shelf.take(Event::Apply(object("a", 7, 1))).is_empty());
-        assert!(shelf.take(Event::Apply(object("a", 9, 1))).is_empty());
-        assert!(shelf.take(Event::Apply(object("a", 12, 2)))[0].to_act_on());
+        assert!(store.take(applied("a", 7, 1)).is_empty());
+        assert!(store.take(applied("a", 9, 1)).is_empty());
+        assert!(store.take(applied("a", 12, 2))[0].to_act_on());
     }
 
     #[test]
-    fn what_a_complete_list_leaves_out_is_gone_and_not_before() {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Apply(object("a", 5, 1)));
-        shelf.take(Event::Apply(object("b", 6, 1)));
-        shelf.take(Event::Init);
-        assert!(shelf.take(Event::InitApply(object("b", 6, 1))).is_empty());
-        assert!(!shelf.is_complete() && shelf.iter().count() == 2);
-        let gone = shelf.take(Event::InitDone);
+    fn what_a_list_leaves_out_is_gone() {
+        let mut store = Store::default();
+        store.take(applied("a", 5, 1));
+        store.take(applied("b", 6, 1));
+        assert!(!store.is_complete() && store.iter().count() == 2);
+        let gone = store.take(Event::Listed(vec![Ok(object("b", 6, 1))]));
+        assert!(store.is_complete());
         assert_eq!(gone.len(), 1);
         assert!(gone[0].new.is_none() && gone[0].to_act_on());
-        assert_eq!(shelf.iter().count(), 1);
+        assert_eq!(store.iter().count(), 1);
     }
 
     #[test]
     fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Apply(object("a", 5, 1)));
+        let mut store = Store::default();
+        store.take(applied("a", 5, 1));
         let mut metadata = object("a", 6, 2).metadata;
-        assert!(shelf.take_unreadable(metadata.clone()).is_empty());
-        assert_eq!((shelf.unreadable().count(), shelf.iter().count()), (1, 1));
+        assert!(store.take(Event::Applied(unreadable(metadata.clone()))).is_empty());
+        assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
         metadata.resource_version = Some("7".into());
-        metadata.deletion_timestamp = Some(samples::started());
-        assert!(shelf.take_unreadable(metadata.clone())[0].to_act_on());
-        assert!(shelf.take_end(&metadata)[0].new.is_none());
-        assert_eq!((shelf.unreadable().count(), shelf.iter().count()), (0, 0));
+        metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert!(store.take(Event::Applied(unreadable(metadata.clone())))[0].to_act_on());
+        assert!(store.take(Event::Deleted(unreadable(metadata)))[0].new.is_none());
+        assert_eq!((store.unreadable().count(), store.iter().count()), (0, 0));
     }
 
     #[test]
     fn what_cannot_be_read_is_listed_all_the_same_and_may_be_mended() {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Apply(object("a", 5, 1)));
-        shelf.take(Event::Init);
-        assert!(shelf.take_unreadable(object("a", 6, 2).metadata).is_empty());
-        assert!(shelf.take(Event::InitDone).is_empty());
-        assert_eq!((shelf.unreadable().count(), shelf.iter().count()), (1, 1));
-        assert!(shelf.take(Event::Apply(object("a", 7, 3)))[0].to_act_on());
-        assert_eq!(shelf.unreadable().count(), 0);
+        let mut store = Store::default();
+        store.take(applied("a", 5, 1));
+        let listed = Event::Listed(vec![unreadable(object("a", 6, 2).metadata)]);
+        assert!(store.take(listed).is_empty());
+        assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
+        assert!(store.take(applied("a", 7, 3))[0].to_act_on());
+        assert_eq!(store.unreadable().count(), 0);
     }
 
     #[test]
-    fn a_list_that_breaks_off_takes_nothing_away() {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Apply(object("a", 5, 1)));
-        shelf.take(Event::Init);
-        shelf.take(Event::Init);
-        assert_eq!(shelf.iter().count(), 1);
-    }
-
-    #[test]
-    fn what_is_gone_is_told_as_it_was_before_it_was_let_go() {
-        let mut shelf = Shelf::default();
+    fn what_is_gone_is_told_as_it_was_before_its_last_finalizer_went() {
+        let mut store = Store::default();
         let mut held = object("a", 5, 1);
         held.metadata.finalizers = Some(vec!["ours".to_owned()]);
-        shelf.take(Event::Apply(held));
-        let gone = shelf.take(Event::Delete(object("a", 6, 1)));
-        assert_eq!(
-            gone[0].old.as_ref().unwrap().metadata.finalizers.as_deref(),
-            Some(&["ours".to_owned()][..])
-        );
+        store.take(Event::Applied(Ok(held)));
+        let gone = store.take(Event::Deleted(Ok(object("a", 6, 1))));
+        let finalizers = gone[0].old.as_ref().unwrap().metadata.finalizers.as_deref();
+        assert_eq!(finalizers, Some(&["ours".to_owned()][..]));
     }
 
     #[test]
     fn a_write_that_is_answered_after_the_object_went_does_not_bring_it_back() {
-        let mut shelf = Shelf::default();
-        shelf.take(Event::Apply(object("a", 5, 1)));
-        shelf.take(Event::Delete(object("a", 6, 1)));
-        assert!(shelf.wrote(object("a", 7, 1)).is_empty());
-        assert_eq!(shelf.iter().count(), 0);
+        let mut store = Store::default();
+        store.take(applied("a", 5, 1));
+        store.take(Event::Deleted(Ok(object("a", 6, 1))));
+        assert!(store.wrote(object("a", 7, 1)).is_empty());
+        assert_eq!(store.iter().count(), 0);
     }
 }

@@ -1,0 +1,138 @@
+//! Kubernetes Events: what `kubectl describe` shows of an object beside its status. Nothing waits for an Event or fails with one:
+//! who needs to know reads the status.
+//!
+//! A controller publishes one note of one part of an object once in [`QUIET`], and all of its notes as fast as [`Limiter`] lets it.
+//! Each is in its log as well: what went well from here, with the uid by which steps name the object, and what went wrong from
+//! where it did.
+
+mod limit;
+mod note;
+
+use std::time::{Duration, Instant};
+
+use api::names::label;
+use apiclient::plain;
+use daemon::vital;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client, ResourceExt,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::sync::mpsc;
+
+use self::limit::Limiter;
+pub use self::note::Note;
+use crate::object::{Object, describe};
+
+/// How long the same note is not published again. Longer than [`Recorder`] remembers what it published, so that it never has to
+/// patch.
+const QUIET: Duration = Duration::from_secs(600);
+/// After a refusal: a right that is missing now may be given later.
+const REFUSED: Duration = Duration::from_secs(3600);
+/// Notes that wait to be published; what comes while there are so many is in the log only.
+const WAITING: usize = 64;
+/// How long the API may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a controller hands in its notes.
+#[derive(Debug, Clone, Default)]
+pub struct Events {
+    queue: Option<mpsc::Sender<(ObjectReference, Note)>>,
+}
+
+impl Events {
+    /// Publishes what is handed in from now on, in the name of a program on a node, until nobody can hand in any more.
+    #[must_use]
+    pub fn new(client: Client, program: &str, node: &str) -> Self {
+        let (queue, notes) = mpsc::channel(WAITING);
+        let reporter = Reporter { controller: program.to_owned(), instance: Some(node.to_owned()) };
+        let published = publish(Recorder::new(client, reporter), notes);
+        tokio::spawn(vital("who publishes Events", published));
+        Self { queue: Some(queue) }
+    }
+
+    /// Hands in notes of an object; waits for nobody.
+    pub fn tell<K: Object>(&self, object: &K, notes: impl IntoIterator<Item = Note>) {
+        for note in notes {
+            if !note.is_warning {
+                log::info!("{}", line(object, &note));
+            }
+            let Some(queue) = &self.queue else { continue };
+            let regarding =
+                ObjectReference { field_path: note.part.clone(), ..object.object_ref(&()) };
+            if queue.try_send((regarding, note)).is_err() {
+                log::debug!("too many notes at once: some are in this log only");
+            }
+        }
+    }
+}
+
+/// What went well, for the log. Steps name an allocation by its object's uid, and nothing else there tells whose that is.
+fn line<K: Object>(object: &K, note: &Note) -> String {
+    let label = |key| object.labels().get(key).map_or("", String::as_str);
+    let workflow = match (label(label::WORKFLOW_NAMESPACE), label(label::WORKFLOW_NAME)) {
+        (_, "") => String::new(),
+        (namespace, name) => format!(", workflow {namespace}/{name}"),
+    };
+    let (uid, text) = (object.uid().unwrap_or_default(), note.text());
+    format!("{} (uid {uid}{workflow}): {text}", describe(object))
+}
+
+async fn publish(recorder: Recorder, mut notes: mpsc::Receiver<(ObjectReference, Note)>) {
+    let mut limiter = Limiter::new(QUIET, REFUSED);
+    while let Some((regarding, note)) = notes.recv().await {
+        if !limiter.admits(&regarding, &note, Instant::now()) {
+            continue;
+        }
+        let event = Event {
+            type_: if note.is_warning { EventType::Warning } else { EventType::Normal },
+            reason: note.reason.to_owned(),
+            note: Some(note.text()),
+            action: note.action.to_owned(),
+            secondary: None,
+        };
+        let published = tokio::time::timeout(PATIENCE, recorder.publish(&event, &regarding)).await;
+        let why = match published {
+            Ok(Ok(())) => {
+                limiter.published();
+                continue;
+            }
+            Ok(Err(error)) if is_refused(&error) => limiter.refused(plain(&error), Instant::now()),
+            Ok(Err(error)) => limiter.failed(plain(&error)),
+            Err(_) => limiter.failed(format!("no answer within {} s", PATIENCE.as_secs())),
+        };
+        if let Some(why) = why {
+            log::info!("Events are not published ({why}): what they would say is in this log");
+        }
+    }
+}
+
+/// Whether the API will answer the next one alike: no right to, or no Events at all.
+fn is_refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::NnfNodeBlockStorage;
+
+    use super::*;
+
+    fn spec() -> api::NnfNodeBlockStorageSpec {
+        api::NnfNodeBlockStorageSpec { shared_allocation: false, allocations: Vec::new() }
+    }
+
+    #[test]
+    fn a_note_leads_from_the_uid_of_steps_to_the_workflow() {
+        let mut object = NnfNodeBlockStorage::new("job-7-0", spec());
+        object.metadata.namespace = Some("rabbit-1".into());
+        object.metadata.uid = Some("4711".into());
+        let note = Note::normal("AllocationMade", "Allocate", "made 1 namespaces".into());
+        let name = "NnfNodeBlockStorage rabbit-1/job-7-0 (uid 4711";
+        assert_eq!(line(&object, &note), format!("{name}): made 1 namespaces"));
+        object.labels_mut().insert(label::WORKFLOW_NAME.into(), "job-7".into());
+        object.labels_mut().insert(label::WORKFLOW_NAMESPACE.into(), "users".into());
+        let told = line(&object, &note);
+        assert_eq!(told, format!("{name}, workflow users/job-7): made 1 namespaces"));
+    }
+}

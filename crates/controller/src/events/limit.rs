@@ -1,0 +1,133 @@
+//! Which notes are published, and how fast. Pure: the clock comes in as an argument.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::Note;
+
+/// So many at once, and then one in so long: a chassis that loses power must not bury the cluster's Events.
+const AT_ONCE: u32 = 32;
+const ONE_IN: Duration = Duration::from_secs(6);
+
+/// What was published, and how the API took it.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    quiet: Duration,
+    pause: Duration,
+    published: BTreeMap<Key, Instant>,
+    left: u32,
+    filled: Option<Instant>,
+    /// Nothing is published before then.
+    resumes: Option<Instant>,
+    failure: Option<String>,
+}
+
+/// The kind, the object, its part, and the reason.
+type Key = (Option<String>, Option<String>, Option<String>, &'static str);
+
+impl Limiter {
+    pub(super) fn new(quiet: Duration, pause: Duration) -> Self {
+        let (published, left, filled) = (BTreeMap::new(), AT_ONCE, None);
+        Self { quiet, pause, published, left, filled, resumes: None, failure: None }
+    }
+
+    /// Whether to publish it; then it counts as published.
+    pub(super) fn admits(&mut self, of: &ObjectReference, note: &Note, now: Instant) -> bool {
+        if self.resumes.is_some_and(|resumes| now < resumes) {
+            return false;
+        }
+        self.published.retain(|_, at| now.saturating_duration_since(*at) < self.quiet);
+        let uid = of.uid.clone().or_else(|| of.name.clone());
+        let key = (of.kind.clone(), uid, of.field_path.clone(), note.reason);
+        if self.published.contains_key(&key) || !self.takes(now) {
+            return false;
+        }
+        self.published.insert(key, now);
+        true
+    }
+
+    fn takes(&mut self, now: Instant) -> bool {
+        let filled = *self.filled.get_or_insert(now);
+        let more = now.saturating_duration_since(filled).as_secs() / ONE_IN.as_secs();
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        if more > 0 {
+            self.left = self.left.saturating_add(more).min(AT_ONCE);
+            self.filled = Some(now);
+        }
+        self.left.checked_sub(1).map(|left| self.left = left).is_some()
+    }
+
+    pub(super) fn published(&mut self) {
+        self.failure = None;
+    }
+
+    /// Publishes nothing for a while. The reason, when it is another than before.
+    pub(super) fn refused(&mut self, why: String, now: Instant) -> Option<String> {
+        self.resumes = Some(now + self.pause);
+        self.failed(why)
+    }
+
+    /// The reason, when it is another than before.
+    pub(super) fn failed(&mut self, why: String) -> Option<String> {
+        let is_new = self.failure.as_ref() != Some(&why);
+        self.failure = Some(why.clone());
+        is_new.then_some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Duration = Duration::from_secs(600);
+
+    fn of(uid: &str) -> ObjectReference {
+        ObjectReference { uid: Some(uid.into()), ..ObjectReference::default() }
+    }
+
+    fn note(reason: &'static str) -> Note {
+        Note::warning(reason, "Look", "why".to_owned())
+    }
+
+    #[test]
+    fn the_same_note_is_published_once_in_a_while() {
+        let (mut limiter, now) = (Limiter::new(QUIET, QUIET), Instant::now());
+        assert!(limiter.admits(&of("a"), &note("DriveFailed"), now));
+        assert!(!limiter.admits(&of("a"), &note("DriveFailed"), now));
+        assert!(limiter.admits(&of("b"), &note("DriveFailed"), now), "another object");
+        assert!(limiter.admits(&of("a"), &note("ComputeFenced"), now), "another note");
+        let part = ObjectReference { field_path: Some("status.drives{x}".into()), ..of("a") };
+        assert!(limiter.admits(&part, &note("DriveFailed"), now), "another part");
+        assert!(limiter.admits(&of("a"), &note("DriveFailed"), now + QUIET));
+    }
+
+    #[test]
+    fn many_at_once_are_not_all_published_and_later_ones_are() {
+        let (mut limiter, now) = (Limiter::new(QUIET, QUIET), Instant::now());
+        let mut told = |from: u32, now| {
+            let all = (from..from + 100)
+                .filter(|it| limiter.admits(&of(&it.to_string()), &note("X"), now));
+            all.count()
+        };
+        assert_eq!(told(0, now), AT_ONCE as usize);
+        assert_eq!(told(100, now), 0);
+        assert_eq!(told(200, now + ONE_IN * 3), 3);
+    }
+
+    #[test]
+    fn a_refusal_is_said_once_and_ends_the_telling_for_a_while() {
+        let pause = Duration::from_secs(3600);
+        let (mut limiter, now) = (Limiter::new(QUIET, pause), Instant::now());
+        assert!(limiter.admits(&of("a"), &note("X"), now));
+        assert_eq!(limiter.refused("forbidden".into(), now), Some("forbidden".to_owned()));
+        assert!(!limiter.admits(&of("b"), &note("X"), now + QUIET));
+        assert!(limiter.admits(&of("b"), &note("X"), now + pause));
+        assert_eq!(limiter.refused("forbidden".into(), now + pause), None);
+        limiter.published();
+        assert!(limiter.failed("away".into()).is_some() && limiter.failed("away".into()).is_none());
+    }
+}

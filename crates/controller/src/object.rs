@@ -1,0 +1,43 @@
+//! The objects that controllers read and patch.
+
+use std::fmt::Debug;
+
+use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A kind that lives in a namespace and that we read and patch.
+pub trait Object:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Kind, namespace and name of an object, for logs and messages.
+#[must_use]
+pub fn describe<K: Object>(object: &K) -> String {
+    format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Whether the object carries this finalizer.
+#[must_use]
+pub fn has_finalizer<K: Object>(object: &K, finalizer: &str) -> bool {
+    object.finalizers().iter().any(|name| name == finalizer)
+}

@@ -1,0 +1,198 @@
+//! Watches on the API, one per kind.
+
+mod health;
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use apiclient::{WatchBackoff, listening};
+use futures::{Stream, StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject},
+    runtime::watcher::{self, Config, watcher},
+};
+use tokio::{sync::Notify, time::sleep};
+
+use crate::object::Object;
+
+pub use self::health::{Trouble, WatchHealth};
+
+/// What a watch tells.
+#[derive(Debug)]
+pub enum Event<K = DynamicObject> {
+    /// These are all the objects there are.
+    Listed(Vec<Item<K>>),
+    /// An object is new or changed.
+    Applied(Item<K>),
+    /// An object is gone.
+    Deleted(Item<K>),
+    /// The watch is broken: what is known may be old. The watch tries again by itself.
+    Failing(Trouble),
+    /// The watch stands.
+    Working,
+}
+
+/// An object, or what can be read of it.
+pub type Item<K> = Result<K, Unreadable>;
+
+/// An object that exists and is not as its kind should be: nothing may be concluded from what it does not say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable {
+    /// Its metadata.
+    pub metadata: Box<ObjectMeta>,
+    /// What is wrong with the rest.
+    pub why: String,
+}
+
+/// What is watched.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The kind.
+    pub resource: ApiResource,
+    /// The namespace; `None` for all.
+    pub namespace: Option<String>,
+    /// Which objects, and for how long.
+    pub config: Config,
+}
+
+impl Watched {
+    fn api(&self, client: Client) -> Api<DynamicObject> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
+            None => Api::all_with(client, &self.resource),
+        }
+    }
+}
+
+impl Event {
+    /// The same with objects of one kind.
+    #[must_use]
+    pub fn of<K: Object>(self) -> Event<K> {
+        match self {
+            Self::Listed(items) => Event::Listed(items.into_iter().map(read).collect()),
+            Self::Applied(item) => Event::Applied(read(item)),
+            Self::Deleted(item) => Event::Deleted(read(item)),
+            Self::Failing(trouble) => Event::Failing(trouble),
+            Self::Working => Event::Working,
+        }
+    }
+}
+
+fn read<K: Object>(item: Item<DynamicObject>) -> Item<K> {
+    let object = item?;
+    let metadata = Box::new(object.metadata.clone());
+    object.try_parse().map_err(|error| Unreadable { metadata, why: error.to_string() })
+}
+
+/// Watches until dropped. Each list comes whole or not at all.
+///
+/// After a failure the watch begins with a list: an API that was restored from a backup is older than before, and a watch that
+/// goes on would pass over what it lost. That a list works says nothing of the watch: it stands once the API has begun it.
+pub fn watch(client: Client, watched: Watched) -> impl Stream<Item = Event> + Send + 'static {
+    stream::unfold(Watch::new(client, watched), async |mut watch| {
+        let event = watch.next().await;
+        Some((event, watch))
+    })
+}
+
+type Events = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send>>;
+
+struct Watch {
+    client: Client,
+    watched: Watched,
+    backoff: WatchBackoff,
+    running: Option<Events>,
+    /// The API has begun a watch.
+    begun: Arc<Notify>,
+    list: Vec<DynamicObject>,
+    is_first: bool,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("watched", &self.watched).finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    fn new(client: Client, watched: Watched) -> Self {
+        Self {
+            client,
+            watched,
+            backoff: WatchBackoff::default(),
+            running: None,
+            begun: Arc::default(),
+            list: Vec::new(),
+            is_first: true,
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        loop {
+            let begun = Arc::clone(&self.begun);
+            let Some(events) = &mut self.running else {
+                self.start().await;
+                continue;
+            };
+            let event = tokio::select! {
+                biased;
+                // What was missed first: who hears that the watch stands goes by what is known then.
+                event = events.next() => event,
+                () = begun.notified() => return Event::Working,
+            };
+            match event {
+                Some(Ok(event)) => {
+                    if let Some(event) = self.whole(event) {
+                        return event;
+                    }
+                }
+                Some(Err(error)) => {
+                    self.running = None;
+                    if let Some(trouble) = Trouble::of(&self.watched.resource, &error) {
+                        return Event::Failing(trouble);
+                    }
+                }
+                None => self.running = None,
+            }
+        }
+    }
+
+    async fn start(&mut self) {
+        if !std::mem::take(&mut self.is_first) {
+            sleep(self.backoff.next().unwrap_or_default()).await;
+        }
+        self.begun = Arc::default();
+        let begun = Arc::clone(&self.begun);
+        let client = listening(self.client.clone(), move |answer| {
+            if answer.watch && answer.status < 300 {
+                begun.notify_one();
+            }
+        });
+        let api = self.watched.api(client);
+        self.running = Some(watcher(api, self.watched.config.clone()).boxed());
+    }
+
+    /// Gathers the objects of a list.
+    fn whole(&mut self, event: watcher::Event<DynamicObject>) -> Option<Event> {
+        match event {
+            watcher::Event::Apply(object) => Some(Event::Applied(Ok(object))),
+            watcher::Event::Delete(object) => Some(Event::Deleted(Ok(object))),
+            watcher::Event::Init => {
+                self.list.clear();
+                None
+            }
+            watcher::Event::InitApply(object) => {
+                self.list.push(object);
+                None
+            }
+            watcher::Event::InitDone => {
+                let objects = std::mem::take(&mut self.list);
+                Some(Event::Listed(objects.into_iter().map(Ok).collect()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

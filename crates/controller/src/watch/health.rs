@@ -1,0 +1,276 @@
+//! What of the watches' troubles is worth a line in the log: each when it begins, when it changes, and when it is over, however
+//! many watches have it and however often they try again.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use apiclient::plain;
+use kube::{Error as ApiError, api::ApiResource, core::Status, runtime::watcher};
+
+use super::{Event, Item};
+use crate::object::Object;
+
+/// What is wrong with a watch, in words for the person who can mend it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// The API is away or overloaded: every watch has it, and one line is enough.
+    Away(String),
+    /// The API does not accept the program's credentials: likewise.
+    Unauthorized(String),
+    /// With this kind alone.
+    Kind(String),
+}
+
+impl Trouble {
+    /// What is wrong, and the remedy where one is known.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Away(text) | Self::Unauthorized(text) | Self::Kind(text) => text,
+        }
+    }
+
+    /// Of a watch on a kind; `None` when it went on from too long ago, and simply begins again.
+    #[must_use]
+    pub fn of(resource: &ApiResource, error: &watcher::Error) -> Option<Self> {
+        match error {
+            watcher::Error::InitialListFailed(cause) => Some(refused("list", resource, cause)),
+            watcher::Error::WatchStartFailed(cause) => Some(refused("watch", resource, cause)),
+            watcher::Error::WatchFailed(cause) => Some(refused("watch", resource, cause)),
+            watcher::Error::WatchError(status) if status.code == 410 => None,
+            watcher::Error::WatchError(status) => Some(answered("watch", resource, status)),
+            watcher::Error::NoResourceVersion => {
+                Some(Self::Kind(format!("list {}: {error}; trying again", resource.kind)))
+            }
+        }
+    }
+}
+
+fn refused(verb: &str, resource: &ApiResource, error: &ApiError) -> Trouble {
+    match error {
+        ApiError::Api(status) => answered(verb, resource, status),
+        ApiError::SerdeError(cause) => Trouble::Kind(format!(
+            "{verb} {}: the answer does not read: {cause}; trying again",
+            resource.kind
+        )),
+        _ => Trouble::Away(format!(
+            "the API does not answer: {}; everything stays as it is, trying again",
+            plain(error)
+        )),
+    }
+}
+
+fn answered(verb: &str, resource: &ApiResource, status: &Status) -> Trouble {
+    let ApiResource { kind, plural, version, group, .. } = resource;
+    let (crd, message) = (format!("{plural}.{group}"), &status.message);
+    match status.code {
+        401 => Trouble::Unauthorized(format!(
+            "the API does not accept this program's credentials ({message}): renew its token or certificate; trying again"
+        )),
+        403 => Trouble::Kind(format!(
+            "the API does not let this program {verb} {kind} ({message}): grant it get, list and watch on {crd}; trying again"
+        )),
+        404 => Trouble::Kind(format!(
+            "the API does not know {kind} {version}: install the CRD {crd} that serves this version; waiting for it"
+        )),
+        429 | 500.. => Trouble::Away(format!(
+            "the API answers {} {message}; everything stays as it is, trying again",
+            status.code
+        )),
+        code => Trouble::Kind(format!("{verb} {kind}: {message} ({code}); trying again")),
+    }
+}
+
+/// The troubles of all watches of a program, which the log is told once.
+#[derive(Debug, Clone, Default)]
+pub struct WatchHealth(Arc<Mutex<Known>>);
+
+impl WatchHealth {
+    /// Logs what is news in an event of the watch on `K`.
+    pub fn log<K: Object>(&self, event: &Event<K>) {
+        match event {
+            Event::Listed(items) => items.iter().for_each(|item| self.log_item(item)),
+            Event::Applied(item) => self.log_item(item),
+            Event::Deleted(item) => self.lock().readable(&name(item)),
+            Event::Failing(trouble) => self.failing(&K::kind(&()), trouble),
+            Event::Working => self.working(&K::kind(&())),
+        }
+    }
+
+    /// Logs that the watch on a kind is broken, if that is news.
+    pub fn failing(&self, kind: &str, trouble: &Trouble) {
+        let line = self.lock().failed(kind, trouble);
+        line.into_iter().for_each(|line| log::warn!(kind; "{line}"));
+    }
+
+    /// Logs that the watch on a kind stands, if that is news.
+    pub fn working(&self, kind: &str) {
+        let line = self.lock().works(kind);
+        line.into_iter().for_each(|line| log::info!(kind; "{line}"));
+    }
+
+    /// Kinds whose watch is broken, and why.
+    #[must_use]
+    pub fn broken(&self) -> Vec<(String, String)> {
+        let known = self.lock();
+        let watches = known.watches.iter();
+        watches.map(|(kind, trouble)| (kind.clone(), trouble.text().to_owned())).collect()
+    }
+
+    fn log_item<K: Object>(&self, item: &Item<K>) {
+        let name = name(item);
+        match item {
+            Ok(_) => self.lock().readable(&name),
+            Err(unreadable) => {
+                let line = self.lock().unreadable(&name, &unreadable.why);
+                line.into_iter().for_each(|line| log::warn!("{line}"));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn name<K: Object>(item: &Item<K>) -> String {
+    let metadata =
+        item.as_ref().map_or_else(|unreadable| &*unreadable.metadata, |object| object.meta());
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    format!("{} {}/{}", K::kind(&()), text(&metadata.namespace), text(&metadata.name))
+}
+
+/// What the log was told.
+#[derive(Debug, Default)]
+struct Known {
+    watches: BTreeMap<String, Trouble>,
+    unreadable: BTreeMap<String, String>,
+}
+
+impl Known {
+    fn failed(&mut self, kind: &str, trouble: &Trouble) -> Option<String> {
+        let is_known = self.watches.values().any(|known| known == trouble);
+        self.watches.insert(kind.to_owned(), trouble.clone());
+        (!is_known).then(|| trouble.text().to_owned())
+    }
+
+    /// The end of what all watches had in common is told once, when the last of them works again.
+    fn works(&mut self, kind: &str) -> Option<String> {
+        let over = self.watches.remove(kind)?;
+        let others = || self.watches.values().any(|known| !matches!(known, Trouble::Kind(_)));
+        match over {
+            Trouble::Kind(_) => Some(format!("{kind} is watched again")),
+            _ if others() => None,
+            Trouble::Unauthorized(_) => {
+                Some("the API accepts this program's credentials again".to_owned())
+            }
+            Trouble::Away(_) => Some("the API answers again".to_owned()),
+        }
+    }
+
+    fn unreadable(&mut self, object: &str, why: &str) -> Option<String> {
+        let known = self.unreadable.insert(object.to_owned(), why.to_owned());
+        (known.as_deref() != Some(why)).then(|| {
+            format!("{object} cannot be read: {why}: correct or delete it; until then nothing of it is changed")
+        })
+    }
+
+    /// It reads again, or is gone.
+    fn readable(&mut self, object: &str) {
+        self.unreadable.remove(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::{ClientMount, NnfNodeStorage};
+
+    use super::*;
+
+    fn status(code: u16, message: &str) -> Box<Status> {
+        Box::new(Status { code, message: message.into(), ..Status::default() })
+    }
+
+    fn listing(code: u16, message: &str) -> Trouble {
+        let cause = ApiError::Api(status(code, message));
+        let resource = ApiResource::erase::<NnfNodeStorage>(&());
+        Trouble::of(&resource, &watcher::Error::InitialListFailed(cause)).unwrap()
+    }
+
+    #[test]
+    fn each_refusal_names_what_is_missing() {
+        for (code, message, told) in [
+            (
+                404,
+                "not found",
+                &["NnfNodeStorage v1alpha11", "nnfnodestorages.nnf.cray.hpe.com", "waiting"][..],
+            ),
+            (
+                403,
+                "user x cannot list",
+                &["list NnfNodeStorage", "user x cannot list", "get, list and watch"],
+            ),
+            (401, "Unauthorized", &["credentials", "token"]),
+            (429, "slow down", &["429 slow down", "stays as it is"]),
+            (500, "etcdserver: no leader", &["500 etcdserver", "stays as it is"]),
+            (400, "bad", &["list NnfNodeStorage: bad (400)"]),
+        ] {
+            let trouble = listing(code, message);
+            for part in told {
+                assert!(trouble.text().contains(part), "{code}: {trouble:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_watch_that_is_too_old_begins_again_without_a_word() {
+        let resource = ApiResource::erase::<ClientMount>(&());
+        let error = watcher::Error::WatchError(status(410, "too old resource version"));
+        assert_eq!(Trouble::of(&resource, &error), None);
+        let error = watcher::Error::WatchFailed(ApiError::LinesCodecMaxLineLengthExceeded);
+        assert!(matches!(Trouble::of(&resource, &error), Some(Trouble::Away(_))));
+    }
+
+    #[test]
+    fn an_api_that_is_away_is_one_line_for_all_watches_and_one_when_it_is_back() {
+        let away = |why: &str| Trouble::Away(why.to_owned());
+        let mut known = Known::default();
+        assert_eq!(known.failed("A", &away("refused")).as_deref(), Some("refused"));
+        assert_eq!(known.failed("B", &away("refused")), None);
+        assert_eq!(known.failed("A", &away("refused")), None, "the watch tried again");
+        assert_eq!(known.failed("A", &away("reset")).as_deref(), Some("reset"), "it changed");
+        assert_eq!(known.works("A"), None, "B is still away");
+        assert_eq!(known.works("B").as_deref(), Some("the API answers again"));
+        assert_eq!(known.works("B"), None);
+    }
+
+    #[test]
+    fn a_kind_that_is_refused_is_watched_again_by_name() {
+        let mut known = Known::default();
+        assert!(known.failed("A", &listing(404, "no")).is_some());
+        assert_eq!(known.works("A").as_deref(), Some("A is watched again"));
+    }
+
+    #[test]
+    fn credentials_that_are_refused_are_told_apart_from_what_is_refused_next() {
+        let mut known = Known::default();
+        assert!(known.failed("A", &listing(401, "Unauthorized")).is_some());
+        assert_eq!(known.failed("B", &listing(401, "Unauthorized")), None);
+        let told = known.failed("A", &listing(404, "no")).unwrap();
+        assert!(told.contains("install the CRD"), "{told}");
+        let told = known.works("B").unwrap();
+        assert!(told.contains("credentials again"), "{told}");
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_told_once_for_each_reason() {
+        let mut known = Known::default();
+        assert!(known.unreadable("ClientMount a/b", "no spec").is_some());
+        assert_eq!(known.unreadable("ClientMount a/b", "no spec"), None);
+        assert!(known.unreadable("ClientMount a/b", "no node").is_some());
+        known.readable("ClientMount a/b");
+        assert!(known.unreadable("ClientMount a/b", "no node").is_some());
+    }
+}

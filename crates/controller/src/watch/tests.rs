@@ -1,0 +1,143 @@
+use std::{convert::Infallible, sync::Mutex, time::Duration};
+
+use api::ClientMount;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::service_fn;
+
+use super::*;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn watched() -> Watched {
+    Watched {
+        resource: ApiResource::erase::<ClientMount>(&()),
+        namespace: Some("n1".to_owned()),
+        config: Config::default(),
+    }
+}
+
+type Bytes = <Body as http_body::Body>::Data;
+type Answer = UnsyncBoxBody<Bytes, Infallible>;
+
+/// An API that lists these, and lets nobody watch until it is told to.
+#[derive(Clone, Debug, Default)]
+struct FakeApi(Arc<Mutex<Asked>>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    lists: usize,
+    watches: usize,
+    admits: bool,
+    items: Vec<Value>,
+}
+
+impl FakeApi {
+    fn client(&self) -> Client {
+        let api = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let response = api.answer(&request);
+            async { Ok::<_, Infallible>(response) }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, request: &Request<Body>) -> Response<Answer> {
+        let mut asked = self.0.lock().unwrap();
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let (code, body) = match (is_watch, asked.admits) {
+            (true, true) => return Response::new(silent()),
+            (true, false) => (
+                403,
+                json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+                    "reason": "Forbidden", "message": "user cannot watch",
+                }),
+            ),
+            (false, _) => (
+                200,
+                json!({
+                    "kind": "ClientMountList", "apiVersion": "dataworkflowservices.github.io/v1alpha7",
+                    "metadata": {"resourceVersion": "20"}, "items": asked.items,
+                }),
+            ),
+        };
+        *(if is_watch { &mut asked.watches } else { &mut asked.lists }) += 1;
+        let body = Full::new(Bytes::from(body.to_string())).boxed_unsync();
+        Response::builder().status(code).body(body).unwrap()
+    }
+}
+
+/// The answer to a watch that has begun, and nothing changes.
+fn silent() -> Answer {
+    StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync()
+}
+
+/// A role with `list` and without `watch`: the program would list everything every second.
+#[tokio::test(start_paused = true)]
+async fn lists_that_work_begin_no_backoff_anew_while_watches_are_refused() {
+    let api = FakeApi::default();
+    let mut events = watch(api.client(), watched()).boxed();
+    let end = tokio::time::Instant::now() + HOUR;
+    let mut seen = Vec::new();
+    while let Ok(Some(event)) = tokio::time::timeout_at(end, events.next()).await {
+        seen.push(event);
+    }
+    {
+        let asked = api.0.lock().unwrap();
+        assert!((100..300).contains(&asked.lists), "{} lists in an hour", asked.lists);
+        assert!(asked.watches >= asked.lists - 1, "each list is followed by a watch");
+    }
+    // Nothing is said to work in between: it would be said to fail again in the next moment.
+    assert!(!seen.iter().any(|event| matches!(event, Event::Working)));
+    let refused =
+        |event: &Event| matches!(event, Event::Failing(it) if it.text().contains("watch"));
+    assert!(seen.iter().any(refused));
+    api.0.lock().unwrap().admits = true;
+    let mut works = events.filter(|event| std::future::ready(matches!(event, Event::Working)));
+    let works = tokio::time::timeout(HOUR, works.next()).await;
+    assert!(works.is_ok(), "a watch that is silent works");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_hides_no_other() {
+    let api = FakeApi::default();
+    let object = |name: &str, spec: Value| {
+        json!({
+            "kind": "ClientMount", "apiVersion": "dataworkflowservices.github.io/v1alpha7",
+            "metadata": {"name": name, "namespace": "n1"}, "spec": spec,
+        })
+    };
+    let sound = json!({"node": "n1", "desiredState": "mounted", "mounts": []});
+    api.0.lock().unwrap().items = vec![object("a", json!({"node": 7})), object("b", sound)];
+    let mut events = watch(api.client(), watched()).boxed();
+    let Event::Listed(items) = events.next().await.unwrap().of::<ClientMount>() else {
+        panic!("a list comes first")
+    };
+    let unreadable = items[0].as_ref().unwrap_err();
+    assert_eq!(unreadable.metadata.name.as_deref(), Some("a"));
+    assert!(unreadable.why.contains("invalid type"), "{}", unreadable.why);
+    assert_eq!(items[1].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_is_not_taken() {
+    let mut watch = Watch::new(FakeApi::default().client(), watched());
+    let object = |name| DynamicObject::new(name, &watched().resource);
+    let told: Vec<_> = [
+        watcher::Event::Init,
+        watcher::Event::InitApply(object("a")),
+        watcher::Event::Init,
+        watcher::Event::InitApply(object("b")),
+        watcher::Event::InitDone,
+    ]
+    .into_iter()
+    .filter_map(|event| watch.whole(event))
+    .collect();
+    let [Event::Listed(items)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(items.len(), 1);
+    assert_eq!(items[0].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
+}
