@@ -38,13 +38,16 @@ pub(crate) async fn keep(
 }
 
 fn note(known: &mut Known, event: Event) {
+    let mut names = || known.get_or_insert_default();
     match event {
-        Event::Applied(Ok(object)) => drop(known.get_or_insert_default().insert(object.name_any())),
+        Event::Applied(Ok(object)) => {
+            names().insert(object.name_any());
+        }
         Event::Deleted(Ok(object)) => {
-            drop(known.get_or_insert_default().remove(&object.name_any()))
+            names().remove(&object.name_any());
         }
         Event::Listed(items) => {
-            *known = Some(items.iter().flatten().map(ResourceExt::name_any).collect());
+            *names() = items.iter().flatten().map(ResourceExt::name_any).collect();
         }
         Event::Applied(Err(_)) | Event::Deleted(Err(_)) | Event::Failing(_) | Event::Working => {}
     }
