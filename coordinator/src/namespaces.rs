@@ -38,16 +38,19 @@ pub(crate) async fn keep(
 }
 
 fn note(known: &mut Known, event: Event) {
-    let mut names = || known.get_or_insert_default();
+    if matches!(event, Event::Failing(_) | Event::Working) {
+        return;
+    }
+    let names = known.get_or_insert_default();
     match event {
         Event::Applied(Ok(object)) => {
-            names().insert(object.name_any());
+            names.insert(object.name_any());
         }
         Event::Deleted(Ok(object)) => {
-            names().remove(&object.name_any());
+            names.remove(&object.name_any());
         }
         Event::Listed(items) => {
-            *names() = items.iter().flatten().map(ResourceExt::name_any).collect();
+            *names = items.iter().flatten().map(ResourceExt::name_any).collect();
         }
         Event::Applied(Err(_)) | Event::Deleted(Err(_)) | Event::Failing(_) | Event::Working => {}
     }
