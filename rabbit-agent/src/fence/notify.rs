@@ -7,6 +7,7 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use nix::{
@@ -20,6 +21,8 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Watch {
     ready: AsyncFd<OwnedFd>,
     inotify: Inotify,
+    /// Something changed, and nobody was told yet.
+    pending: AtomicBool,
 }
 
 impl Watch {
@@ -43,7 +46,7 @@ impl Watch {
             reason = "its successor is unsafe for types that may change their descriptor, which an OwnedFd does not"
         )]
         let ready = AsyncFd::new(inotify.as_fd().try_clone_to_owned()?)?;
-        Ok(Self { ready, inotify })
+        Ok(Self { ready, inotify, pending: AtomicBool::new(false) })
     }
 
     /// Waits until anything changed but files whose names begin with a dot. Events that the kernel had no room for count as
@@ -53,38 +56,57 @@ impl Watch {
     /// When a directory is not the one any more that was watched.
     pub(super) async fn changed(&self) -> io::Result<()> {
         loop {
+            if self.pending.swap(false, Ordering::Relaxed) {
+                return Ok(());
+            }
             let mut ready = self.ready.readable().await?;
             match self.drain() {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
+                Ok(()) | Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => ready.clear_ready(),
-                Err(Errno::EINTR) => {}
-                Err(Errno::ENOENT) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::NotFound,
-                        "it was deleted, renamed or unmounted",
-                    ));
-                }
-                Err(errno) => return Err(errno.into()),
+                Err(errno) => return Err(explain(errno)),
+            }
+        }
+    }
+
+    /// Whether what was just read by path came from the directories that are watched; waits for nothing.
+    ///
+    /// # Errors
+    /// When a directory is not the one any more that was watched.
+    pub(super) fn check(&self) -> io::Result<()> {
+        loop {
+            match self.drain() {
+                Ok(()) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(()),
+                Err(errno) => return Err(explain(errno)),
             }
         }
     }
 
     /// Takes the events that are there; `ENOENT` when a watch ended.
-    fn drain(&self) -> Result<bool, Errno> {
+    fn drain(&self) -> Result<(), Errno> {
         let ends = AddWatchFlags::IN_IGNORED
             | AddWatchFlags::IN_UNMOUNT
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF;
-        let mut changed = false;
         for event in self.inotify.read_events()? {
             if event.mask.intersects(ends) {
                 return Err(Errno::ENOENT);
             }
             let hidden = event.name.is_some_and(|name| name.as_bytes().starts_with(b"."));
-            changed |= !hidden;
+            if !hidden {
+                self.pending.store(true, Ordering::Relaxed);
+            }
         }
-        Ok(changed)
+        Ok(())
+    }
+}
+
+fn explain(errno: Errno) -> io::Error {
+    match errno {
+        Errno::ENOENT => {
+            io::Error::new(io::ErrorKind::NotFound, "it was deleted, renamed or unmounted")
+        }
+        _ => errno.into(),
     }
 }
 

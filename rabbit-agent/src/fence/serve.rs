@@ -80,7 +80,7 @@ struct Ended {
 enum Turn {
     Changed,
     Ended(Ended),
-    Lost(String),
+    Lost(io::Error),
 }
 
 impl Desk {
@@ -155,7 +155,7 @@ impl Fencer {
             let turn = tokio::select! {
                 changed = changed(self.desk.as_ref()) => match changed {
                     Ok(()) => Turn::Changed,
-                    Err(error) => Turn::Lost(format!("watch the fence requests: {error}; bring their directories back with their files")),
+                    Err(error) => Turn::Lost(error),
                 },
                 Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
                 () = tokio::time::sleep(read_again), if self.unread.is_some() => Turn::Changed,
@@ -177,8 +177,8 @@ impl Fencer {
                     self.changed();
                     continue;
                 }
-                Turn::Lost(why) => {
-                    (self.desk, self.lost) = (None, true);
+                Turn::Lost(error) => {
+                    let why = self.lose(&error);
                     self.could_not_read(why);
                 }
             }
@@ -217,7 +217,10 @@ impl Fencer {
     async fn scan(&mut self) -> Result<Scan, String> {
         if let Some(desk) = &self.desk {
             let spool = desk.spool.clone();
-            return blocking(move || spool.scan()).await.map_err(|error| chain(&error));
+            let scan = blocking(move || spool.scan()).await.map_err(|error| chain(&error));
+            // Another directory may lie at the path now, of which nobody knows whose answers it lacks.
+            let Err(error) = desk.watch.check() else { return scan };
+            return Err(self.lose(&error));
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
         let (desk, scan) = blocking(move || Desk::open(&config, to_make)).await?;
@@ -231,6 +234,11 @@ impl Fencer {
         }
         (self.desk, self.lost) = (Some(desk), false);
         Ok(scan)
+    }
+
+    fn lose(&mut self, error: &io::Error) -> String {
+        (self.desk, self.lost) = (None, true);
+        format!("watch the fence requests: {error}; bring their directories back with their files")
     }
 
     /// Directories that are open are still watched, so that nothing is missed when they can be read again.
@@ -404,5 +412,23 @@ mod tests {
         fs::remove_file(directory.path().join("corosync.conf")).unwrap();
         fs::remove_file(in_the_way).unwrap();
         assert_eq!(fencer(directory.path()).read_again(), READ_AGAIN, "they are open");
+    }
+
+    /// The agent works on something else while the directory is replaced, and reads before the kernel's event reaches it.
+    #[tokio::test]
+    async fn another_directory_at_the_path_frees_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut fencer = fencer(directory.path());
+        let responses = directory.path().join("responses");
+        let answer = format!("compute-01-{}.json", crate::fence::request::tests::ID);
+        fs::write(responses.join(answer), r#"{"success": true}"#).unwrap();
+        fencer.look().await;
+        assert_eq!(fencer.tools.fences.marked().len(), 1);
+
+        fs::rename(&responses, directory.path().join("elsewhere")).unwrap();
+        fs::create_dir(&responses).unwrap();
+        fencer.look().await;
+        assert_eq!(fencer.tools.fences.marked().len(), 1, "its answer was taken away");
+        assert!(fencer.desk.is_none() && fencer.unread.is_some());
     }
 }
