@@ -43,7 +43,9 @@ pub(crate) fn compute_raw() -> ClientMount {
 
 /// GFS2 on compute-1.
 pub(crate) fn compute_gfs2() -> ClientMount {
-    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-gfs2-failed.yaml")))
+    with_uid(fixture(include_str!(
+        "../../crates/api/fixtures/clientmount-compute-gfs2-failed.yaml"
+    )))
 }
 
 /// Lustre on compute-1.

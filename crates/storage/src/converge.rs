@@ -20,11 +20,11 @@ use crate::{
     plan,
 };
 
-/// Looks at a node and plan again this often: a rabbit needs three rounds to create, attach and confirm.
+/// BoundedCalls at a node and plan again this often: a rabbit needs three rounds to create, attach and confirm.
 const ROUNDS: usize = 6;
 
 /// Lets others be faster this often: as many units as there are drives may want the freest one at once.
-const OUTRUN: usize = 64;
+const MAX_LOST_RACES: usize = 64;
 
 /// Groups that work at the same time in one call; each needs a thread that may block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
@@ -95,7 +95,7 @@ impl Work {
 
 fn is_new(desired: &Desired, observed: &Observed) -> bool {
     let Desired::Allocated(Allocation { id, told, .. }) = desired else { return false };
-    let of_it = |it: &Namespace| match &it.owner {
+    let of_it = |namespace: &Namespace| match &namespace.owner {
         NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of) => of == id,
         NamespaceOwner::Partial(_) | NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
     };
@@ -186,7 +186,7 @@ impl Converger {
     }
 
     fn work(&self, desired: &Desired, work: &mut Work) -> Result<Converged, ConvergeError> {
-        let (mut round, mut outrun) = (0, 0);
+        let (mut round, mut lost_races) = (0, 0);
         loop {
             round += 1;
             let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
@@ -209,8 +209,10 @@ impl Converger {
             let apply = if each { execute_each } else { execute };
             match apply(&*self.host, steps, &mut work.done) {
                 // Another unit was faster (it took the drive's room): that is no round of ours, and the next look knows.
-                Err(ExecuteError { source: StepError::Changed(_), .. }) if outrun < OUTRUN => {
-                    outrun += 1;
+                Err(ExecuteError { source: StepError::Changed(_), .. })
+                    if lost_races < MAX_LOST_RACES =>
+                {
+                    lost_races += 1;
                     round -= 1;
                 }
                 other => other.map_err(of_step)?,

@@ -5,9 +5,9 @@
 
 mod apply;
 mod drives;
-mod eyes;
 mod files;
 mod lvm;
+mod observer;
 mod zpool;
 
 use std::{
@@ -29,7 +29,7 @@ use crate::{
         AllowedRoots, HookId, HookScope, MountPoint, NamespaceId, NodeName, Owner, RootFile,
     },
     host::{ObserveError, StepError},
-    look::look,
+    observe::observe,
     observed::{DeviceNumber, MountedThing, Signature, Superblock},
 };
 
@@ -331,7 +331,7 @@ impl FakeHost {
 
 impl Host for FakeHost {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        look(self, desired)
+        observe(self, desired)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {

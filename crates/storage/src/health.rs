@@ -230,8 +230,10 @@ impl GroupFacts {
         let (unattached, lost) = (count(seen.unattached.len()), count(seen.lost.len()));
         let missing = group.missing.saturating_sub(unattached).max(group.missing.min(lost));
         let lost = seen.lost.iter().map(|(id, why)| format!("{id}: {why}"));
-        let trouble =
-            group.volumes.iter().filter_map(|it| Some((it.name.clone(), it.trouble.clone()?)));
+        let trouble = group
+            .volumes
+            .iter()
+            .filter_map(|volume| Some((volume.name.clone(), volume.trouble.clone()?)));
         // A volume is partial for want of what is not attached, too.
         let is_whole_elsewhere = unattached > 0 && missing == 0;
         Some(Self {
@@ -310,7 +312,7 @@ mod tests {
             label: String::new(),
             capacity: 1,
             allocated: 0,
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: None,

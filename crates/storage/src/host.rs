@@ -15,7 +15,7 @@ use crate::{
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
-    /// Looks at what this desire concerns, and at nothing else.
+    /// BoundedCalls at what this desire concerns, and at nothing else.
     ///
     /// # Errors
     /// When the look is not whole: a list with gaps is no list.
@@ -138,7 +138,7 @@ impl StepError {
 #[error(
     "{drive} has no room for a namespace of {size} bytes ({why}), while it tells of {left} of {capacity} bytes left and has \
      {namespaces}{} namespaces",
-    of(.most_namespaces)
+    of(.max_namespaces)
 )]
 pub struct RoomRefused {
     /// Which.
@@ -152,7 +152,7 @@ pub struct RoomRefused {
     /// How many namespaces it has.
     pub namespaces: usize,
     /// How many it can have, where it tells.
-    pub most_namespaces: Option<u32>,
+    pub max_namespaces: Option<u32>,
     /// Its answer.
     pub why: String,
 }

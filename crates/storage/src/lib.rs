@@ -39,7 +39,7 @@ pub mod fake;
 pub mod health;
 pub mod host;
 pub mod linux;
-mod look;
+mod observe;
 pub mod observed;
 mod panicked;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! A real node.
 
+mod bounded;
 mod busy;
 mod child;
 mod cmd;
@@ -11,14 +12,13 @@ pub mod health;
 mod holders;
 mod hung;
 mod in_use;
-mod look;
-mod looks;
 mod lvm;
 mod mapped;
 pub mod mgs;
 mod mount;
 mod mount_line;
 mod mount_table;
+mod observer;
 mod place;
 mod records;
 mod root_file;
@@ -38,9 +38,9 @@ use std::{
 use thiserror::Error;
 
 use self::{
+    bounded::BoundedCalls,
     cmd::Cmd,
     drives::{Drives, FilePool, NvmeDrives, ReachedNamespaces},
-    looks::Looks,
     mount::Deadlines,
     records::Records,
 };
@@ -48,7 +48,7 @@ use crate::{
     Desired, Host, Observed, Step,
     desired::{AllowedRoots, FileSystemId, FileSystemKind, HookId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
-    look::look,
+    observe::observe,
     observed::{BlockDevice, DeviceName, DeviceNumber, PortLink, Signature, VolumeDevice},
     step::{Mountable, VolumeAction, ZfsAction},
 };
@@ -131,7 +131,7 @@ pub enum LinuxHostError {
 #[derive(Debug)]
 pub struct LinuxHost {
     node: Arc<Node>,
-    looks: Looks,
+    calls: BoundedCalls,
 }
 
 #[derive(Debug)]
@@ -169,9 +169,9 @@ impl LinuxHost {
         };
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
         // One deadline for the tool that a look may start, one for the look.
-        let looks = Looks::new(deadlines.call.saturating_mul(2));
+        let calls = BoundedCalls::new(deadlines.call.saturating_mul(2));
         let node = Node { drives, records, roots: config.roots, deadlines, is_one_of_many };
-        Ok(Self { node: Arc::new(node), looks })
+        Ok(Self { node: Arc::new(node), calls })
     }
 
     /// The PCIe links between hosts and drives: every port of both switches of a rabbit, and nothing on a node without switches.
@@ -182,7 +182,7 @@ impl LinuxHost {
     /// [`LinuxConfig::mount_deadline`].
     pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         let node = Arc::clone(&self.node);
-        let taken = self.looks.take("links", move || node.drives.links());
+        let taken = self.calls.run("links", move || node.drives.links());
         taken.map_err(|source| ObserveError::Read { path: "/dev/switchtec*".to_owned(), source })?
     }
 }
@@ -215,7 +215,7 @@ impl Node {
         signature::make(device, kind, id, line, self.deadlines.command)?;
         let (device, deadline) = (&device.path, self.deadlines.command);
         let (at, name) = (device.clone(), format!("signature of {}", device.display()));
-        let read = looks::within(deadline, &name, move || signature::read(&at, deadline));
+        let read = bounded::within(deadline, &name, move || signature::read(&at, deadline));
         let read = read.map_err(|source| failed("read signature", &device.display(), source))?;
         match read {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
@@ -271,7 +271,7 @@ impl Node {
     fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
         let mappings = mapped::mappings();
         let mappings = mappings.map_err(|source| failed("find mappings", &group, source))?;
-        if mappings.iter().any(|it| it.group().as_deref() == Some(group)) {
+        if mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group)) {
             return Err(StepError::Changed(format!("volumes of {group} are active by now")));
         }
         dlm::drop_group(group, self.deadlines.command)
@@ -284,11 +284,11 @@ impl Node {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { allocation, drive, size, of } => {
-                self.drives.create(*allocation, drive, *size, *of)
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.drives.create(*allocation, drive, *size, *members)
             }
-            Step::AdoptNamespace { id, allocation, size, of } => {
-                self.drives.adopt(id, *allocation, *size, *of)
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                self.drives.adopt(id, *allocation, *size, *members)
             }
             Step::ReplaceNamespace { id, allocation } => self.drives.replaced(id, *allocation),
             Step::ForgetNamespace { id, allocation } => self.drives.forget(id, *allocation),
@@ -349,8 +349,8 @@ impl Node {
 impl Host for LinuxHost {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         let (node, wanted, name) = (Arc::clone(&self.node), desired.clone(), desired.unit());
-        self.looks
-            .take(&name, move || look(&*node, &wanted))
+        self.calls
+            .run(&name, move || observe(&*node, &wanted))
             .map_err(|source| ObserveError::Read { path: name, source })?
     }
 

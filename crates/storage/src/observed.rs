@@ -86,8 +86,9 @@ impl Observed {
     /// How many namespaces a drive can have, if it has them all.
     #[must_use]
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
-        let on_it = self.namespaces.iter().filter(|it| it.id.subsystem == drive.nqn).count();
-        drive.most_namespaces.filter(|most| on_it >= *most as usize)
+        let on_it =
+            self.namespaces.iter().filter(|namespace| namespace.id.subsystem == drive.nqn).count();
+        drive.max_namespaces.filter(|most| on_it >= *most as usize)
     }
 }
 
@@ -111,7 +112,7 @@ pub struct Drive {
     /// Bytes that its namespaces occupy.
     pub allocated: u64,
     /// How many namespaces it can have; `None` where nothing tells.
-    pub most_namespaces: Option<u32>,
+    pub max_namespaces: Option<u32>,
     /// Percent of its life that is used; more than 100 on one that outlives its estimate.
     pub wear: u8,
     /// What it warns of.
@@ -125,7 +126,7 @@ impl Drive {
     #[must_use]
     pub fn free(&self) -> u64 {
         let left = self.capacity.saturating_sub(self.allocated);
-        let may_fail = self.warnings.iter().any(|it| *it != DriveWarning::Temperature);
+        let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);
         if self.fault.is_none() && !may_fail { left } else { 0 }
     }
 }
@@ -199,7 +200,7 @@ pub struct Namespace {
     /// Its block device on this node, when it has one.
     pub device: Option<PathBuf>,
     /// How many namespaces its allocation was made of, as it is written down with each; 0 when that is not known.
-    pub of: u16,
+    pub members: u16,
 }
 
 impl Namespace {

@@ -28,7 +28,7 @@ pub enum Step {
         /// Bytes.
         size: u64,
         /// How many namespaces the allocation is made of, this one included.
-        of: u16,
+        members: u16,
     },
     /// Record that a namespace of which no record is left is an allocation's.
     AdoptNamespace {
@@ -39,7 +39,7 @@ pub enum Step {
         /// Bytes that it must have.
         size: u64,
         /// How many namespaces the allocation is made of, this one included.
-        of: u16,
+        members: u16,
     },
     /// Record that another namespace took the place of one whose drive is gone for good.
     ReplaceNamespace {
@@ -326,7 +326,7 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CreateNamespace { allocation, drive, size, of: _ } => {
+            Self::CreateNamespace { allocation, drive, size, members: _ } => {
                 write!(f, "create namespace of {size} bytes on {drive} for allocation {allocation}")
             }
             Self::AdoptNamespace { id, allocation, .. } => {

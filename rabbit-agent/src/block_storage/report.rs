@@ -174,7 +174,7 @@ mod tests {
             size: 4096,
             access: allocation.access.iter().cloned().map(Attached::from).collect(),
             device: Some(format!("/dev/loop{nsid}").into()),
-            of: 2,
+            members: 2,
         };
         let mut foreign = namespace(9);
         foreign.owner = NamespaceOwner::Foreign("no owner".into());

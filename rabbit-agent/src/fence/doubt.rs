@@ -97,7 +97,7 @@ mod tests {
             label: String::new(),
             capacity: 1 << 30,
             allocated: 0,
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: fault.map(str::to_owned),
@@ -118,7 +118,7 @@ mod tests {
             id: NamespaceId { subsystem: nqn.parse().unwrap(), nsid },
             owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
             size: 4096,
-            of: 1,
+            members: 1,
             access: access.iter().map(|it| host(it)).collect(),
             device: None,
         }

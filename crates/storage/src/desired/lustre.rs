@@ -26,7 +26,7 @@ impl Dataset {
     pub fn new(pool: &str, name: &str) -> Result<Self, NameError> {
         let is_plain = |text: &str| {
             !text.is_empty()
-                && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.:".contains(&it))
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
         };
         let begins = pool.starts_with(|first: char| first.is_ascii_alphabetic());
         let reserved = RESERVED.iter().any(|word| pool.starts_with(word));

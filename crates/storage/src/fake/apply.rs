@@ -16,11 +16,11 @@ use crate::{
 impl FakeHost {
     pub(super) fn take(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { allocation, drive, size, of } => {
-                self.drives().create(NamespaceOwner::Ours(*allocation), drive, *size, *of)
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.drives().create(NamespaceOwner::Ours(*allocation), drive, *size, *members)
             }
-            Step::AdoptNamespace { id, allocation, size, of } => {
-                self.drives().adopt(id, *allocation, *size, *of)
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                self.drives().adopt(id, *allocation, *size, *members)
             }
             Step::ReplaceNamespace { id, allocation } => self.drives().replaced(id, *allocation),
             Step::ForgetNamespace { id, allocation } => self.drives().forget(id, *allocation),

@@ -83,8 +83,9 @@ impl OnDevices {
 
     fn describe(&self, name: &str, seen: &LvmReport) -> Option<VolumeGroup> {
         let group = self.groups.get(name)?;
-        let members = self.physical.values().filter(|it| it.group() == Some(name)).count();
-        let is_in = |it: &&PhysicalVolume| it.group() == Some(name);
+        let members =
+            self.physical.values().filter(|physical| physical.group() == Some(name)).count();
+        let is_in = |physical: &&PhysicalVolume| physical.group() == Some(name);
         let there = seen.physical.iter().filter(is_in).count();
         let volumes = group.volumes.iter().map(|(name, volume)| LogicalVolume {
             name: name.clone(),
@@ -110,7 +111,7 @@ impl OnDevices {
         let active = || Mapped {
             path: PathBuf::from("/dev/mapper").join(mapper_name(volume)),
             number: self.number(&wanted),
-            strangers: self.strangers(&volume.group, devices),
+            foreign_devices: self.foreign_devices(&volume.group, devices),
             beside: Vec::new(),
         };
         let is_active = node.active.contains(&wanted);
@@ -120,7 +121,10 @@ impl OnDevices {
             } else {
                 self.unfinished(volume, node)
             },
-            siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
+            siblings_active: node
+                .active
+                .iter()
+                .any(|volume| volume.0 == wanted.0 && *volume != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
             report: None,
             names: None,
@@ -132,7 +136,7 @@ impl OnDevices {
         let left = node
             .unfinished
             .get(&wanted)
-            .map(|it| Unfinished { name: mapper_name(volume), number: self.number(it) });
+            .map(|left| Unfinished { name: mapper_name(volume), number: self.number(left) });
         Activation::of_left(left.into_iter().collect())
     }
 
@@ -149,21 +153,22 @@ impl OnDevices {
             on: self
                 .members(name)
                 .iter()
-                .filter(|it| is_reached(it))
+                .filter(|namespace| is_reached(namespace))
                 .map(ToString::to_string)
                 .collect(),
         };
         node.active.iter().chain(&node.unfinished).map(mapping).collect()
     }
 
-    fn strangers(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
+    fn foreign_devices(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
         let is_known = |id: &NamespaceId| devices.iter().any(|device| device.namespace == *id);
-        let members = self.physical.iter().filter(|(_, it)| it.group() == Some(group));
+        let members =
+            self.physical.iter().filter(|(_, membership)| membership.group() == Some(group));
         members.filter(|(id, _)| !is_known(id)).map(|(id, _)| id.to_string()).collect()
     }
 
     pub(super) fn number(&self, name: &Name) -> DeviceNumber {
-        let minor = self.minors.iter().position(|it| it == name).unwrap_or(self.minors.len());
+        let minor = self.minors.iter().position(|known| known == name).unwrap_or(self.minors.len());
         DeviceNumber { major: 253, minor: u32::try_from(minor).unwrap_or(u32::MAX) }
     }
 
@@ -179,7 +184,8 @@ impl OnDevices {
     }
 
     pub(super) fn members(&self, name: &Name) -> Vec<NamespaceId> {
-        let members = self.physical.iter().filter(|(_, it)| it.group() == Some(&name.0));
+        let members =
+            self.physical.iter().filter(|(_, membership)| membership.group() == Some(&name.0));
         members.map(|(id, _)| id.clone()).collect()
     }
 
@@ -240,7 +246,7 @@ impl OnDevices {
             VolumeAction::StartLocks => {
                 node.lock_spaces.insert(name.0);
             }
-            VolumeAction::StopLocks if node.active.iter().any(|it| it.0 == on) => {
+            VolumeAction::StopLocks if node.active.iter().any(|volume| volume.0 == on) => {
                 return no("locked by active LV");
             }
             VolumeAction::StopLocks => {
@@ -316,15 +322,17 @@ impl OnDevices {
 
     fn remove_group(&mut self, name: &str, leaves: &Membership) {
         self.groups.remove(name);
-        let members = self.physical.values_mut().filter(|it| it.group() == Some(name));
-        members.for_each(|it| *it = leaves.clone());
+        let members = self.physical.values_mut().filter(|physical| physical.group() == Some(name));
+        members.for_each(|membership| *membership = leaves.clone());
     }
 
     fn marked<'a>(
         &'a self,
         devices: &'a [BlockDevice],
     ) -> impl Iterator<Item = &'a BlockDevice> + 'a {
-        devices.iter().filter(|it| self.physical.get(&it.namespace) == Some(&Membership::Marked))
+        devices
+            .iter()
+            .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
     /// What commands leave that are killed in their middle: marks, which are written before a group's metadata and taken off

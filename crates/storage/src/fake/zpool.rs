@@ -81,7 +81,7 @@ impl Pools {
             Vdev { name: id.to_string(), state: state.to_owned(), place }
         };
         let vdevs: Vec<_> = pool.members.iter().map(vdev).collect();
-        let health = health(vdevs.iter().filter(|it| it.place == VdevPlace::Gone).count());
+        let health = health(vdevs.iter().filter(|vdev| vdev.place == VdevPlace::Gone).count());
         let dataset = self.state(dataset);
         Some(Zpool { name: name.to_owned(), health, vdevs, resilvered: None, dataset })
     }
@@ -122,7 +122,7 @@ impl Pools {
             ZfsAction::Create | ZfsAction::Import if imported.contains(name) => {
                 return no("a pool with that name already exists");
             }
-            ZfsAction::Create if devices.iter().any(|it| self.claims(&it.namespace)) => {
+            ZfsAction::Create if devices.iter().any(|device| self.claims(&device.namespace)) => {
                 return no("is part of active pool");
             }
             ZfsAction::Create => {

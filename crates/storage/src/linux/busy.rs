@@ -13,7 +13,7 @@ use crate::host::StepError;
 const PAUSES_MS: [u16; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
 
 /// Tries again while the answer is `EBUSY`, a few times.
-pub(super) fn patiently<T>(
+pub(super) fn retry_while_busy<T>(
     mut attempt: impl FnMut() -> Result<T, StepError>,
 ) -> Result<T, StepError> {
     for pause in PAUSES_MS {
@@ -52,7 +52,7 @@ mod tests {
     fn only_busy_is_tried_again_and_not_for_ever() {
         let count = |errno, succeed_at| {
             let mut tries = 0;
-            let result = patiently(|| {
+            let result = retry_while_busy(|| {
                 tries += 1;
                 if tries == succeed_at { Ok(()) } else { Err(refused(errno)) }
             });

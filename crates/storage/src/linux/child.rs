@@ -42,7 +42,7 @@ struct Abandoned {
 ///
 /// The kernel counts the end of the thread that started the program, so that thread waits for the program's end. What the
 /// program starts itself does not inherit this: a line of several commands may go on with its last one.
-pub(super) fn dies_with_us(command: &mut Command) -> &mut Command {
+pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
     let us = Pid::this();
     let bind = move || {
         set_pdeathsig(Signal::SIGKILL)?;
@@ -149,12 +149,12 @@ fn hung(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepE
 }
 
 fn abandoned(call: &str, target: &str) -> Option<Pid> {
-    lock().iter().find(|it| it.call == call && it.target == target).map(|it| it.pid)
+    lock().iter().find(|child| child.call == call && child.target == target).map(|child| child.pid)
 }
 
 fn reap_abandoned() {
     let lives = |pid| matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(status) if status.pid().is_none());
-    lock().retain(|it| lives(it.pid));
+    lock().retain(|child| lives(child.pid));
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Vec<Abandoned>> {

@@ -32,7 +32,7 @@ const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
 const NOT_ENDED: &str = "; SIGKILL did not end it, the kernel must let it go";
 
 /// What a killed process group is given to be gone before it is left to the kernel.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A command as a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Cmd {
             waits = hung::group(group);
             // ESRCH: it ended just now.
             let _ = killpg(group, Signal::SIGKILL);
-            if !wait(&ended, &mut stdout, &mut stderr, LAST_WORDS) {
+            if !wait(&ended, &mut stdout, &mut stderr, DRAIN_DEADLINE) {
                 waits.push_str(NOT_ENDED);
             }
             left::remember(self, group);
@@ -133,7 +133,7 @@ impl Cmd {
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()
         });
         let mut command = Command::new(&self.argv[0]);
-        child::dies_with_us(&mut command)
+        child::kill_with_parent(&mut command)
             .args(&self.argv[1..])
             .env_clear()
             .env("PATH", path)

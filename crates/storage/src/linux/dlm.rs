@@ -40,7 +40,7 @@ pub(super) fn ungranted() -> Vec<String> {
 /// daemons/lvmlockd/lvmlockd-core.c), and a name without that is another's.
 pub(super) fn groups() -> io::Result<Vec<String>> {
     let spaces = spaces(Path::new("/sys/kernel/dlm"))?;
-    Ok(spaces.iter().filter_map(|it| it.strip_prefix("lvm_").map(str::to_owned)).collect())
+    Ok(spaces.iter().filter_map(|space| space.strip_prefix("lvm_").map(str::to_owned)).collect())
 }
 
 /// Has lvmlockd leave the lock space of a group that LVM finds no more, which `vgchange --lock-stop` then refuses to do
@@ -50,7 +50,7 @@ pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepErro
     let failed =
         |source| StepError::System { call: "lvmlockctl --drop", target: group.to_owned(), source };
     let until = Instant::now() + deadline;
-    while groups().map_err(failed)?.iter().any(|it| it == group) {
+    while groups().map_err(failed)?.iter().any(|name| name == group) {
         if Instant::now() >= until {
             let text = "the command succeeded, and the lock space is there: see lvmlockctl --info";
             return Err(failed(io::Error::other(text)));
@@ -80,7 +80,9 @@ fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
     };
     let mut told = Vec::new();
     for space in spaces {
-        told.extend(recovery(&sysfs.join(&space)).map(|it| format!("lock space {space} {it}")));
+        told.extend(
+            recovery(&sysfs.join(&space)).map(|state| format!("lock space {space} {state}")),
+        );
         match locks(debugfs, &space) {
             Ok(locks) => told.extend(locks),
             Err(why) => told.push(format!("locks of lock space {space} cannot be read: {why}")),
@@ -117,13 +119,14 @@ fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
         Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
     };
     let locks = understand(&read("locks")?)?;
-    let mut wanted: Vec<&Lock> = locks.iter().filter(|it| it.is_wanted_here()).collect();
-    wanted.sort_by_key(|it| std::cmp::Reverse(it.waits));
+    let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_wanted_here()).collect();
+    wanted.sort_by_key(|lock| std::cmp::Reverse(lock.waits));
     let more = wanted.len().saturating_sub(NAMED);
-    let mut told: Vec<_> = wanted.iter().take(NAMED).map(|it| it.in_words(space, &locks)).collect();
+    let mut told: Vec<_> =
+        wanted.iter().take(NAMED).map(|lock| lock.in_words(space, &locks)).collect();
     told.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
     let unanswered = waiters(&read("waiters")?)?;
-    told.extend(unanswered.iter().take(NAMED).map(|it| it.in_words(space)));
+    told.extend(unanswered.iter().take(NAMED).map(|waiter| waiter.in_words(space)));
     Ok(told)
 }
 

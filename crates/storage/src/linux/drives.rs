@@ -70,7 +70,7 @@ pub(super) trait Drives: Debug + Send + Sync {
         allocation: AllocationId,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError>;
 
     /// Records whose a namespace without a record is.
@@ -79,7 +79,7 @@ pub(super) trait Drives: Debug + Send + Sync {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError>;
 
     /// Records that another took the place of a namespace whose drive is gone for good.

@@ -14,7 +14,7 @@ use std::{
 use nix::sys::stat::stat;
 
 use super::{
-    busy::{is_busy, patiently},
+    busy::{is_busy, retry_while_busy},
     child, holders, mount_table,
 };
 use crate::host::StepError;
@@ -30,7 +30,8 @@ pub(super) fn with(
     work: impl Fn(File) -> io::Result<()>,
 ) -> Result<(), StepError> {
     let name = device.display().to_string();
-    let result = patiently(|| child::run(call, &name, deadline, &[], || work(open(device)?)));
+    let result =
+        retry_while_busy(|| child::run(call, &name, deadline, &[], || work(open(device)?)));
     match result {
         Err(StepError::System { call, target, source }) if is_busy(&source) => {
             let number = stat(device).map(|stat| mount_table::number(stat.st_rdev));
@@ -47,7 +48,7 @@ pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepErr
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_EXCL);
     let look = || options.open(device).map(drop);
-    match patiently(|| child::run("open(2)", &name, deadline, &[], look)) {
+    match retry_while_busy(|| child::run("open(2)", &name, deadline, &[], look)) {
         Ok(()) => Ok(true),
         Err(StepError::System { source, .. }) if is_busy(&source) => Ok(false),
         Err(StepError::System { source, .. }) if is_gone(&source) => Ok(true),

@@ -16,7 +16,7 @@ use std::{
 };
 
 pub use self::ports::{Port, PortError};
-use super::{LinuxHost, looks::Looks};
+use super::{LinuxHost, bounded::BoundedCalls};
 use crate::{
     desired::AllowedRoots,
     health::{Facts, Link, Probe},
@@ -32,19 +32,19 @@ pub struct LinuxProbe {
     sysfs: PathBuf,
     roots: AllowedRoots,
     ports: BTreeMap<u8, Port>,
-    looks: Looks,
+    calls: BoundedCalls,
     switched: Option<Arc<LinuxHost>>,
 }
 
 impl LinuxProbe {
-    /// Looks at mounts beneath `roots`, and at computes by the `ports` that they are at.
+    /// BoundedCalls at mounts beneath `roots`, and at computes by the `ports` that they are at.
     #[must_use]
     pub fn new(roots: AllowedRoots, ports: BTreeMap<u8, Port>) -> Self {
         Self {
             sysfs: PathBuf::from("/sys"),
             roots,
             ports,
-            looks: Looks::new(PATIENCE),
+            calls: BoundedCalls::new(PATIENCE),
             switched: None,
         }
     }
@@ -73,9 +73,9 @@ impl Probe for LinuxProbe {
     fn facts(&self) -> Facts {
         let mut unread = Vec::new();
         let proc = Path::new("/proc");
-        let drives = drives::read(&self.sysfs, &self.looks, &mut unread);
+        let drives = drives::read(&self.sysfs, &self.calls, &mut unread);
         // Each mount is asked on a thread of its own, with the same patience.
-        let file_systems = match file_systems::read(&self.roots, &self.looks, &self.sysfs) {
+        let file_systems = match file_systems::read(&self.roots, &self.calls, &self.sysfs) {
             Ok(read) => Some(read),
             Err(error) => {
                 unread.push(format!("/proc/self/mountinfo: {error}"));

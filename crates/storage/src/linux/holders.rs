@@ -22,7 +22,7 @@ use procfs::{
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::{
-    looks::{self, Looks},
+    bounded::{self, BoundedCalls},
     mount_table,
 };
 use crate::observed::{DeviceNumber, Holders};
@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A process that waits for a file system, for whichever, may have its list of mappings locked. What it maps is then not
 /// known, and what it has open is: that does not wait.
-static MAPPINGS: LazyLock<Looks> = LazyLock::new(|| Looks::at_locks(Duration::from_millis(200)));
+static MAPPINGS: LazyLock<BoundedCalls> =
+    LazyLock::new(|| BoundedCalls::at_locks(Duration::from_millis(200)));
 
 /// Who holds the mount of `device` at `target`, which umount(2) calls busy.
 pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
@@ -59,7 +60,7 @@ pub(super) fn of_device(device: DeviceNumber) -> Holders {
 
 /// Who has the device itself open, but for this process, which only looks at it.
 pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
-    looks::within(PATIENCE, &format!("who has {device} open"), move || {
+    bounded::within(PATIENCE, &format!("who has {device} open"), move || {
         let mut looked = Looked::where_mounted(|_| false);
         looked.tell_processes(|process| !is_us(process) && uses(process, device));
         looked.holders
@@ -70,7 +71,7 @@ pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
 pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
     let (kind, source) = (kind.to_owned(), source.to_owned());
     let name = format!("who has {kind} {source} mounted");
-    looks::within(PATIENCE, &name, move || {
+    bounded::within(PATIENCE, &name, move || {
         let mut looked =
             Looked::where_mounted(|entry| entry.kind == kind && entry.source == source);
         match looked.points.get(&looked.own) {
@@ -84,7 +85,7 @@ pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
 }
 
 fn found(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -> Holders {
-    looks::within(PATIENCE, name, find).unwrap_or_else(|error| Holders {
+    bounded::within(PATIENCE, name, find).unwrap_or_else(|error| Holders {
         told: vec![format!("somebody who cannot be looked for: {error}")],
         processes: Vec::new(),
     })
@@ -124,7 +125,7 @@ impl Looked {
     }
 
     fn tell_mounts(&mut self, points: &[PathBuf]) {
-        self.holders.told.extend(points.iter().map(|it| format!("mount {}", it.display())));
+        self.holders.told.extend(points.iter().map(|point| format!("mount {}", point.display())));
     }
 
     /// Tells the processes that work where it is mounted, or are `others`. Where nobody does, what keeps it is that it is
@@ -201,7 +202,7 @@ fn in_time<T: Send + 'static>(
     pid: i32,
     read: impl FnOnce() -> Option<T> + Send + 'static,
 ) -> Option<T> {
-    MAPPINGS.take(&format!("mappings of process {pid}"), read).ok().flatten()
+    MAPPINGS.run(&format!("mappings of process {pid}"), read).ok().flatten()
 }
 
 fn is_us(process: &Process) -> bool {
@@ -268,8 +269,9 @@ mod tests {
 
     #[test]
     fn a_kernel_thread_holds_nothing() {
-        let kthreadd = Process::new(2).ok().filter(|it| it.stat().is_ok_and(|it| it.ppid == 0));
-        assert!(kthreadd.is_none_or(|it| !has_files(&it)));
+        let kthreadd =
+            Process::new(2).ok().filter(|process| process.stat().is_ok_and(|stat| stat.ppid == 0));
+        assert!(kthreadd.is_none_or(|process| !has_files(&process)));
         assert!(has_files(&Process::myself().unwrap()));
     }
 }

@@ -6,7 +6,7 @@ use std::{fs, io, sync::LazyLock, time::Duration};
 use nix::unistd::Pid;
 use procfs::process::{Process, all_processes};
 
-use super::{dlm, looks::Looks};
+use super::{bounded::BoundedCalls, dlm};
 
 /// As many processes as help at 3 a.m.; the rest is counted.
 const NAMED: usize = 8;
@@ -15,14 +15,14 @@ const FRAMES: usize = 6;
 /// The lock manager takes locks of its own to show its tables, so that a look at them may hang as well.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-static LOOKS: LazyLock<Looks> = LazyLock::new(|| Looks::at_locks(PATIENCE));
+static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));
 
 /// What the processes of a process group (setpgid(2)) wait for.
 pub(super) fn group(group: Pid) -> String {
     let mut told = match all_processes() {
         Ok(all) => {
-            let members = all.flatten().filter(|it| is_member(it, group));
-            named(members.map(|it| standing(&it)).collect())
+            let members = all.flatten().filter(|process| is_member(process, group));
+            named(members.map(|process| standing(&process)).collect())
         }
         Err(error) => vec![format!("the processes of group {group} cannot be listed: {error}")],
     };
@@ -41,7 +41,7 @@ pub(super) struct Life {
 impl Life {
     /// Whether it has not ended.
     pub(super) fn goes_on(&self) -> bool {
-        let stat = Process::new(self.pid.as_raw()).and_then(|it| it.stat());
+        let stat = Process::new(self.pid.as_raw()).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.starttime == self.began && stat.state != 'Z')
     }
 }
@@ -49,11 +49,11 @@ impl Life {
 /// The processes of a process group that have not ended.
 pub(super) fn members(group: Pid) -> Vec<Life> {
     let all = all_processes().into_iter().flatten().flatten();
-    let life = |it: Process| {
-        let began = it.stat().ok()?.starttime;
-        Some(Life { pid: Pid::from_raw(it.pid), began })
+    let life = |process: Process| {
+        let began = process.stat().ok()?.starttime;
+        Some(Life { pid: Pid::from_raw(process.pid), began })
     };
-    all.filter(|it| is_member(it, group)).filter_map(life).collect()
+    all.filter(|process| is_member(process, group)).filter_map(life).collect()
 }
 
 /// What one process waits for.
@@ -119,7 +119,7 @@ fn frames(text: &str) -> String {
 
 /// Locks that this node asked for and was not granted.
 pub(super) fn locks() -> Vec<String> {
-    let looked = LOOKS.take("locks", dlm::ungranted);
+    let looked = CALLS.run("locks", dlm::ungranted);
     looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be looked at: {error}")])
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn many_processes_are_counted() {
-        let told = named((0..11).map(|it| format!("process {it}")).collect());
+        let told = named((0..11).map(|pid| format!("process {pid}")).collect());
         assert_eq!((told.len(), told[8].as_str()), (NAMED + 1, "and 3 more processes"));
     }
 

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(understand(br#"{"report":[]}"#).unwrap(), LvmReport::default());
         let seen = understand(ORPHANS.as_bytes()).unwrap();
         assert_eq!((seen.physical.len(), seen.groups.len()), (2, 0));
-        assert!(seen.physical.iter().all(|it| it.group().is_none()));
+        assert!(seen.physical.iter().all(|physical| physical.group().is_none()));
     }
 
     #[test]
@@ -207,7 +207,8 @@ mod tests {
         let seen = understand(GROUP.as_bytes()).unwrap();
         let group = seen.group("a4f0_0_1").unwrap();
         assert!(group.is_shared && group.is_warrens());
-        let members: Vec<_> = seen.physical.iter().map(|it| it.membership.clone()).collect();
+        let members: Vec<_> =
+            seen.physical.iter().map(|physical| physical.membership.clone()).collect();
         let name = || "a4f0_0_1".to_owned();
         assert_eq!(group.missing, 1);
         assert_eq!(members, [Membership::Of(name()), Membership::Stale(name())]);

@@ -49,7 +49,7 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
 pub(super) fn is_of(name: &str, volume: &str) -> bool {
     let parts = ["_rimage_", "_rmeta_"];
     name.strip_prefix(volume)
-        .is_some_and(|rest| rest.is_empty() || parts.iter().any(|it| rest.starts_with(it)))
+        .is_some_and(|rest| rest.is_empty() || parts.iter().any(|part| rest.starts_with(part)))
 }
 
 /// A mapping has no size before its first table is in force (Linux drivers/md/dm.c, `__bind`), and whoever reads one that is
@@ -75,9 +75,9 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
     Ok(Mapped {
         path: Path::new("/dev/mapper").join(&mapping.name),
         number,
-        strangers: bottom
+        foreign_devices: bottom
             .into_iter()
-            .filter(|(_, it)| !is_ours(it))
+            .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
         // A look tells them where a part is lost.
@@ -241,7 +241,7 @@ mod tests {
         {
             fs::create_dir_all(block(mapping).join("dm")).unwrap();
             fs::create_dir_all(block(mapping).join("slaves")).unwrap();
-            for slave in slaves.iter().filter(|it| !it.is_empty()) {
+            for slave in slaves.iter().filter(|slave| !slave.is_empty()) {
                 symlink(block(slave), block(mapping).join("slaves").join(slave)).unwrap();
             }
         }
@@ -277,8 +277,9 @@ mod tests {
         lies_on("dm-2", "dm-0");
         lies_on("dm-2", "dm-1");
         let mut told = mappings_in(sysfs.path()).unwrap();
-        told.sort_by_key(|it| it.number);
-        let told: Vec<_> = told.iter().map(|it| (&*it.name, it.layers, it.on.len())).collect();
+        told.sort_by_key(|mapping| mapping.number);
+        let told: Vec<_> =
+            told.iter().map(|mapping| (&*mapping.name, mapping.layers, mapping.on.len())).collect();
         assert_eq!(told, [("vg-lv_rimage_0", 1, 1), ("vg-lv_rimage_1", 1, 0), ("vg-lv", 2, 1)]);
     }
 

@@ -16,7 +16,7 @@ use nix::{
 use sys_mount::{Mount, UnmountFlags};
 
 use super::{
-    busy::{is_busy, patiently},
+    busy::{is_busy, retry_while_busy},
     child,
     cmd::Cmd,
     drives::Drives,
@@ -140,7 +140,7 @@ pub(super) fn mount(
             let mut keep = vec![leaf.fd.as_raw_fd()];
             keep.extend(held.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
             let what = format!("{kind} {source} on {target}");
-            patiently(|| {
+            retry_while_busy(|| {
                 child::run("mount(2)", &what, deadlines.call, &keep, || {
                     let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
                     let builder = if data.is_empty() { builder } else { builder.data(&data) };
@@ -260,7 +260,7 @@ fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Resul
     let keep = [place.parent.as_raw_fd()];
     // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
     let flags = UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
-    patiently(|| {
+    retry_while_busy(|| {
         child::run("umount(2)", &target.to_string(), deadline, &keep, || {
             sys_mount::unmount(&path, flags)
         })

@@ -145,7 +145,8 @@ pub(super) fn describe(
 /// A namespace beneath a logical volume, when nothing else is beneath it.
 fn beneath_mapping(device: DeviceNumber, drives: &dyn Drives) -> Option<NamespaceId> {
     let bottom = mapped::bottom_of(device).ok()?;
-    let namespaces: Option<Vec<_>> = bottom.into_iter().map(|it| drives.namespace_of(it)).collect();
+    let namespaces: Option<Vec<_>> =
+        bottom.into_iter().map(|device| drives.namespace_of(device)).collect();
     namespaces?.into_iter().next()
 }
 

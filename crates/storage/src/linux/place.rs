@@ -21,7 +21,7 @@ use nix::{
 };
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
-use super::{looks, mount_table};
+use super::{bounded, mount_table};
 use crate::{
     desired::{MountPoint, Owner},
     observed::{DeviceNumber, PathState},
@@ -146,8 +146,8 @@ impl Leaf {
     /// same. The mount that it is on tells enough; `parent` tells that it is the mount's root and nothing in it.
     fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
         let mount = mount_of(&fd)?;
-        let entry =
-            mount_table::entry(mount)?.filter(|_| mount_of(parent).is_ok_and(|it| it != mount));
+        let entry = mount_table::entry(mount)?
+            .filter(|_| mount_of(parent).is_ok_and(|parent_mount| parent_mount != mount));
         let Some(entry) = entry else { return Err(error) };
         Ok(Self {
             fd,
@@ -229,7 +229,7 @@ impl Place {
     ) -> io::Result<Option<Leaf>> {
         let (parent, name) = (self.parent.try_clone()?, self.name.clone());
         let place = Self { parent, name };
-        looks::within(deadline, &target.to_string(), move || place.leaf())?
+        bounded::within(deadline, &target.to_string(), move || place.leaf())?
     }
 
     /// The same in the words of the plan.

@@ -150,7 +150,7 @@ mod tests {
     fn names(path: &Path) -> Vec<String> {
         let names = fs::read_dir(path).unwrap();
         let mut names: Vec<_> =
-            names.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }

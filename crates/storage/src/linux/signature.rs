@@ -276,9 +276,9 @@ mod tests {
             "Error accessing specified device /dev/loop0: No such file or directory\nUsage: mkfs.xfs",
             "mkfs.xfs: pwrite failed: Input/output error",
         ];
-        let first = |it: &'static str| it.lines().next();
-        said.iter().for_each(|it| assert_eq!(of_size(it), first(it)));
-        unsaid.iter().for_each(|it| assert_eq!(of_size(it), None));
+        let first = |text: &'static str| text.lines().next();
+        said.iter().for_each(|text| assert_eq!(of_size(text), first(text)));
+        unsaid.iter().for_each(|text| assert_eq!(of_size(text), None));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
 /// One name for all: work on a tree is serialised, and a leftover is a link like any other to the next look.
 const TEMPORARY: &str = ".link.new";
 
-/// Looks at a tree.
+/// BoundedCalls at a tree.
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
     let place = match walk(root)? {
         Walk::Stopped(path) => return Ok(TreeState { path, ..TreeState::default() }),

@@ -25,17 +25,17 @@ const ROOM: usize = 8 << 20;
 /// An event is shorter (UEVENT_BUFFER_SIZE, include/linux/kobject.h, and its header).
 const LONGEST: usize = 8192;
 
-/// An ear for what the kernel announces.
+/// A socket that receives the kernel's device events.
 #[derive(Debug)]
 pub struct Uevents(OwnedFd);
 
 /// What came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// An event.
     Event(Uevent),
     /// More came than there was room for: whatever was known of devices is to be looked at anew.
-    Lost,
+    Overrun,
 }
 
 /// An event. That a thing of the kernel's changed is all it proves; how it is now, it must be asked.
@@ -84,18 +84,18 @@ impl Uevents {
     ///
     /// # Errors
     /// `WouldBlock` when nothing did; others when the socket is of no more use.
-    pub fn next(&self) -> io::Result<Heard> {
+    pub fn next(&self) -> io::Result<Received> {
         let mut buffer = [0; LONGEST];
         loop {
             match recvfrom::<NetlinkAddr>(self.0.as_raw_fd(), &mut buffer) {
                 Ok((length, Some(from))) if from.pid() == 0 => {
                     if let Some(event) = Uevent::parse(&buffer[..length]) {
-                        return Ok(Heard::Event(event));
+                        return Ok(Received::Event(event));
                     }
                 }
                 // Somebody else's word for it.
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(Errno::ENOBUFS) => return Ok(Heard::Lost),
+                Err(Errno::ENOBUFS) => return Ok(Received::Overrun),
                 Err(errno) => return Err(errno.into()),
             }
         }

@@ -148,7 +148,7 @@ impl Leaf {
             Ok(number) => number,
             Err(source) => return Err(ObserveError::Read { path: self.name, source }),
         };
-        let ours = |it: &&BlockDevice| Some(it.number) == number;
+        let ours = |device: &&BlockDevice| Some(device.number) == number;
         let namespace = devices.iter().find(ours).map(|device| device.namespace.clone());
         let is_used = self.is_used();
         let place = match (namespace, number) {

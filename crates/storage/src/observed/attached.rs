@@ -21,7 +21,7 @@ impl Attached {
     /// Whether it is the host that `access` means, whatever it was called.
     #[must_use]
     pub fn is_at(&self, access: &Access) -> bool {
-        self.endpoint.map_or(self.node == access.node, |it| it == access.endpoint)
+        self.endpoint.map_or(self.node == access.node, |endpoint| endpoint == access.endpoint)
     }
 
     /// Whether it is that host and has its name.

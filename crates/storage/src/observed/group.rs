@@ -47,9 +47,10 @@ impl Mapping {
 #[must_use]
 pub fn owner_of_group(name: &str) -> Option<ObjectUid> {
     let mut parts = name.split('_');
-    let owner = parts.next().filter(|it| it.len() == 36)?.parse().ok()?;
+    let owner = parts.next().filter(|uid| uid.len() == 36)?.parse().ok()?;
     let numbers: Vec<_> = parts.collect();
-    let is_number = |it: &&str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number =
+        |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (matches!(numbers.len(), 1 | 2) && numbers.iter().all(is_number)).then_some(owner)
 }
 

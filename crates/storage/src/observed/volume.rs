@@ -165,7 +165,7 @@ pub struct Mapped {
     /// Its number.
     pub number: DeviceNumber,
     /// The devices at its bottom that are not namespaces of the volume, by their names in `/sys/block`.
-    pub strangers: Vec<String>,
+    pub foreign_devices: Vec<String>,
     /// Of a RAID that lost a part: parts on which it does not lie, because its repair was cut off; the new ones, or the old.
     pub beside: Vec<Unfinished>,
 }
@@ -296,7 +296,7 @@ impl VolumeGroup {
 
     /// Parts of a RAID that are volumes by themselves: LVM hides them, but while a command makes or repairs it.
     pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
-        self.volumes.iter().filter(move |it| it.is_part_of(raid))
+        self.volumes.iter().filter(move |volume| volume.is_part_of(raid))
     }
 
     /// Whether Warren made it, and not the agent that was here before.
@@ -336,7 +336,9 @@ impl LogicalVolume {
     /// Whether any file system is noted to be whole on it.
     #[must_use]
     pub fn is_noted(&self) -> bool {
-        self.tags.iter().any(|tag| tag.strip_prefix(WARRENS).is_some_and(|it| it.starts_with('.')))
+        self.tags
+            .iter()
+            .any(|tag| tag.strip_prefix(WARRENS).is_some_and(|rest| rest.starts_with('.')))
     }
 
     /// Whether it is called as parts of this RAID are: `<raid>_rimage_0`, `<raid>_rmeta_0`.

@@ -32,7 +32,7 @@ pub(super) fn allocate(
     }
     let members = Members::of(allocation, observed);
     // Those on a drive that cannot be used now wait for it, and nothing waits for them.
-    let can_go = |it: &Step| it.drive().is_some_and(|drive| !is_faulty(drive, observed));
+    let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
     let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
     let adopt = members.adopt();
     if !adopt.is_empty() {
@@ -62,15 +62,22 @@ pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
 
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
-    let is_there = |it: &&Namespace| !observed.is_replaced(&it.id.subsystem);
-    let ours = observed.namespaces.iter().filter(|it| mine.contains(&it.owner)).filter(is_there);
+    let is_there = |namespace: &&Namespace| !observed.is_replaced(&namespace.id.subsystem);
+    let ours = observed
+        .namespaces
+        .iter()
+        .filter(|namespace| mine.contains(&namespace.owner))
+        .filter(is_there);
     let ours: Vec<_> = ours.collect();
     // Nothing is deleted while anybody holds on to any of it, and nobody waits for an erasure to lose it.
     let nobody = BTreeSet::new();
-    let reached = ours.iter().flat_map(|it| unwanted(it, &nobody).map(move |host| (it, host)));
-    let mut steps: Vec<_> = reached.map(|(it, host)| detach(it, host)).collect();
+    let reached = ours
+        .iter()
+        .flat_map(|namespace| unwanted(namespace, &nobody).map(move |host| (namespace, host)));
+    let mut steps: Vec<_> = reached.map(|(namespace, host)| detach(namespace, host)).collect();
     steps.extend(partial(id, observed));
-    let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
+    let delete =
+        |namespace: &&Namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
     steps.extend(lost(id, observed));
     steps.extend(forget(id, observed));
@@ -83,7 +90,7 @@ fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let whose =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
     let lost = observed.lost.iter().filter(move |(_, owner)| whose.contains(owner));
-    lost.map(move |(it, _)| Step::DeleteNamespace { id: it.clone(), allocation: id })
+    lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
 
 /// Of a drive that is gone for good there is nothing to delete but what is written down of it, which would outlive its
@@ -91,9 +98,9 @@ fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let whose =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let gone = observed.namespaces.iter().filter(move |it| whose.contains(&it.owner));
-    let gone = gone.filter(|it| observed.is_replaced(&it.id.subsystem));
-    gone.map(move |it| Step::ForgetNamespace { id: it.id.clone(), allocation: id })
+    let gone = observed.namespaces.iter().filter(move |namespace| whose.contains(&namespace.owner));
+    let gone = gone.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
+    gone.map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
 /// Half-made namespaces too: who reaches one could write to it.
@@ -103,8 +110,8 @@ pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) ->
     let reached = observed
         .namespaces
         .iter()
-        .filter(|it| whose.contains(&it.owner) && it.access.contains(host));
-    reached.map(|it| detach(it, host)).collect()
+        .filter(|namespace| whose.contains(&namespace.owner) && namespace.access.contains(host));
+    reached.map(|namespace| detach(namespace, host)).collect()
 }
 
 /// Makes successors of what is gone for good, and when there are enough notes that they are in its place. Without room for
@@ -114,10 +121,12 @@ fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
     match members.successors() {
         None => Vec::new(),
         Some(wanted) if wanted.count > 0 => more(members.allocation, wanted, observed)
-            .map_or_else(|_| Vec::new(), |it| it.steps(id)),
+            .map_or_else(|_| Vec::new(), |placement| placement.steps(id)),
         Some(_) => {
-            let replaced =
-                |it: &&Namespace| Step::ReplaceNamespace { id: it.id.clone(), allocation: id };
+            let replaced = |namespace: &&Namespace| Step::ReplaceNamespace {
+                id: namespace.id.clone(),
+                allocation: id,
+            };
             members.gone.iter().map(replaced).collect()
         }
     }
@@ -125,10 +134,10 @@ fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
 
 impl Placement<'_> {
     fn steps(self, allocation: AllocationId) -> Vec<Step> {
-        let (size, of) = (self.size, self.of);
+        let (size, members) = (self.size, self.members);
         let create = |drive: &crate::observed::Drive| {
             let drive = drive.nqn.clone();
-            Step::CreateNamespace { allocation, drive, size, of }
+            Step::CreateNamespace { allocation, drive, size, members }
         };
         self.drives.into_iter().map(create).collect()
     }
@@ -137,12 +146,14 @@ impl Placement<'_> {
 /// Access is given to all of it before it is taken from anybody, but for one: who is in a place that a host of the allocation
 /// has left was never meant to reach it, and loses it first, however the rest fares.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
-    let has_left = |host: &Attached| wanted.iter().any(|it| it.node == host.node);
-    let of_it = |it| unwanted(it, wanted).map(move |host| (has_left(host), detach(it, host)));
+    let has_left = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
+    let of_it = |namespace| {
+        unwanted(namespace, wanted).map(move |host| (has_left(host), detach(namespace, host)))
+    };
     let (left, others): (Vec<_>, Vec<_>) =
         ours.iter().copied().flat_map(of_it).partition(|(has_left, _)| *has_left);
     let mut steps: Vec<_> = left.into_iter().map(|(_, step)| step).collect();
-    steps.extend(ours.iter().flat_map(|it| attach(it, wanted, observed)));
+    steps.extend(ours.iter().flat_map(|namespace| attach(namespace, wanted, observed)));
     steps.extend(others.into_iter().map(|(_, step)| step));
     steps
 }
@@ -172,7 +183,7 @@ fn unwanted<'a>(
     namespace: &'a Namespace,
     wanted: &'a BTreeSet<Access>,
 ) -> impl Iterator<Item = &'a Attached> {
-    namespace.access.iter().filter(|host| !wanted.iter().any(|it| host.is_at(it)))
+    namespace.access.iter().filter(|host| !wanted.iter().any(|wanted| host.is_at(wanted)))
 }
 
 fn detach(namespace: &Namespace, host: &Attached) -> Step {
@@ -180,7 +191,7 @@ fn detach(namespace: &Namespace, host: &Attached) -> Step {
 }
 
 fn is_faulty(drive: &Nqn, observed: &Observed) -> bool {
-    observed.drives.iter().any(|it| it.nqn == *drive && it.fault.is_some())
+    observed.drives.iter().any(|known| known.nqn == *drive && known.fault.is_some())
 }
 
 fn partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {

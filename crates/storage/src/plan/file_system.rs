@@ -27,7 +27,7 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     let noted = lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
     let Some(device) = lvm.device()? else {
         let idle = noted && ready_on(fs, &as_made(fs, observed), &lvm.device_to_be())?.is_empty();
-        return if idle { Ok(lvm.tidy()) } else { lvm.activate() };
+        return if idle { Ok(lvm.clean_up()) } else { lvm.activate() };
     };
     lvm.is_in_sync()?;
     let steps = ready_on(fs, observed, &device)?;
@@ -35,7 +35,7 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
         return Ok(steps);
     }
     let note = (!noted).then(|| lvm.note_made(fs.id)).flatten();
-    Ok(note.into_iter().chain(lvm.put_down()).collect())
+    Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
 /// What would be seen of a volume whose file system is noted to be whole, were it active.

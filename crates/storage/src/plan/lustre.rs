@@ -89,7 +89,7 @@ fn show_again(
     is_whole: bool,
 ) -> Result<Vec<Step>, Rejection> {
     let client = target.client.as_ref().filter(|client| client.mount.is_some());
-    let lists = [&target.pre_deactivate[..], client.map_or(&[][..], |it| &it.pre_teardown)];
+    let lists = [&target.pre_deactivate[..], client.map_or(&[][..], |client| &client.pre_teardown)];
     let wanted =
         lists.iter().any(|list| hooks::due(list, observed, &BTreeMap::new()).next().is_some());
     if !(wanted && observed.hooks_open && is_whole) {
@@ -202,13 +202,13 @@ fn tear_down(target: &LustreTarget) -> [&[Hook]; 3] {
     let client = target.client.as_ref();
     [
         &target.pre_deactivate,
-        client.map_or(&[], |it| &it.pre_teardown),
-        client.map_or(&[], |it| &it.post_teardown),
+        client.map_or(&[], |client| &client.pre_teardown),
+        client.map_or(&[], |client| &client.post_teardown),
     ]
 }
 
 fn every(target: &LustreTarget) -> [&[Hook]; 5] {
     let [a, b, c] = tear_down(target);
-    let set_up = target.client.as_ref().map_or(&[][..], |it| &it.post_setup);
+    let set_up = target.client.as_ref().map_or(&[][..], |client| &client.post_setup);
     [&target.post_activate, set_up, a, b, c]
 }

@@ -37,10 +37,10 @@ impl<'a> Lvm<'a> {
     /// Its device, when it is active here; one that lies on anything but its namespaces is not its device.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
-        if !active.strangers.is_empty() {
+        if !active.foreign_devices.is_empty() {
             return Err(Rejection::Strangers {
                 volume: self.volume.to_string(),
-                devices: active.strangers.clone(),
+                devices: active.foreign_devices.clone(),
             });
         }
         Ok(Some(active.device(self.volume)))
@@ -50,7 +50,7 @@ impl<'a> Lvm<'a> {
     pub(super) fn device_to_be(&self) -> VolumeDevice {
         let number = DeviceNumber { major: 0, minor: 0 };
         let path = mapper_path(self.volume);
-        Mapped { path, number, strangers: Vec::new(), beside: Vec::new() }.device(self.volume)
+        Mapped { path, number, foreign_devices: Vec::new(), beside: Vec::new() }.device(self.volume)
     }
 
     /// Whether another agent made the group: then its file systems have UUIDs that were not derived.

@@ -40,8 +40,8 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         steps.extend(hooks::due(list, observed, &more));
     }
     steps.extend(mounting);
-    steps.extend(give(mount, observed));
-    steps.extend(describe(mount, observed));
+    steps.extend(chown(mount, observed));
+    steps.extend(write_root_file(mount, observed));
     steps.extend(hooks::due(&mount.hooks.post_mount, observed, &more));
     Ok(steps)
 }
@@ -194,12 +194,13 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
 
 /// Whether what is mounted is on the volume's device: its namespace, or the logical volume's mapping.
 fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
-    let lies_on = || there.namespace.as_ref().is_some_and(|it| volume.namespaces.contains(it));
+    let lies_on =
+        || there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace));
     if volume.layer.lines().is_none() {
         return lies_on();
     }
     let lvm = Lvm::of(volume, observed.volume.as_ref());
-    if lvm.is_some_and(|lvm| lvm.stands_still_at(there.device)) {
+    if lvm.is_some_and(|lvm| lvm.is_suspended_at(there.device)) {
         return true;
     }
     let device = volume::device(volume, observed).ok().flatten();
@@ -225,7 +226,7 @@ pub(super) fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {
     }
 }
 
-fn give(mount: &Mount, observed: &Observed) -> Option<Step> {
+fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
     let owner = mount.owner?;
     let state = observed.target.as_ref();
     let mounted = state.is_some_and(|state| state.mounted.is_some());
@@ -235,7 +236,7 @@ fn give(mount: &Mount, observed: &Observed) -> Option<Step> {
 }
 
 /// Only ever into what is mounted: beneath it the file would be lost, and in the way.
-fn describe(mount: &Mount, observed: &Observed) -> Option<Step> {
+fn write_root_file(mount: &Mount, observed: &Observed) -> Option<Step> {
     let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
     let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());
     (mounted || mount.mount.is_some())

@@ -92,7 +92,8 @@ fn resuming(mount: &Mount, observed: &Observed) -> Option<Step> {
 /// A logical volume's device goes with its mount.
 fn leaving(mount: &Mount, observed: &Observed) -> Vec<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return Vec::new() };
-    Lvm::of(volume, observed.volume.as_ref()).map_or_else(Vec::new, |lvm| lvm.leave())
+    Lvm::of(volume, observed.volume.as_ref())
+        .map_or_else(Vec::new, |lvm| lvm.deactivate_and_stop_locks())
 }
 
 fn unmounting(

@@ -76,7 +76,7 @@ fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
             let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
             let told = rejection.to_string();
             assert!(
-                matches!(&rejection, Rejection::TooSmall(it) if it.size == size && !it.why.is_empty()),
+                matches!(&rejection, Rejection::TooSmall(refused) if refused.size == size && !refused.why.is_empty()),
                 "{told}"
             );
             assert!(told.ends_with("ask for at least 314572800 bytes"), "{told}");
@@ -190,7 +190,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
             allocation: allocation(1, 0, &[]).id,
             drive,
             size: half,
-            of: 1,
+            members: 1,
         };
         let error = full.rabbit().apply(&late).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));

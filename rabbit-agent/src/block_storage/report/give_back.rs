@@ -92,7 +92,8 @@ mod tests {
 
     fn new(allocation: &Allocation) -> Outcome {
         let drive = "nqn.2026-01.io.warren:d0".parse().unwrap();
-        let step = Step::CreateNamespace { allocation: allocation.id, drive, size: 4096, of: 1 };
+        let step =
+            Step::CreateNamespace { allocation: allocation.id, drive, size: 4096, members: 1 };
         Ok(Converged { steps: vec![step], observed: seen(allocation) })
     }
 

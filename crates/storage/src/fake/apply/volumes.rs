@@ -121,7 +121,9 @@ impl FakeHost {
     /// A device may have got another name, or gone, since it was looked at.
     pub(super) fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let found = match &device.name {
-            DeviceName::Namespace(id) => self.drives().device(id, &self.node).map(|it| it.path),
+            DeviceName::Namespace(id) => {
+                self.drives().device(id, &self.node).map(|block| block.path)
+            }
             DeviceName::Logical { group, name } => {
                 let name = (group.clone(), name.clone());
                 self.local().volumes.active.contains(&name).then(|| device.path.clone())

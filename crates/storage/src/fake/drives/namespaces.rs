@@ -16,7 +16,7 @@ impl FakeDrives {
         owner: NamespaceOwner,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let capacity = self.working(drive)?.capacity;
         if self.on(drive).any(|(_, namespace)| namespace.owner == owner) {
@@ -35,7 +35,7 @@ impl FakeDrives {
         let content = Signature::Blank;
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, of, size, access: BTreeMap::new(), minor: None, content },
+            FakeNamespace { owner, members, size, access: BTreeMap::new(), minor: None, content },
         );
         Ok(())
     }
@@ -45,12 +45,14 @@ impl FakeDrives {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let owner = NamespaceOwner::Ours(allocation);
         let namespace = self.namespaces.get_mut(id);
-        match namespace.filter(|it| it.size == size && it.owner == NamespaceOwner::Unknown) {
-            Some(namespace) => (namespace.owner, namespace.of) = (owner, of),
+        match namespace.filter(|namespace| {
+            namespace.size == size && namespace.owner == NamespaceOwner::Unknown
+        }) {
+            Some(namespace) => (namespace.owner, namespace.members) = (owner, members),
             None => return Err(refused("adopt namespace", id, libc::EPERM)),
         }
         Ok(())
@@ -62,7 +64,7 @@ impl FakeDrives {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         let ours = NamespaceOwner::Ours(allocation);
-        let namespace = self.namespaces.get_mut(id).filter(|it| it.owner == ours);
+        let namespace = self.namespaces.get_mut(id).filter(|namespace| namespace.owner == ours);
         let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
         namespace.owner = NamespaceOwner::Replaced(allocation);
         Ok(())
@@ -74,7 +76,7 @@ impl FakeDrives {
         id: &NamespaceId,
         allocation: AllocationId,
     ) -> Result<(), StepError> {
-        if self.drive(&id.subsystem).is_none_or(|it| it.place != Place::Replaced) {
+        if self.drive(&id.subsystem).is_none_or(|drive| drive.place != Place::Replaced) {
             return Err(refused("forget namespace", id, libc::EPERM));
         }
         let whose = [
@@ -82,8 +84,9 @@ impl FakeDrives {
             NamespaceOwner::Partial(allocation),
             NamespaceOwner::Replaced(allocation),
         ];
-        let namespace = self.namespaces.get_mut(id).filter(|it| whose.contains(&it.owner));
-        namespace.into_iter().for_each(|it| it.owner = NamespaceOwner::Unknown);
+        let namespace =
+            self.namespaces.get_mut(id).filter(|namespace| whose.contains(&namespace.owner));
+        namespace.into_iter().for_each(|namespace| namespace.owner = NamespaceOwner::Unknown);
         Ok(())
     }
 

@@ -37,19 +37,19 @@ impl FakeDrive {
 
 impl FakeDrives {
     fn in_slot(&mut self, slot: u32) -> Option<&mut FakeDrive> {
-        self.drives.iter_mut().find(|it| it.slot == slot && it.place != Place::Replaced)
+        self.drives.iter_mut().find(|drive| drive.slot == slot && drive.place != Place::Replaced)
     }
 
     pub(in crate::fake) fn set_refusing(&mut self, slot: u32, refuses: bool) {
-        self.in_slot(slot).into_iter().for_each(|it| it.refuses = refuses);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.refuses = refuses);
     }
 
     pub(in crate::fake) fn pull(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::Away);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.place = Place::Away);
     }
 
     pub(in crate::fake) fn put_back(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::InItsSlot);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.place = Place::InItsSlot);
     }
 
     pub(in crate::fake) fn swap(&mut self, slot: u32) {

@@ -29,8 +29,8 @@ pub(super) fn remember(command: &Cmd, group: Pid) {
 /// What an earlier run of the same command waits for, as long as anything of it lives.
 pub(super) fn waits(command: &Cmd) -> Option<String> {
     let mut left = lock();
-    left.retain(|it| it.processes.iter().any(Life::goes_on));
-    let group = left.iter().find(|it| it.command == *command)?.group;
+    left.retain(|left| left.processes.iter().any(Life::goes_on));
+    let group = left.iter().find(|left| left.command == *command)?.group;
     drop(left);
     Some(hung::group(group))
 }
@@ -63,7 +63,7 @@ mod tests {
         touch.clone().of("another").run(Duration::from_secs(60)).unwrap();
         fs::remove_file(&mark).unwrap();
 
-        for left in lock().iter_mut().filter(|it| it.command == touch) {
+        for left in lock().iter_mut().filter(|left| left.command == touch) {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();

@@ -60,7 +60,7 @@ impl Lock {
     }
 
     fn asked_by(&self) -> String {
-        let name = Process::new(self.pid).and_then(|it| it.stat()).map(|it| it.comm);
+        let name = Process::new(self.pid).and_then(|process| process.stat()).map(|stat| stat.comm);
         match name {
             Ok(name) => format!("process {} ({name})", self.pid),
             Err(_) => format!("process {}", self.pid),
@@ -68,13 +68,13 @@ impl Lock {
     }
 
     fn holders(&self, all: &[Lock]) -> String {
-        let has = |it: &&Lock| matches!(it.status, Status::Granted | Status::Converting);
-        let others = all.iter().filter(|it| it.resource == self.resource && *it != self);
+        let has = |lock: &&Lock| matches!(lock.status, Status::Granted | Status::Converting);
+        let others = all.iter().filter(|lock| lock.resource == self.resource && *lock != self);
         let held: Vec<_> = others
             .filter(has)
-            .map(|it| match it.node {
-                0 => format!("{} by process {} here", mode(it.granted), it.pid),
-                node => format!("{} by node {node}", mode(it.granted)),
+            .map(|holder| match holder.node {
+                0 => format!("{} by process {} here", mode(holder.granted), holder.pid),
+                node => format!("{} by node {node}", mode(holder.granted)),
             })
             .collect();
         if held.is_empty() {
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_this_node_waits_for_is_told_with_who_has_it() {
         let all = understand(RECORDED).unwrap();
-        let wanted: Vec<_> = all.iter().filter(|it| it.is_wanted_here()).collect();
+        let wanted: Vec<_> = all.iter().filter(|lock| lock.is_wanted_here()).collect();
         let [wanted] = wanted[..] else { panic!("{wanted:?}") };
         let told = wanted.in_words("lvm_a", &all);
         assert!(told.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));

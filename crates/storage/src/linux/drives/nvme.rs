@@ -49,7 +49,7 @@ pub(in crate::linux) use self::{
 use crate::{
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
-    linux::{drives::Inventory, looks::Looks},
+    linux::{bounded::BoundedCalls, drives::Inventory},
     observed::NamespaceOwner,
 };
 
@@ -64,9 +64,9 @@ pub(in crate::linux) struct NvmeDrives {
     reach: Reach,
     deadline: Duration,
     /// Every question to a drive: one that hangs keeps a thread and nothing else.
-    looks: Looks,
+    calls: BoundedCalls,
     shared: SharedLook<Inventory>,
-    changes: Looks,
+    changes: BoundedCalls,
     drives: Mutex<BTreeMap<Nqn, Arc<Managed>>>,
     told: Mutex<BTreeMap<Nqn, Fault>>,
 }
@@ -104,9 +104,9 @@ impl NvmeDrives {
             source: Source::new(record)?,
             reach: Reach::new(Path::new("/sys")),
             deadline: look,
-            looks: Looks::new(look),
+            calls: BoundedCalls::new(look),
             shared: SharedLook::default(),
-            changes: Looks::of_changes(change.max(admin::CHANGE)),
+            changes: BoundedCalls::of_changes(change.max(admin::CHANGE)),
             drives: Mutex::default(),
             told: Mutex::default(),
         })
@@ -131,7 +131,7 @@ impl NvmeDrives {
             }
             let nqn = found.node.nqn.clone();
             let before = known.get(&found.node.nqn);
-            let drive = match before.filter(|it| it.physical.is(&found)) {
+            let drive = match before.filter(|managed| managed.physical.is(&found)) {
                 Some(same) => Arc::clone(same),
                 None => match self.manage(found) {
                     Ok(managed) => Arc::new(managed),
@@ -173,10 +173,13 @@ impl NvmeDrives {
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
         // Looking at every controller for each step of each drive would have them wait for each other.
         let known = lock(&self.drives).get(nqn).map(Arc::clone);
-        if let Some(known) = known.filter(|it| self.reach.sysfs.is_still(&it.physical.node)) {
+        if let Some(known) =
+            known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))
+        {
             return Ok(Some(known));
         }
-        let found = self.plugged()?.drives.into_iter().find(|it| it.physical.node.nqn == *nqn);
+        let found =
+            self.plugged()?.drives.into_iter().find(|drive| drive.physical.node.nqn == *nqn);
         if found.is_none() {
             // One whose ledger cannot be read is not known to be away.
             self.ledgers.of(nqn)?;
@@ -186,10 +189,8 @@ impl NvmeDrives {
 
     fn drive(&self, nqn: &Nqn) -> Result<Arc<Managed>, StepError> {
         let absent = || io::Error::new(io::ErrorKind::NotFound, ABSENT);
-        self.find(nqn).and_then(|it| it.ok_or_else(absent)).map_err(|source| StepError::System {
-            call: "find drive",
-            target: nqn.to_string(),
-            source,
+        self.find(nqn).and_then(|found| found.ok_or_else(absent)).map_err(|source| {
+            StepError::System { call: "find drive", target: nqn.to_string(), source }
         })
     }
 

@@ -136,9 +136,9 @@ impl Drives for FilePool {
         allocation: AllocationId,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
-        self.make(allocation, drive, size, of)
+        self.make(allocation, drive, size, members)
     }
 
     fn adopt(
@@ -146,9 +146,9 @@ impl Drives for FilePool {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
-        let owner = OwnerFile::new(allocation, size, of);
+        let owner = OwnerFile::new(allocation, size, members);
         self.claim(id, &owner, size).map_err(|source| system("adopt namespace", id, source))
     }
 

@@ -15,8 +15,8 @@ use crate::{
     desired::{NamespaceId, Nqn},
     health::{DriveFacts, Temperature},
     linux::{
+        bounded::BoundedCalls,
         drives::{ControllerNode, Sysfs, attribute},
-        looks::Looks,
     },
 };
 
@@ -26,29 +26,30 @@ const BLOCKS: &str = "namespaces in /sys/class/block";
 /// Facts of every drive whose physical function this node has. What could not be read is noted, and hides nothing else.
 pub(super) fn read(
     sysfs: &Path,
-    looks: &Looks,
+    calls: &BoundedCalls,
     unread: &mut Vec<String>,
 ) -> BTreeMap<Nqn, DriveFacts> {
     let nvme = Sysfs::new(sysfs);
-    let listed = looks.take(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
+    let listed = calls.run(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
     let (mut controllers, misnamed) = noted(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
     // The second port of a drive tells nothing new.
     let mut seen = BTreeSet::new();
-    controllers.retain(|it| it.is_physical && seen.insert(it.nqn.clone()));
+    controllers.retain(|controller| controller.is_physical && seen.insert(controller.nqn.clone()));
     let mut found = BTreeMap::new();
     thread::scope(|scope| {
-        let ask =
-            |it: ControllerNode| (it.nqn.clone(), scope.spawn(move || drive(sysfs, &it, looks)));
+        let ask = |controller: ControllerNode| {
+            (controller.nqn.clone(), scope.spawn(move || drive(sysfs, &controller, calls)))
+        };
         let asked: Vec<_> = controllers.into_iter().map(ask).collect();
         for (nqn, asked) in asked {
             let panicked = |_| (DriveFacts::default(), vec!["the look at it panicked".to_owned()]);
             let (facts, why) = asked.join().unwrap_or_else(panicked);
-            unread.extend(why.into_iter().map(|it| format!("drive {nqn}: {it}")));
+            unread.extend(why.into_iter().map(|why| format!("drive {nqn}: {why}")));
             found.insert(nqn, facts);
         }
     });
-    mark_read_only(sysfs, looks, &mut found, unread);
+    mark_read_only(sysfs, calls, &mut found, unread);
     found
 }
 
@@ -58,15 +59,19 @@ fn noted<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Option
 }
 
 /// A drive, and what could not be read of it.
-fn drive(sysfs: &Path, controller: &ControllerNode, looks: &Looks) -> (DriveFacts, Vec<String>) {
+fn drive(
+    sysfs: &Path,
+    controller: &ControllerNode,
+    calls: &BoundedCalls,
+) -> (DriveFacts, Vec<String>) {
     let class = sysfs.join("class/nvme").join(&controller.name);
     let (at, function) = (class.clone(), controller.function.clone());
     let name = format!("{} in {}", controller.nqn, class.display());
-    let (mut facts, mut unread) = looks
-        .take(&name, move || shown(&at, &function))
+    let (mut facts, mut unread) = calls
+        .run(&name, move || shown(&at, &function))
         .unwrap_or_else(|error| (DriveFacts::default(), vec![error.to_string()]));
     if facts.controller == "live" {
-        let asked = looks.take(&format!("temperature of {name}"), move || temperature(&class));
+        let asked = calls.run(&format!("temperature of {name}"), move || temperature(&class));
         facts.temperature = noted("its temperature", asked.flatten(), &mut unread).flatten();
     }
     (facts, unread)
@@ -87,12 +92,12 @@ fn shown(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
 
 fn mark_read_only(
     sysfs: &Path,
-    looks: &Looks,
+    calls: &BoundedCalls,
     found: &mut BTreeMap<Nqn, DriveFacts>,
     unread: &mut Vec<String>,
 ) {
     let at = sysfs.to_owned();
-    let listed = looks.take(BLOCKS, move || blocks(&at)).flatten();
+    let listed = calls.run(BLOCKS, move || blocks(&at)).flatten();
     let Some(blocks) = noted(BLOCKS, listed, unread) else { return };
     for drive in found.values_mut() {
         drive.read_only = Some(Vec::new());
@@ -100,7 +105,7 @@ fn mark_read_only(
     for (id, is_read_only) in blocks {
         let Some(drive) = found.get_mut(&id.subsystem) else { continue };
         match noted(&format!("namespace {id}"), is_read_only, unread) {
-            Some(true) => drive.read_only.iter_mut().for_each(|it| it.push(id.nsid)),
+            Some(true) => drive.read_only.iter_mut().for_each(|nsids| nsids.push(id.nsid)),
             Some(false) => {}
             None => drive.read_only = None,
         }
@@ -112,10 +117,10 @@ fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
         let told = attribute(&sysfs.join("class/block").join(name), "ro")?;
-        Ok(told.is_some_and(|it| it == "1"))
+        Ok(told.is_some_and(|text| text == "1"))
     };
-    let blocks = Sysfs::new(sysfs).blocks()?.into_iter().map(|it| it.device);
-    Ok(blocks.map(|it| (it.namespace, is_read_only(&it.path))).collect())
+    let blocks = Sysfs::new(sysfs).blocks()?.into_iter().map(|block| block.device);
+    Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())
 }
 
 /// The composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19, and beneath

@@ -21,8 +21,8 @@ use crate::{
     desired::AllowedRoots,
     health::{Answer, FileSystemFacts},
     linux::{
+        bounded::BoundedCalls,
         drives::attribute,
-        looks::Looks,
         mount_table::{self, Options},
     },
     observed::DeviceNumber,
@@ -33,7 +33,7 @@ const OURS: [&str; 3] = ["xfs", "gfs2", "lustre"];
 
 pub(super) fn read(
     roots: &AllowedRoots,
-    looks: &Looks,
+    calls: &BoundedCalls,
     sysfs: &Path,
 ) -> io::Result<Vec<FileSystemFacts>> {
     let ours: Vec<_> = mount_table::options_beneath(roots)?
@@ -41,15 +41,18 @@ pub(super) fn read(
         .filter(|(_, options)| OURS.contains(&&*options.kind))
         .collect();
     Ok(thread::scope(|scope| {
-        let ask = |(point, options)| scope.spawn(move || facts(point, options, looks, sysfs));
+        let ask = |(point, options)| scope.spawn(move || facts(point, options, calls, sysfs));
         let asked: Vec<_> = ours.into_iter().map(ask).collect();
-        asked.into_iter().map(|it| it.join().unwrap_or_else(|it| resume_unwind(it))).collect()
+        asked
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     }))
 }
 
-fn facts(point: PathBuf, options: Options, looks: &Looks, sysfs: &Path) -> FileSystemFacts {
+fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -> FileSystemFacts {
     let target = point.display().to_string();
-    let asked = caught(|| answer(point, &options, looks, sysfs));
+    let asked = caught(|| answer(point, &options, calls, sysfs));
     FileSystemFacts {
         target,
         answer: asked.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
@@ -61,12 +64,12 @@ fn facts(point: PathBuf, options: Options, looks: &Looks, sysfs: &Path) -> FileS
 }
 
 /// Asks on a thread of its own: a cluster file system that waits for its cluster says nothing for as long.
-fn answer(point: PathBuf, options: &Options, looks: &Looks, sysfs: &Path) -> Answer {
+fn answer(point: PathBuf, options: &Options, calls: &BoundedCalls, sysfs: &Path) -> Answer {
     if options.kind == "gfs2" && withdrew(sysfs, options.device) {
         return Answer::ShutDown("it withdrew from its cluster".to_owned());
     }
     let name = format!("file system at {}", point.display());
-    match looks.take(&name, move || root(&point)) {
+    match calls.run(&name, move || root(&point)) {
         Ok(Ok(())) => Answer::Well,
         Ok(Err(error)) if error.raw_os_error() == Some(libc::EIO) => {
             Answer::ShutDown(error.to_string())
@@ -85,7 +88,7 @@ fn withdrew(sysfs: &Path, device: DeviceNumber) -> bool {
     let Ok(listing) = fs::read_dir(sysfs.join("fs/gfs2")) else { return false };
     let number = |path: &Path| attribute(&path.join("device"), "dev").ok().flatten();
     let says_so =
-        |path: &Path| attribute(path, "withdraw").is_ok_and(|it| it.as_deref() == Some("1"));
+        |path: &Path| attribute(path, "withdraw").is_ok_and(|text| text.as_deref() == Some("1"));
     let mut tables = listing.filter_map(|entry| Some(entry.ok()?.path()));
     tables.any(|path| number(&path) == Some(device.to_string()) && says_so(&path))
 }

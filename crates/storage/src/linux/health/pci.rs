@@ -52,7 +52,7 @@ fn rate(read: Read<'_>, function: &Path, which: &str) -> io::Result<Option<LinkR
     let transfers = read(function, &format!("{which}_link_speed"))?;
     let lanes = read(function, &format!("{which}_link_width"))?;
     let rate =
-        transfers.as_deref().and_then(transfers_of).zip(lanes.and_then(|it| it.parse().ok()));
+        transfers.as_deref().and_then(transfers_of).zip(lanes.and_then(|lanes| lanes.parse().ok()));
     Ok(rate.filter(|(_, lanes)| *lanes > 0).map(|(transfers, lanes)| LinkRate { transfers, lanes }))
 }
 

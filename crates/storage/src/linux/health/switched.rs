@@ -113,7 +113,7 @@ mod tests {
         assert!(matches!(computes(Ok(vec![compute(9, unknown)]))[&9], Link::Unread(_)));
         let all = computes(Err("/dev: permission denied".into()));
         assert_eq!(all.len(), 16);
-        assert!(all.values().all(|it| matches!(it, Link::Unread(_))));
+        assert!(all.values().all(|link| matches!(link, Link::Unread(_))));
         assert!(computes(Ok(Vec::new())).is_empty(), "there is no switch");
     }
 

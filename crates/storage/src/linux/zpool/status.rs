@@ -80,7 +80,7 @@ fn is_replacing(row: &str) -> bool {
 fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
     let goes = |of: Option<usize>, leaf: &Leaf| {
         let mut others = leaves.iter().filter(|(other, _)| *other == of);
-        of.is_some() && !leaf.is_used() && others.any(|(_, it)| it.is_used())
+        of.is_some() && !leaf.is_used() && others.any(|(_, other)| other.is_used())
     };
     leaves.iter().map(|(of, leaf)| Leaf { is_replaced: goes(*of, leaf), ..leaf.clone() }).collect()
 }

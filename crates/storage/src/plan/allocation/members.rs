@@ -85,7 +85,7 @@ pub(super) struct Wanted {
     /// Bytes of each.
     pub(super) size: u64,
     /// How many the allocation is made of.
-    pub(super) of: u16,
+    pub(super) members: u16,
 }
 
 /// The namespaces of one allocation.
@@ -110,7 +110,7 @@ impl<'a> Members<'a> {
         let (adoptable, lost) = (Vec::new(), Vec::new());
         let mut members = Self { allocation, reachable, gone, away, adoptable, lost };
         let ours = NamespaceOwner::Ours(allocation.id);
-        for namespace in observed.namespaces.iter().filter(|it| it.owner == ours) {
+        for namespace in observed.namespaces.iter().filter(|namespace| namespace.owner == ours) {
             let drive = &namespace.id.subsystem;
             if observed.is_replaced(drive) {
                 members.gone.push(namespace);
@@ -133,16 +133,17 @@ impl<'a> Members<'a> {
     /// How many it is made of and does not have; `None` when no record says how many. Of one that has them all nothing else was
     /// ever made, whatever its object was told: somebody wrote that there.
     fn lacks(&self) -> Option<usize> {
-        let away = self.away.iter().map(|(it, _)| *it);
+        let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> = self.reachable.iter().chain(&self.gone).copied().chain(away).collect();
-        let of = all.iter().map(|it| it.of).max().filter(|of| *of > 0)?;
-        Some(usize::from(of).saturating_sub(all.len()))
+        let members =
+            all.iter().map(|namespace| namespace.members).max().filter(|members| *members > 0)?;
+        Some(usize::from(members).saturating_sub(all.len()))
     }
 
     fn enter(&mut self, told: &Told, observed: &'a Observed) {
         let id = self.allocation.id;
-        let found = observed.namespaces.iter().find(|it| it.id == told.id);
-        let why = match found.map(|it| (it, &it.owner)) {
+        let found = observed.namespaces.iter().find(|namespace| namespace.id == told.id);
+        let why = match found.map(|namespace| (namespace, &namespace.owner)) {
             Some((_, NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of))) if *of == id => {
                 return;
             }
@@ -154,15 +155,17 @@ impl<'a> Members<'a> {
                 | NamespaceOwner::Replaced(of),
             )) => Absence::Other(format!("it is recorded for allocation {of}")),
             Some((_, NamespaceOwner::Foreign(why))) => Absence::Other(why.clone()),
-            Some((it, NamespaceOwner::Unknown)) if it.size != told.size => Absence::Size(it.size),
+            Some((namespace, NamespaceOwner::Unknown)) if namespace.size != told.size => {
+                Absence::Size(namespace.size)
+            }
             Some((_, NamespaceOwner::Unknown)) if told.contested => Absence::Contested,
-            Some((it, NamespaceOwner::Unknown)) => {
-                self.adoptable.push(it);
+            Some((namespace, NamespaceOwner::Unknown)) => {
+                self.adoptable.push(namespace);
                 return;
             }
             None => match fault(&told.id, observed) {
                 Some(fault) => Absence::Drive(fault.to_owned()),
-                None if observed.drives.iter().any(|it| it.nqn == told.id.subsystem) => {
+                None if observed.drives.iter().any(|drive| drive.nqn == told.id.subsystem) => {
                     Absence::Deleted
                 }
                 None => Absence::NoDrive,
@@ -173,12 +176,12 @@ impl<'a> Members<'a> {
 
     /// All that it was told to have, if only records are missing: a list with gaps proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
-        let of = u16::try_from(self.allocation.told.len()).unwrap_or(u16::MAX);
-        let adopt = |it: &&Namespace| Step::AdoptNamespace {
-            id: it.id.clone(),
+        let members = u16::try_from(self.allocation.told.len()).unwrap_or(u16::MAX);
+        let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
+            id: namespace.id.clone(),
             allocation: self.allocation.id,
-            size: it.size,
-            of,
+            size: namespace.size,
+            members,
         };
         let fits = self.lacks().is_none_or(|lacks| self.adoptable.len() <= lacks);
         let whole = self.lost.is_empty() && fits;
@@ -197,11 +200,11 @@ impl<'a> Members<'a> {
     pub(super) fn need(&self) -> Need {
         let there = self.reachable.len() + self.away.len() + self.gone.len();
         let Some(any) = self.reachable.first() else { return Need::All };
-        let of = self.reachable.iter().map(|it| it.of).max().unwrap_or(0);
-        let count = usize::from(of).saturating_sub(there);
+        let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
+        let count = usize::from(members).saturating_sub(there);
         // What others were told of was whole once: what is not there any more is lost and was not kept from being made.
         if count > 0 && self.allocation.told.is_empty() {
-            return Need::More(Wanted { count, size: any.size, of });
+            return Need::More(Wanted { count, size: any.size, members });
         }
         Need::Nothing
     }
@@ -214,17 +217,26 @@ impl<'a> Members<'a> {
         if !self.allocation.replace || told.len() < 2 {
             return None;
         }
-        let is_new = |it: &&Namespace| told.iter().all(|told| told.id != it.id);
-        let there = self.reachable.iter().copied().chain(self.away.iter().map(|(it, _)| *it));
+        let is_new = |namespace: &&Namespace| told.iter().all(|told| told.id != namespace.id);
+        let there =
+            self.reachable.iter().copied().chain(self.away.iter().map(|(namespace, _)| *namespace));
         let made = there.filter(is_new).count();
-        Some(Wanted { count: self.gone.len().saturating_sub(made), size: gone.size, of: any.of })
+        Some(Wanted {
+            count: self.gone.len().saturating_sub(made),
+            size: gone.size,
+            members: any.members,
+        })
     }
 
     fn missing(&self) -> Vec<Missing> {
-        let away = self.away.iter().map(|(it, fault)| (*it, Absence::Drive((*fault).to_owned())));
-        let gone = self.gone.iter().map(|it| (*it, Absence::Replaced));
-        let unrecorded = self.adoptable.iter().map(|it| (*it, Absence::Unrecorded));
-        let named = |(it, why): (&Namespace, Absence)| Missing { id: it.id.clone(), why };
+        let away = self
+            .away
+            .iter()
+            .map(|(namespace, fault)| (*namespace, Absence::Drive((*fault).to_owned())));
+        let gone = self.gone.iter().map(|namespace| (*namespace, Absence::Replaced));
+        let unrecorded = self.adoptable.iter().map(|namespace| (*namespace, Absence::Unrecorded));
+        let named =
+            |(namespace, why): (&Namespace, Absence)| Missing { id: namespace.id.clone(), why };
         let mut missing = self.lost.clone();
         missing.extend(away.chain(gone).chain(unrecorded).map(named));
         missing
@@ -233,6 +245,6 @@ impl<'a> Members<'a> {
 
 /// Why the namespace's drive cannot be used.
 fn fault<'a>(id: &NamespaceId, observed: &'a Observed) -> Option<&'a str> {
-    let drive = observed.drives.iter().find(|it| it.nqn == id.subsystem)?;
+    let drive = observed.drives.iter().find(|drive| drive.nqn == id.subsystem)?;
     drive.fault.as_deref()
 }

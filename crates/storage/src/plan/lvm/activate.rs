@@ -27,8 +27,10 @@ impl Lvm<'_> {
     /// Takes away what a command left that was cut off while it gave a device, took it away, or gave it another part. LVM
     /// itself goes on with a device that stands still, when it is to activate it.
     pub(super) fn clear_up(&self) -> Vec<Step> {
-        let removing =
-            |it: &Unfinished| Step::RemoveMapping { name: it.name.clone(), number: it.number };
+        let removing = |left: &Unfinished| Step::RemoveMapping {
+            name: left.name.clone(),
+            number: left.number,
+        };
         self.seen.left().iter().map(removing).collect()
     }
 
@@ -44,12 +46,12 @@ impl Lvm<'_> {
     }
 
     /// Whether that is its device, though it stands still.
-    pub(in crate::plan) fn stands_still_at(&self, number: DeviceNumber) -> bool {
+    pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
         self.seen.activation == Activation::Suspended(number)
     }
 
     /// The steps after which nothing of it is left on this node that was not to be there.
-    pub(in crate::plan) fn tidy(&self) -> Vec<Step> {
+    pub(in crate::plan) fn clean_up(&self) -> Vec<Step> {
         self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
     }
 
@@ -60,15 +62,15 @@ impl Lvm<'_> {
     }
 
     /// Takes its device away; what is mounted keeps it.
-    pub(in crate::plan) fn put_down(&self) -> Option<Step> {
+    pub(in crate::plan) fn deactivate_if_idle(&self) -> Option<Step> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let idle = self.seen.active().is_some() && !is_open;
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
     /// Takes its device away, and leaves the lock space with the last one.
-    pub(in crate::plan) fn leave(&self) -> Vec<Step> {
-        let mut steps = self.tidy();
+    pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
+        let mut steps = self.clean_up();
         if self.is_suspended() {
             return steps;
         }
@@ -92,7 +94,7 @@ impl Lvm<'_> {
         if self.group().is_some() {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);
         }
-        let is_gone = active.strangers.is_empty() && self.state.devices.is_empty();
+        let is_gone = active.foreign_devices.is_empty() && self.state.devices.is_empty();
         let name = mapper_name(self.volume);
         (is_gone && self.report().is_some())
             .then_some(Step::RemoveMapping { name, number: active.number })

@@ -42,8 +42,12 @@ impl Lvm<'_> {
     }
 
     fn make_group(&self, report: &LvmReport) -> Vec<Step> {
-        let mut steps: Vec<_> =
-            self.state.devices.iter().flat_map(|it| self.make_physical(report, it)).collect();
+        let mut steps: Vec<_> = self
+            .state
+            .devices
+            .iter()
+            .flat_map(|device| self.make_physical(report, device))
+            .collect();
         steps.extend(self.on_group(VolumeAction::CreateGroup, &self.lines.vg_create));
         steps.extend(self.on_group(VolumeAction::StartLocks, &self.lines.lock_start));
         steps.extend(self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create));
@@ -81,8 +85,8 @@ impl Lvm<'_> {
             return Vec::new();
         }
         // Its parts go with it.
-        let going = whole.map_or(parts, |it| vec![it]);
-        going.into_iter().map(|it| self.remove_named(group, it)).collect()
+        let going = whole.map_or(parts, |volume| vec![volume]);
+        going.into_iter().map(|volume| self.remove_named(group, volume)).collect()
     }
 
     pub(super) fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {

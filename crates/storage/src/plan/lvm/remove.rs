@@ -13,7 +13,7 @@ impl Lvm<'_> {
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.no_stranger_has(report)?;
-        let mut steps = self.tidy();
+        let mut steps = self.clean_up();
         if self.is_suspended() {
             return Ok(steps);
         }
@@ -26,18 +26,21 @@ impl Lvm<'_> {
         if let Some(group) = group.filter(|_| is_whole) {
             steps.extend(self.remove_volume(group));
             let own = &self.volume.logical;
-            if group.volumes.iter().any(|it| it.name != *own && !it.is_part_of(own)) {
+            if group.volumes.iter().any(|volume| volume.name != *own && !volume.is_part_of(own)) {
                 return Ok(steps);
             }
             steps.extend(self.on_group(VolumeAction::RemoveGroup, &self.lines.vg_remove));
         }
         if group.is_none() || is_whole {
-            let is_to_go =
-                |it: &&BlockDevice| report.on(&it.path).is_some_and(|it| !it.is_marked());
+            let is_to_go = |device: &&BlockDevice| {
+                report.on(&device.path).is_some_and(|physical| !physical.is_marked())
+            };
             let physical = self.state.devices.iter().filter(is_to_go);
             let line = &self.lines.pv_remove;
             steps.extend(
-                physical.filter_map(|it| self.on_device(VolumeAction::RemovePhysical, line, it)),
+                physical.filter_map(|device| {
+                    self.on_device(VolumeAction::RemovePhysical, line, device)
+                }),
             );
         }
         Ok(steps)

@@ -22,7 +22,9 @@ impl Lvm<'_> {
         }
         let mut steps = self.extend(report);
         let is_member = |device: &BlockDevice| {
-            report.on(&device.path).is_some_and(|it| matches!(it.membership, Membership::Of(_)))
+            report
+                .on(&device.path)
+                .is_some_and(|physical| matches!(physical.membership, Membership::Of(_)))
         };
         let has_all = !steps.is_empty() || self.state.devices.iter().all(is_member);
         let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
@@ -35,9 +37,10 @@ impl Lvm<'_> {
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
         }
         let own = &self.volume.logical;
-        let others = group.volumes.iter().filter(|it| it.name != *own);
-        let (replaced, others): (Vec<_>, Vec<_>) = others.partition(|it| it.was_part_of(own));
-        steps.extend(replaced.into_iter().map(|it| self.remove_named(group, it)));
+        let others = group.volumes.iter().filter(|volume| volume.name != *own);
+        let (replaced, others): (Vec<_>, Vec<_>) =
+            others.partition(|volume| volume.was_part_of(own));
+        steps.extend(replaced.into_iter().map(|volume| self.remove_named(group, volume)));
         if has_all && !others.into_iter().any(LogicalVolume::is_partial) {
             steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }
@@ -65,7 +68,7 @@ impl Lvm<'_> {
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {
-            if report.on(&device.path).is_some_and(|it| it.group().is_some()) {
+            if report.on(&device.path).is_some_and(|physical| physical.group().is_some()) {
                 continue;
             }
             steps.extend(self.make_physical(report, device));

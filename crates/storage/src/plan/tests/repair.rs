@@ -52,7 +52,7 @@ pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
         tags: vec![LogicalVolume::tag_of(fs_id(index))],
         is_raid: true,
         synced: Some(Percent::ALL),
-        trouble: Some(trouble.to_owned()).filter(|it| !it.is_empty()),
+        trouble: Some(trouble.to_owned()).filter(|text| !text.is_empty()),
         ..LogicalVolume::default()
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn seen(
         activation: Activation::Active(Mapped {
             path,
             number,
-            strangers: Vec::new(),
+            foreign_devices: Vec::new(),
             beside: Vec::new(),
         }),
         report: Some(LvmReport { physical: physical.collect(), groups: vec![group] }),

@@ -13,7 +13,7 @@ use super::{
         SmartLog,
     },
 };
-use crate::linux::looks::is_given_up;
+use crate::linux::bounded::is_given_up;
 
 /// One way to a drive's admin queue: its physical function here, a tunnel through the PCIe switch elsewhere.
 pub(super) trait AdminQueue: Debug + Send + Sync {
@@ -94,7 +94,7 @@ pub(super) mod log {
 /// The namespace that stands for all.
 pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
 
-/// Looks are answered from the drive's memory.
+/// BoundedCalls are answered from the drive's memory.
 const QUICK: Duration = Duration::from_secs(10);
 /// Making and deleting take real drives many seconds.
 const SLOW: Duration = Duration::from_secs(120);
@@ -162,7 +162,7 @@ impl Admin {
             let after = all.last().copied().unwrap_or(0);
             let NamespaceList(page) = self.identify(cns::ALLOCATED_LIST, after)?;
             let found: Vec<u32> =
-                page.iter().map(|it| it.get()).take_while(|it| *it != 0).collect();
+                page.iter().map(|number| number.get()).take_while(|number| *number != 0).collect();
             let ascends = [after].iter().chain(&found).is_sorted_by(|a, b| a < b);
             if !ascends {
                 let why = format!("it does not ascend after {after}");
@@ -184,7 +184,7 @@ impl Admin {
             let why = format!("{count} controllers do not fit into a list");
             return Err(AdminError::Malformed { what: "Identify CNS 12h", why });
         };
-        Ok(controllers.iter().map(|it| it.get()).collect())
+        Ok(controllers.iter().map(|number| number.get()).collect())
     }
 
     pub(super) fn primary(&self) -> Answered<PrimaryCapabilities> {
@@ -356,37 +356,40 @@ mod tests {
             let (command, _) = sent(ask);
             (command.opcode, command.nsid, command.cdw10, command.cdw11)
         };
-        assert_eq!(words(|it| drop(it.allocated())), (0x06, 0, 0x10, 0));
-        assert_eq!(words(|it| drop(it.common())), (0x06, 0xffff_ffff, 0x00, 0));
-        assert_eq!(words(|it| drop(it.attached(3))), (0x06, 3, 0x12, 0));
-        assert_eq!(words(|it| it.delete(7).unwrap()), (0x0d, 7, 1, 0));
-        assert_eq!(words(|it| it.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
-        assert_eq!(words(|it| it.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
-        assert_eq!(words(|it| drop(it.smart())), (0x02, u32::MAX, 0x007f_8002, 0));
-        assert_eq!(words(|it| drop(it.supports(0x0d))), (0x02, u32::MAX, 0x03ff_8005, 0));
-        let cryptographic: fn(&Admin) = |it| it.format(7, 4, Erase::Cryptographic).unwrap();
+        assert_eq!(words(|admin| drop(admin.allocated())), (0x06, 0, 0x10, 0));
+        assert_eq!(words(|admin| drop(admin.common())), (0x06, 0xffff_ffff, 0x00, 0));
+        assert_eq!(words(|admin| drop(admin.attached(3))), (0x06, 3, 0x12, 0));
+        assert_eq!(words(|admin| admin.delete(7).unwrap()), (0x0d, 7, 1, 0));
+        assert_eq!(words(|admin| admin.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
+        assert_eq!(words(|admin| admin.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
+        assert_eq!(words(|admin| drop(admin.smart())), (0x02, u32::MAX, 0x007f_8002, 0));
+        assert_eq!(words(|admin| drop(admin.supports(0x0d))), (0x02, u32::MAX, 0x03ff_8005, 0));
+        let cryptographic: fn(&Admin) = |admin| admin.format(7, 4, Erase::Cryptographic).unwrap();
         assert_eq!(words(cryptographic), (0x80, 7, 0x404, 0));
-        assert_eq!(words(|it| it.format(7, 4, Erase::UserData).unwrap()), (0x80, 7, 0x204, 0));
+        assert_eq!(
+            words(|admin| admin.format(7, 4, Erase::UserData).unwrap()),
+            (0x80, 7, 0x204, 0)
+        );
         let assign: fn(&Admin) =
-            |it| it.virtualize(3, Virtualization::Assign(Resource::Interrupts, 2)).unwrap();
+            |admin| admin.virtualize(3, Virtualization::Assign(Resource::Interrupts, 2)).unwrap();
         assert_eq!(words(assign), (0x1c, 0, 0x0003_0108, 2));
-        let online: fn(&Admin) = |it| it.virtualize(17, Virtualization::Online).unwrap();
+        let online: fn(&Admin) = |admin| admin.virtualize(17, Virtualization::Online).unwrap();
         assert_eq!(words(online), (0x1c, 0, 0x0011_0009, 0));
         let primary: fn(&Admin) =
-            |it| it.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
+            |admin| admin.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
         assert_eq!(words(primary), (0x1c, 0, 0x0000_0001, 0));
     }
 
     #[test]
     fn erasing_has_more_time_than_anything_else() {
-        let (format, _) = sent(|it| it.format(7, 4, Erase::UserData).unwrap());
-        let (delete, _) = sent(|it| it.delete(7).unwrap());
+        let (format, _) = sent(|admin| admin.format(7, 4, Erase::UserData).unwrap());
+        let (delete, _) = sent(|admin| admin.delete(7).unwrap());
         assert_eq!((format.timeout, delete.timeout), (ERASE, SLOW));
     }
 
     #[test]
     fn a_namespace_is_asked_for_thick_and_shared() {
-        let (command, data) = sent(|it| assert_eq!(it.create(131_072, 4).unwrap(), 5));
+        let (command, data) = sent(|admin| assert_eq!(admin.create(131_072, 4).unwrap(), 5));
         assert_eq!((command.opcode, command.nsid, command.cdw10), (0x0d, 0, 0));
         assert_eq!(data[..16], [131_072_u64.to_le_bytes(), 131_072_u64.to_le_bytes()].concat());
         assert_eq!((data[26], data[29], data[30]), (4, 0, 1), "FLBAS, DPS, NMIC");
@@ -394,7 +397,7 @@ mod tests {
 
     #[test]
     fn exactly_one_controller_is_attached() {
-        let (_, data) = sent(|it| it.attach(7, 0x1234).unwrap());
+        let (_, data) = sent(|admin| admin.attach(7, 0x1234).unwrap());
         assert_eq!((data.len(), &data[..6]), (4096, &[1, 0, 0x34, 0x12, 0, 0][..]));
     }
 }

@@ -58,7 +58,7 @@ impl NvmeDrives {
     ) -> Result<T, StepError> {
         let drive = self.drive(nqn)?;
         let system = |source| StepError::System { call, target: target.to_string(), source };
-        let done = self.changes.take_longer(more, &nqn.to_string(), move || work(&drive));
+        let done = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
         done.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
@@ -77,7 +77,7 @@ impl NvmeDrives {
                 self.reach.find(id, is_it)
             } else {
                 let found = self.reach.find_patiently(slice::from_ref(id), is_it);
-                found.map(|it| it.into_iter().flatten().next())
+                found.map(|devices| devices.into_iter().flatten().next())
             };
             if let Some(found) = found.map_err(system)? {
                 return Ok(found.device);
@@ -151,7 +151,7 @@ impl Drives for NvmeDrives {
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError> {
-        Ok(self.block(id, made_for).map_err(unreadable)?.map(|it| it.device))
+        Ok(self.block(id, made_for).map_err(unreadable)?.map(|block| block.device))
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
@@ -163,11 +163,11 @@ impl Drives for NvmeDrives {
         allocation: AllocationId,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let made = self.change("create namespace", drive, drive, move |managed| {
-            managed.physical.drive.create(allocation, Wanted { size, of }, now)
+            managed.physical.drive.create(allocation, Wanted { size, members }, now)
         })?;
         match made {
             Some(Made { nsid, to_zero: true }) => {
@@ -182,16 +182,17 @@ impl Drives for NvmeDrives {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let nsid = id.nsid;
         self.change("adopt namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.adopt(nsid, allocation, Wanted { size, of })
+            managed.physical.drive.adopt(nsid, allocation, Wanted { size, members })
         })
     }
 
     fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        let noted = self.ledgers.of(&id.subsystem).and_then(|it| it.replaced(id.nsid, allocation));
+        let noted =
+            self.ledgers.of(&id.subsystem).and_then(|ledger| ledger.replaced(id.nsid, allocation));
         noted.map_err(|source| StepError::System {
             call: "note the successor of",
             target: id.to_string(),
@@ -206,7 +207,8 @@ impl Drives for NvmeDrives {
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }
-        let struck = self.ledgers.of(&id.subsystem).and_then(|it| it.gone(id.nsid, allocation));
+        let struck =
+            self.ledgers.of(&id.subsystem).and_then(|ledger| ledger.gone(id.nsid, allocation));
         struck.map_err(failed)
     }
 

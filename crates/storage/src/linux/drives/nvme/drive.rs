@@ -168,7 +168,7 @@ impl DriveError {
 
 /// The host at `endpoint`; one that was attached by somebody else is called by its place.
 fn attached_at(endpoint: Endpoint, record: Option<&Record>) -> Attached {
-    let recorded = record.and_then(|it| it.hosts.get(&endpoint.number())?.parse().ok());
+    let recorded = record.and_then(|record| record.hosts.get(&endpoint.number())?.parse().ok());
     let node = recorded.unwrap_or_else(|| endpoint.name());
     Attached { endpoint: Some(endpoint), node }
 }

@@ -27,7 +27,8 @@ pub(super) struct NoController {
 
 impl Controllers {
     pub(super) fn new(nqn: &Nqn, physical: u16, secondaries: &[SecondaryController]) -> Self {
-        let listed = |it: &SecondaryController| (it.function.get(), it.controller.get());
+        let listed =
+            |function: &SecondaryController| (function.function.get(), function.controller.get());
         let mut virtual_functions: Vec<_> = secondaries.iter().map(listed).collect();
         if let (true, Some(first)) = (virtual_functions.is_empty(), quirks(nqn).unlisted_from) {
             virtual_functions = (1..=FUNCTIONS).zip(first..).collect();
@@ -50,7 +51,7 @@ impl Controllers {
     /// Whose a controller is; nobody's when it is the physical function of a drive with virtual ones.
     pub(super) fn endpoint(&self, controller: u16) -> Option<Endpoint> {
         let hosts = [Endpoint::Rabbit].into_iter().chain((0..COMPUTES).map(Endpoint::Compute));
-        hosts.into_iter().find(|host| self.of(*host).is_ok_and(|it| it == controller))
+        hosts.into_iter().find(|host| self.of(*host).is_ok_and(|number| number == controller))
     }
 }
 

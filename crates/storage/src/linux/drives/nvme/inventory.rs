@@ -52,7 +52,7 @@ impl NvmeDrives {
             };
             let asked: Vec<_> = plugged.iter().map(ask).collect();
             let hung = || Err("the look at it panicked".to_owned());
-            asked.into_iter().map(|it| it.join().unwrap_or_else(|_| hung())).collect()
+            asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| hung())).collect()
         });
         let mut inventory = Inventory::default();
         for (drive, answer) in plugged.iter().zip(answers) {
@@ -73,9 +73,7 @@ impl NvmeDrives {
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
-        self.looks
-            .take(&name, move || asked.contents(&blocks))
-            .map_err(|error| error.to_string())?
+        self.calls.run(&name, move || asked.contents(&blocks)).map_err(|error| error.to_string())?
     }
 
     fn enter(
@@ -125,7 +123,7 @@ impl NvmeDrives {
         plugged: &[Arc<Managed>],
         unread: BTreeSet<Nqn>,
     ) -> io::Result<()> {
-        let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
+        let here: BTreeSet<_> = plugged.iter().map(|drive| &drive.physical.node.nqn).collect();
         // Drives that changed places do not all answer at once.
         let nameless = self.source.nameless(&self.reach.sysfs)?;
         let mut absent = unread;
@@ -133,7 +131,7 @@ impl NvmeDrives {
             match nqn {
                 Ok(nqn) => drop(absent.insert(nqn)),
                 // Its drive, if that is plugged in, is told by its name.
-                Err(_) if absent.iter().any(|it| self.ledgers.path(it) == path) => {}
+                Err(_) if absent.iter().any(|nqn| self.ledgers.path(nqn) == path) => {}
                 Err(error) => self.enter_nameless(inventory, &path, &error),
             }
         }
@@ -149,24 +147,24 @@ impl NvmeDrives {
                 continue;
             }
             let place = ledger.place();
-            let successor = plugged.iter().find(|it| {
-                place.as_ref().is_some_and(|place| it.physical.node.took_the_place_of(place))
+            let successor = plugged.iter().find(|drive| {
+                place.as_ref().is_some_and(|place| drive.physical.node.took_the_place_of(place))
             });
             let in_its_slot =
-                |it: &Arc<Managed>| format!("{} is in its slot", it.physical.node.nqn);
+                |drive: &Arc<Managed>| format!("{} is in its slot", drive.physical.node.nqn);
             let fault = match (successor, &nameless) {
                 (None, _) => ABSENT.to_owned(),
-                (Some(it), None) => {
+                (Some(drive), None) => {
                     inventory.replaced.insert(nqn.clone());
-                    in_its_slot(it)
+                    in_its_slot(drive)
                 }
-                (Some(it), Some(who)) => format!(
+                (Some(drive), Some(who)) => format!(
                     "{}, and {who} has not told its name: if that is not this drive, unplug it",
-                    in_its_slot(it)
+                    in_its_slot(drive)
                 ),
             };
-            let label = place.as_ref().map(|it| self.source.label(it)).transpose()?;
-            let (serial, label) = (place.map(|it| it.serial), label.unwrap_or_default());
+            let label = place.as_ref().map(|place| self.source.label(place)).transpose()?;
+            let (serial, label) = (place.map(|place| place.serial), label.unwrap_or_default());
             let serial = serial.unwrap_or_default();
             self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, &ledger);
         }
@@ -201,7 +199,7 @@ impl NvmeDrives {
             size: record.size,
             access: BTreeSet::new(),
             device: None,
-            of: record.of,
+            members: record.members,
         });
         inventory.namespaces.extend(recorded);
         self.tell(nqn, drive.fault.as_deref().unwrap_or_default());
@@ -222,9 +220,10 @@ impl NvmeDrives {
     fn namespace(&self, nqn: &Nqn, held: &Held, blocks: &[BlockNode]) -> Namespace {
         let id = NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid };
         let nguid = ledger::hex(held.found.nguid);
-        let block = blocks.iter().find(|it| it.device.namespace == id && it.may_be(&nguid));
+        let block =
+            blocks.iter().find(|block| block.device.namespace == id && block.may_be(&nguid));
         let device = block
-            .filter(|_| held.access.iter().any(|it| it.endpoint == Some(Endpoint::Rabbit)))
+            .filter(|_| held.access.iter().any(|host| host.endpoint == Some(Endpoint::Rabbit)))
             .map(|block| block.device.path.clone());
         Namespace {
             id,
@@ -232,7 +231,7 @@ impl NvmeDrives {
             size: held.found.size,
             access: held.access.clone(),
             device,
-            of: held.of,
+            members: held.members,
         }
     }
 }
@@ -252,9 +251,9 @@ fn note_places(plugged: &[Arc<Managed>]) {
 impl Managed {
     /// Nothing of a drive is changed, or even asked, while this node uses something on it that is not ours.
     fn contents(&self, blocks: &[BlockNode]) -> Result<Shown, Fault> {
-        let of_it = |it: &&BlockNode| it.device.namespace.subsystem == self.physical.node.nqn;
-        let foreign = blocks.iter().filter(of_it).filter(|it| !self.is_recorded(it));
-        match foreign.map(|it| &*it.device.path).find_map(physical::in_use) {
+        let of_it = |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
+        let foreign = blocks.iter().filter(of_it).filter(|block| !self.is_recorded(block));
+        match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
             // Most likely the operating system's own.
             Some(why) if self.ledger.records().is_empty() => return Ok(Shown::NotOurs(why)),
             Some(why) => return Err(why),
@@ -284,9 +283,10 @@ impl Managed {
 
 /// Drives whose slot is known have its number; the others have those that are left, in their order.
 fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
-    let known = plugged.iter().filter_map(|it| Some((&it.physical.node.nqn, it.physical.slot()?)));
+    let known =
+        plugged.iter().filter_map(|drive| Some((&drive.physical.node.nqn, drive.physical.slot()?)));
     let known: BTreeMap<_, _> = known.collect();
-    let mut left = (0..).filter(|slot| !known.values().any(|it| it == slot));
+    let mut left = (0..).filter(|slot| !known.values().any(|taken| taken == slot));
     for drive in drives {
         drive.slot = known.get(&drive.nqn).copied().or_else(|| left.next()).unwrap_or_default();
     }
@@ -302,7 +302,7 @@ pub(super) fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
         label: String::new(),
         capacity: contents.capacity,
         allocated: contents.capacity.saturating_sub(contents.unallocated),
-        most_namespaces: contents.most_namespaces,
+        max_namespaces: contents.max_namespaces,
         wear: contents.wear,
         warnings: contents.warnings.clone(),
         fault: None,
@@ -319,7 +319,7 @@ fn faulty(nqn: &Nqn, fault: &str) -> Drive {
         label: String::new(),
         capacity: 0,
         allocated: 0,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: Some(fault.to_owned()),

@@ -42,7 +42,7 @@ pub(super) struct Wanted {
     /// Bytes.
     pub(super) size: u64,
     /// How many its allocation is made of.
-    pub(super) of: u16,
+    pub(super) members: u16,
 }
 
 /// The ledger of one drive.
@@ -106,10 +106,10 @@ impl Ledger {
         at: u64,
     ) -> io::Result<()> {
         let before = before.iter().copied().collect();
-        let Wanted { size, of } = wanted;
-        let intent = Intent { owner: Owner::of(allocation), size, of, before, at };
+        let Wanted { size, members } = wanted;
+        let intent = Intent { owner: Owner::of(allocation), size, members, before, at };
         self.change(|file| {
-            file.intents.retain(|it| it.owner != intent.owner);
+            file.intents.retain(|other| other.owner != intent.owner);
             file.intents.push(intent);
         })
     }
@@ -119,19 +119,19 @@ impl Ledger {
         &self,
         allocation: AllocationId,
         found: Found,
-        of: u16,
+        members: u16,
         whole: bool,
     ) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            file.intents.retain(|it| it.owner != owner);
-            file.namespaces.retain(|it| it.nsid != found.nsid);
+            file.intents.retain(|intent| intent.owner != owner);
+            file.namespaces.retain(|record| record.nsid != found.nsid);
             file.namespaces.push(Record {
                 nsid: found.nsid,
                 nguid: hex(found.nguid),
                 owner,
                 size: found.size,
-                of,
+                members,
                 whole,
                 erased: false,
                 replaced: false,
@@ -143,20 +143,23 @@ impl Ledger {
     /// Notes that nothing came of an intent.
     pub(super) fn not_made(&self, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
-        self.change(|file| file.intents.retain(|it| it.owner != owner))
+        self.change(|file| file.intents.retain(|intent| intent.owner != owner))
     }
 
     /// Notes that every block of a namespace reads as zero.
     pub(super) fn zeroed(&self, nsid: u32) -> io::Result<()> {
         self.change(|file| {
-            file.namespaces.iter_mut().filter(|it| it.nsid == nsid).for_each(|it| it.whole = true);
+            file.namespaces
+                .iter_mut()
+                .filter(|record| record.nsid == nsid)
+                .for_each(|record| record.whole = true);
         })
     }
 
     /// Notes that a namespace was erased: from now on it is what is left of one, and nothing that could be lost is on it.
     pub(super) fn erased(&self, namespace: &Found) -> io::Result<()> {
         self.change(|file| {
-            for record in file.namespaces.iter_mut().filter(|it| it.is_of(namespace)) {
+            for record in file.namespaces.iter_mut().filter(|record| record.is_of(namespace)) {
                 (record.whole, record.erased) = (false, true);
             }
         })
@@ -164,15 +167,15 @@ impl Ledger {
 
     /// Whether it was erased, and nobody could write to it since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
-        self.lock().namespaces.iter().any(|it| it.is_of(namespace) && it.erased)
+        self.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
     }
 
     /// Notes that another took the place of a namespace of `allocation`.
     pub(super) fn replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            let of_it = |it: &&mut Record| it.nsid == nsid && it.owner == owner;
-            file.namespaces.iter_mut().filter(of_it).for_each(|it| it.replaced = true);
+            let of_it = |record: &&mut Record| record.nsid == nsid && record.owner == owner;
+            file.namespaces.iter_mut().filter(of_it).for_each(|record| record.replaced = true);
         })
     }
 
@@ -194,8 +197,8 @@ impl Ledger {
     pub(super) fn gone(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            file.namespaces.retain(|it| it.nsid != nsid || it.owner != owner);
-            file.intents.retain(|it| it.owner != owner);
+            file.namespaces.retain(|record| record.nsid != nsid || record.owner != owner);
+            file.intents.retain(|intent| intent.owner != owner);
         })
     }
 
@@ -203,7 +206,7 @@ impl Ledger {
     /// two would let neither be told from the other. What was erased before counts as erased no more: the host may write to it.
     pub(super) fn named(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
         self.change(|file| {
-            for record in file.namespaces.iter_mut().filter(|it| it.nsid == nsid) {
+            for record in file.namespaces.iter_mut().filter(|record| record.nsid == nsid) {
                 record.erased = false;
                 record.hosts.retain(|_, known| known != node.as_str());
                 record.hosts.insert(endpoint, node.to_string());
@@ -231,9 +234,10 @@ impl Ledger {
         let intents = self.lock().intents.clone();
         for intent in intents {
             let Some(id) = intent.owner.id() else { continue };
-            let of_it = |it: &&Found| self.owner(it, found) == NamespaceOwner::Partial(id);
+            let of_it =
+                |namespace: &&Found| self.owner(namespace, found) == NamespaceOwner::Partial(id);
             match found.iter().find(of_it) {
-                Some(orphan) => self.made(id, *orphan, intent.of, false)?,
+                Some(orphan) => self.made(id, *orphan, intent.members, false)?,
                 None => self.not_made(id)?,
             }
         }
@@ -243,21 +247,26 @@ impl Ledger {
     /// Whose `namespace` is, `all` being all that the drive has.
     pub(super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
         let file = self.lock();
-        let recorded = |it: &Found| file.namespaces.iter().find(|record| record.is_of(it));
+        let recorded =
+            |namespace: &Found| file.namespaces.iter().find(|record| record.is_of(namespace));
         if let Some(record) = recorded(namespace) {
             return record.owner();
         }
-        let fits = |intent: &&Intent, it: &Found| {
-            recorded(it).is_none() && !intent.before.contains(&it.nsid) && intent.size == it.size
+        let fits = |intent: &&Intent, namespace: &Found| {
+            recorded(namespace).is_none()
+                && !intent.before.contains(&namespace.nsid)
+                && intent.size == namespace.size
         };
         let mut intents = file.intents.iter().filter(|intent| fits(intent, namespace));
         match (intents.next(), intents.next()) {
-            (Some(intent), None) if all.iter().filter(|it| fits(&intent, it)).count() == 1 => {
+            (Some(intent), None)
+                if all.iter().filter(|namespace| fits(&intent, namespace)).count() == 1 =>
+            {
                 let id = intent.owner.id();
                 id.map_or_else(|| foreign("its intent names no object"), NamespaceOwner::Partial)
             }
             (Some(_), _) => foreign("several may have been made for one allocation"),
-            (None, _) if file.namespaces.iter().any(|it| it.nsid == namespace.nsid) => {
+            (None, _) if file.namespaces.iter().any(|record| record.nsid == namespace.nsid) => {
                 foreign("its NSID is recorded with another NGUID or size")
             }
             (None, _) => NamespaceOwner::Unknown,
@@ -266,18 +275,24 @@ impl Ledger {
 
     /// Whose `namespace` is, as far as there is a record of it.
     pub(super) fn recorded(&self, namespace: &Found) -> Option<NamespaceOwner> {
-        self.record(namespace.nsid).filter(|it| it.is_of(namespace)).map(|it| it.owner())
+        self.record(namespace.nsid)
+            .filter(|record| record.is_of(namespace))
+            .map(|record| record.owner())
     }
 
     /// What is recorded as made for an allocation.
     pub(super) fn nsids_of(&self, allocation: AllocationId) -> Vec<u32> {
         let owner = Owner::of(allocation);
         let file = self.lock();
-        file.namespaces.iter().filter(|it| it.owner == owner).map(|it| it.nsid).collect()
+        file.namespaces
+            .iter()
+            .filter(|record| record.owner == owner)
+            .map(|record| record.nsid)
+            .collect()
     }
 
     pub(super) fn record(&self, nsid: u32) -> Option<Record> {
-        self.lock().namespaces.iter().find(|it| it.nsid == nsid).cloned()
+        self.lock().namespaces.iter().find(|record| record.nsid == nsid).cloned()
     }
 
     /// Everything that is recorded: what an absent drive has of ours.
@@ -339,7 +354,7 @@ mod tests {
     }
 
     fn wanted(size: u64) -> Wanted {
-        Wanted { size, of: 16 }
+        Wanted { size, members: 16 }
     }
 
     fn nqn() -> Nqn {
@@ -373,7 +388,7 @@ mod tests {
 
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         let all = [old, other, new];
-        let owners = all.map(|it| ledger.owner(&it, &all));
+        let owners = all.map(|namespace| ledger.owner(&namespace, &all));
         assert_eq!(owners[..2], [NamespaceOwner::Unknown, NamespaceOwner::Unknown]);
         assert_eq!(owners[2], NamespaceOwner::Partial(allocation(0)));
         ledger.settle(&all).unwrap();
@@ -386,8 +401,8 @@ mod tests {
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
         let all = [found(1, 8192), found(2, 8192)];
-        for it in &all {
-            assert!(matches!(ledger.owner(it, &all), NamespaceOwner::Foreign(_)));
+        for namespace in &all {
+            assert!(matches!(ledger.owner(namespace, &all), NamespaceOwner::Foreign(_)));
         }
     }
 
@@ -407,14 +422,15 @@ mod tests {
         let named = |name: &str| -> Nqn { name.parse().unwrap() };
         let plain = [nqn(), named(&"n".repeat(250))];
         let hashed = ["n".repeat(251), "m".repeat(256), "made up  x".into(), "up/../x".into()];
-        let hashed = hashed.map(|it| named(&it));
+        let hashed = hashed.map(|file| named(&file));
         for nqn in plain.iter().chain(&hashed) {
             let ledger = Ledger::open(directory.path(), nqn).unwrap();
             ledger.made(allocation(0), found(1, 4096), 1, true).unwrap();
             assert_eq!(Ledger::open(directory.path(), nqn).unwrap().records().len(), 1);
         }
-        let paths = fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().path());
-        let mut known: Vec<_> = paths.map(|it| Ledger::drive_of(&it).unwrap().unwrap()).collect();
+        let paths = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut known: Vec<_> =
+            paths.map(|path| Ledger::drive_of(&path).unwrap().unwrap()).collect();
         known.sort();
         let mut all = [&plain[..], &hashed].concat();
         all.sort();

@@ -109,7 +109,7 @@ fn outlive(path: &Path, holder: &str) -> io::Result<()> {
 
 /// What cannot be looked at may live.
 fn has_ended(pid: i32) -> bool {
-    match Process::new(pid).and_then(|it| it.stat()).and_then(|it| it.state()) {
+    match Process::new(pid).and_then(|process| process.stat()).and_then(|stat| stat.state()) {
         Ok(state) => matches!(state, ProcState::Zombie | ProcState::Dead),
         Err(error) => matches!(error, ProcError::NotFound(_)),
     }
@@ -138,17 +138,19 @@ mod tests {
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
         let of = |nsid| AllocationId { owner, index: nsid };
         let found = |nsid| Found { nsid, nguid: [1; 16], size: 4096 };
-        (1..=64).for_each(|it| ledgers.of(&nqn).unwrap().made(of(it), found(it), 1, true).unwrap());
+        (1..=64).for_each(|nsid| {
+            ledgers.of(&nqn).unwrap().made(of(nsid), found(nsid), 1, true).unwrap()
+        });
         let at_once = |note: &(dyn Fn(u32) -> io::Result<()> + Sync)| {
             thread::scope(|scope| {
-                (1..=64).for_each(|it| drop(scope.spawn(move || note(it).unwrap())));
+                (1..=64).for_each(|nsid| drop(scope.spawn(move || note(nsid).unwrap())));
             });
         };
         let again = || Ledger::open(&state.path().join("drives"), &nqn).unwrap().records();
-        at_once(&|it| ledgers.of(&nqn)?.replaced(it, of(it)));
-        let replaced = |it: &Record| matches!(it.owner(), NamespaceOwner::Replaced(_));
-        assert_eq!(again().iter().filter(|it| replaced(it)).count(), 64);
-        at_once(&|it| ledgers.of(&nqn)?.gone(it, of(it)));
+        at_once(&|nsid| ledgers.of(&nqn)?.replaced(nsid, of(nsid)));
+        let replaced = |record: &Record| matches!(record.owner(), NamespaceOwner::Replaced(_));
+        assert_eq!(again().iter().filter(|record| replaced(record)).count(), 64);
+        at_once(&|nsid| ledgers.of(&nqn)?.gone(nsid, of(nsid)));
         assert!(again().is_empty());
         let known: Vec<_> = ledgers.known().unwrap().into_values().map(Result::unwrap).collect();
         assert_eq!(known, [nqn]);

@@ -128,7 +128,7 @@ impl Physical {
     fn functions(&self) -> Result<Functions, Fault> {
         let number = |name| {
             let text = attribute(&self.node.function, name).map_err(|error| error.to_string())?;
-            Ok::<u16, Fault>(text.and_then(|it| it.parse().ok()).unwrap_or(0))
+            Ok::<u16, Fault>(text.and_then(|text| text.parse().ok()).unwrap_or(0))
         };
         let admin = self.drive.admin();
         let fault = |error| in_one_line("look at virtual functions", &error);

@@ -46,7 +46,7 @@ impl Drives for ReachedNamespaces {
         _: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError> {
         let found = self.reach.find(id, |_| true).map_err(unreadable)?;
-        Ok(found.map(|it| it.device))
+        Ok(found.map(|found| found.device))
     }
 
     fn devices(
@@ -55,7 +55,7 @@ impl Drives for ReachedNamespaces {
         _: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
         let found = self.reach.find_patiently(ids, |_| true).map_err(unreadable)?;
-        Ok(found.into_iter().map(|it| it.map(|it| it.device)).collect())
+        Ok(found.into_iter().map(|device| device.map(|block| block.device)).collect())
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
@@ -134,19 +134,19 @@ impl Reach {
         let missing: BTreeSet<_> = ids
             .iter()
             .zip(&found)
-            .filter(|(_, it)| it.is_none())
+            .filter(|(_, device)| device.is_none())
             .map(|(id, _)| &id.subsystem)
             .collect();
         if missing.is_empty() {
             return Ok(found);
         }
         let controllers = self.sysfs.controllers()?;
-        let concerned = controllers.iter().filter(|it| missing.contains(&it.nqn));
+        let concerned = controllers.iter().filter(|controller| missing.contains(&controller.nqn));
         // One that is going cannot be asked; another may still have it.
-        let asked = concerned.filter(|it| rescan(&it.name)).count();
+        let asked = concerned.filter(|controller| rescan(&controller.name)).count();
         for milliseconds in PAUSES_MS.iter().filter(|_| asked > 0) {
             pause(Duration::from_millis((*milliseconds).into()));
-            for (id, found) in ids.iter().zip(&mut found).filter(|(_, it)| it.is_none()) {
+            for (id, found) in ids.iter().zip(&mut found).filter(|(_, device)| device.is_none()) {
                 *found = self.find(id, &is_it)?;
             }
             if found.iter().all(Option::is_some) {
@@ -181,7 +181,7 @@ mod tests {
 
     /// A controller for each drive, and another for the first; none has a namespace.
     fn drives(sysfs: &Path) {
-        for (controller, drive) in (0..DRIVES).map(|it| (it, it)).chain([(DRIVES, 0)]) {
+        for (controller, drive) in (0..DRIVES).map(|drive| (drive, drive)).chain([(DRIVES, 0)]) {
             put(sysfs, &format!("class/nvme/nvme{controller}/subsysnqn"), &nqn(drive));
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn ids() -> Vec<NamespaceId> {
-        (0..DRIVES).map(|it| NamespaceId::parse(&nqn(it), "3").unwrap()).collect()
+        (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
     /// The controllers that were asked, how often it was waited, and what was found.
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(found, [false; DRIVES]);
 
         let appear = |turn| match turn {
-            1 => (1..DRIVES).for_each(|it| namespace(sysfs.path(), it)),
+            1 => (1..DRIVES).for_each(|drive| namespace(sysfs.path(), drive)),
             2 => namespace(sysfs.path(), 0),
             _ => panic!("all are there"),
         };

@@ -99,17 +99,17 @@ mod tests {
 
     use super::*;
 
-    /// Looks at a number that changes, and how often it was looked at.
+    /// BoundedCalls at a number that changes, and how often it was looked at.
     #[derive(Default)]
     struct Bench {
         shared: SharedLook<u32>,
         truth: AtomicU32,
-        looks: AtomicU32,
+        calls: AtomicU32,
     }
 
     impl Bench {
         fn look(&self) -> io::Result<u32> {
-            self.looks.fetch_add(1, Ordering::SeqCst);
+            self.calls.fetch_add(1, Ordering::SeqCst);
             Ok(self.truth.load(Ordering::SeqCst))
         }
     }
@@ -141,14 +141,14 @@ mod tests {
         }
         release.send(()).unwrap();
         let _ = running.join().unwrap();
-        asking.into_iter().map(|it| it.join().unwrap()).collect()
+        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
     }
 
     #[test]
     fn those_who_ask_while_a_look_runs_share_the_next() {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
-        assert_eq!(bench.looks.load(Ordering::SeqCst), 2);
+        assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
         assert_eq!(lock(&bench.shared.state).seen, None, "nobody waits for it any more");
     }
 
@@ -159,7 +159,7 @@ mod tests {
         for end in ends {
             let bench = Arc::new(Bench::default());
             assert_eq!(meanwhile(&bench, end, 3), [2; 3]);
-            assert_eq!(bench.looks.load(Ordering::SeqCst), 2);
+            assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
         }
     }
 

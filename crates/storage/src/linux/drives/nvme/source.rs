@@ -48,7 +48,7 @@ impl Source {
     /// Drives with a physical function that can be reached.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
         if !self.switches.is_there()? {
-            let here = sysfs.controllers()?.into_iter().filter(|it| it.is_physical);
+            let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
             return Ok(here.map(|node| Candidate { node, way: Way::Here }).collect());
         }
         Ok(self.behind_switches())
@@ -60,17 +60,17 @@ impl Source {
     }
 
     fn behind_switches(&self) -> Vec<Candidate> {
-        let found = self.switches.drives().into_iter().map(|it| Candidate {
+        let found = self.switches.drives().into_iter().map(|found| Candidate {
             node: ControllerNode {
-                name: format!("slot {}", it.behind.slot()),
-                nqn: it.nqn,
-                model: it.model,
-                serial: it.serial,
-                slot: Some(it.behind.slot().to_string()),
+                name: format!("slot {}", found.behind.slot()),
+                nqn: found.nqn,
+                model: found.model,
+                serial: found.serial,
+                slot: Some(found.behind.slot().to_string()),
                 function: PathBuf::new(),
                 is_physical: true,
             },
-            way: Way::Switch(it.behind),
+            way: Way::Switch(found.behind),
         });
         found.collect()
     }

@@ -48,7 +48,7 @@ impl ControllerNode {
     /// Where the drive is, if that can be told.
     pub(super) fn place(&self) -> Option<Place> {
         let slot = self.slot.clone()?;
-        Some(Place { slot, serial: self.serial.clone() }).filter(|it| !it.serial.is_empty())
+        Some(Place { slot, serial: self.serial.clone() }).filter(|place| !place.serial.is_empty())
     }
 
     /// Whether this is in the slot where another drive was.
@@ -77,7 +77,7 @@ impl Sysfs {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme"))? {
             // Of a controller that has not started nothing is known.
-            let Some(nqn) = attribute(&path, "subsysnqn")?.filter(|it| !it.is_empty()) else {
+            let Some(nqn) = attribute(&path, "subsysnqn")?.filter(|nqn| !nqn.is_empty()) else {
                 continue;
             };
             if let Err(error) = nqn.parse::<Nqn>()
@@ -94,7 +94,7 @@ impl Sysfs {
         let mut found = Vec::new();
         let slots = self.slots()?;
         for path in entries(&self.0.join("class/nvme"))? {
-            let Some(nqn) = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok()) else {
+            let Some(nqn) = attribute(&path, "subsysnqn")?.and_then(|nqn| nqn.parse().ok()) else {
                 continue;
             };
             let transport = attribute(&path, "transport")?.unwrap_or_default();
@@ -121,14 +121,14 @@ impl Sysfs {
             if class.as_deref() != Some(NVME_CLASS) || function.join("physfn").exists() {
                 continue;
             }
-            let named = |it: &PathBuf| {
-                Ok::<_, io::Error>(attribute(it, "subsysnqn")?.is_some_and(|it| !it.is_empty()))
+            let named = |path: &PathBuf| {
+                Ok::<_, io::Error>(attribute(path, "subsysnqn")?.is_some_and(|nqn| !nqn.is_empty()))
             };
             let controllers = entries(&function.join("nvme"))?;
             let is_named = controllers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
             // A function that is passed through to a guest will never have one.
             let driver = fs::read_link(function.join("driver")).ok();
-            let is_passed_on = driver.is_some_and(|it| name(&it) != "nvme");
+            let is_passed_on = driver.is_some_and(|driver| name(&driver) != "nvme");
             if !is_named.contains(&true) && !is_passed_on {
                 return Ok(Some(format!("PCI function {}", name(&function))));
             }
@@ -148,9 +148,9 @@ impl Sysfs {
     /// Whether a controller is still where it was: names pass on when drives come and go.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
-        let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|it| it.parse().ok());
+        let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());
         let function = path.join("device").canonicalize();
-        now.as_ref() == Some(&node.nqn) && function.is_ok_and(|it| it == node.function)
+        now.as_ref() == Some(&node.nqn) && function.is_ok_and(|function| function == node.function)
     }
 
     /// The block devices of a namespace, as far as its identity goes. Those of its drive alone are looked at: a rabbit has
@@ -158,9 +158,9 @@ impl Sysfs {
     pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in self.namespaces_in(&id.subsystem)? {
-            let nsid = attribute(&path, "nsid")?.and_then(|it| it.parse().ok());
+            let nsid = attribute(&path, "nsid")?.and_then(|nsid| nsid.parse().ok());
             if nsid == Some(id.nsid) {
-                found.extend(self.block(&path)?.filter(|it| it.device.namespace == *id));
+                found.extend(self.block(&path)?.filter(|block| block.device.namespace == *id));
             }
         }
         Ok(found)
@@ -170,15 +170,15 @@ impl Sysfs {
     fn namespaces_in(&self, subsystem: &Nqn) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme-subsystem"))? {
-            let nqn = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok());
+            let nqn = attribute(&path, "subsysnqn")?.and_then(|nqn| nqn.parse().ok());
             if nqn.as_ref() != Some(subsystem) {
                 continue;
             }
-            for path in entries(&path)?.into_iter().filter(|it| name(it).starts_with("nvme")) {
+            for path in entries(&path)?.into_iter().filter(|path| name(path).starts_with("nvme")) {
                 if is_namespace(&path) {
                     found.push(path);
                 } else {
-                    found.extend(entries(&path)?.into_iter().filter(|it| is_namespace(it)));
+                    found.extend(entries(&path)?.into_iter().filter(|path| is_namespace(path)));
                 }
             }
         }
@@ -201,15 +201,15 @@ impl Sysfs {
     }
 
     fn block(&self, path: &Path) -> io::Result<Option<BlockNode>> {
-        let Some(nsid) = attribute(path, "nsid")?.and_then(|it| it.parse().ok()) else {
+        let Some(nsid) = attribute(path, "nsid")?.and_then(|nsid| nsid.parse().ok()) else {
             return Ok(None);
         };
-        let number = attribute(path, "dev")?.and_then(|it| {
-            let (major, minor) = it.split_once(':')?;
+        let number = attribute(path, "dev")?.and_then(|number| {
+            let (major, minor) = number.split_once(':')?;
             Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
         });
-        let nqn = attribute(&path.join("device"), "subsysnqn")?.and_then(|it| it.parse().ok());
-        let is_hidden = attribute(path, "hidden")?.is_some_and(|it| it == "1");
+        let nqn = attribute(&path.join("device"), "subsysnqn")?.and_then(|nqn| nqn.parse().ok());
+        let is_hidden = attribute(path, "hidden")?.is_some_and(|hidden| hidden == "1");
         let (Some(number), Some(subsystem), false) = (number, nqn, is_hidden) else {
             return Ok(None);
         };
@@ -229,7 +229,7 @@ impl Sysfs {
 fn is_namespace(path: &Path) -> bool {
     let name = name(path);
     let rest = name.strip_prefix("nvme").unwrap_or_default();
-    rest.trim_start_matches(|it: char| it.is_ascii_digit()).starts_with('n')
+    rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('n')
 }
 
 /// The slot of a PCI function, e.g. of `0000:01:00.0` the one whose address is `0000:01:00`.
@@ -326,8 +326,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         subsystem(root.path());
         let controllers = Sysfs::new(root.path()).controllers().unwrap();
-        let seen: Vec<_> =
-            controllers.iter().map(|it| (&*it.name, &*it.model, it.is_physical)).collect();
+        let seen: Vec<_> = controllers
+            .iter()
+            .map(|controller| (&*controller.name, &*controller.model, controller.is_physical))
+            .collect();
         assert_eq!(seen, [("nvme0", "QEMU NVMe Ctrl", true), ("nvme1", "QEMU NVMe Ctrl", false)]);
     }
 
@@ -343,7 +345,7 @@ mod tests {
         let expected = "nvme2 is left out: \"nqn.1994\\u{1b}[31m\" is not an NVMe qualified name: 1 to 256 printable ASCII characters";
         assert_eq!(told, [expected]);
         let controllers = Sysfs::new(root.path()).controllers().unwrap();
-        let names: Vec<_> = controllers.iter().map(|it| &*it.name).collect();
+        let names: Vec<_> = controllers.iter().map(|controller| &*controller.name).collect();
         assert_eq!(names, ["nvme0", "nvme1", "nvme4"]);
     }
 
@@ -371,7 +373,7 @@ mod tests {
             let subsystem = format!("nqn.2019-08.org.qemu:{drive}").parse().unwrap();
             let id = NamespaceId { subsystem, nsid };
             let blocks = Sysfs::new(root.path()).blocks_of(&id).unwrap();
-            blocks.into_iter().map(|it| name(&it.device.path)).collect::<Vec<_>>()
+            blocks.into_iter().map(|block| name(&block.device.path)).collect::<Vec<_>>()
         };
         assert_eq!(device("drive0", 3), ["nvme1n1"], "and no path to it");
         assert_eq!(device("drive0", 7), ["nvme0n2"]);

@@ -65,7 +65,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let inventory = drives.inventory().unwrap();
     assert_eq!(inventory.unread, BTreeSet::from([bad.clone()]), "and it is not empty");
     assert_eq!(inventory.namespaces.len(), 1, "of the other all is known");
-    let seen = inventory.drives.iter().find(|it| it.nqn == bad).unwrap();
+    let seen = inventory.drives.iter().find(|drive| drive.nqn == bad).unwrap();
     let fault = seen.fault.as_deref().unwrap();
     assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");
     assert_eq!(seen.free(), 0);
@@ -156,16 +156,16 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
 #[test]
 fn a_drive_on_which_a_change_has_not_ended_is_asked_nothing() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let changes = Looks::of_changes(Duration::from_millis(50));
+    let changes = BoundedCalls::of_changes(Duration::from_millis(50));
     let drives = NvmeDrives { changes, ..drives(state.path(), sysfs.path()) };
     plug(sysfs.path(), "drive0", "A", "3");
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
     let fault = || {
         let inventory = drives.inventory().unwrap();
-        inventory.drives.iter().find(|it| it.nqn == nqn).unwrap().fault.clone().unwrap()
+        inventory.drives.iter().find(|drive| drive.nqn == nqn).unwrap().fault.clone().unwrap()
     };
     let (release, held) = std::sync::mpsc::channel::<()>();
-    drives.changes.take(&nqn.to_string(), move || held.recv().is_ok()).unwrap_err();
+    drives.changes.run(&nqn.to_string(), move || held.recv().is_ok()).unwrap_err();
     assert!(fault().starts_with("the change did not end within"), "{}", fault());
     drop(release);
     while drives.changes.unended(&nqn.to_string()).is_some() {
@@ -217,7 +217,7 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         let inventory = drives.inventory().unwrap();
         assert_eq!(inventory.replaced.contains(&gone), is_gone, "{drive} {serial} {slot}");
         assert_eq!(inventory.namespaces.len(), 1);
-        let lost = inventory.drives.iter().find(|it| it.nqn == gone).unwrap();
+        let lost = inventory.drives.iter().find(|drive| drive.nqn == gone).unwrap();
         assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
         assert_eq!(lost.label, "3", "where it was");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };

@@ -38,7 +38,7 @@ pub(super) struct IdentifyController {
     pub(super) unallocated: U128,
     reserved_312: [u8; 204],
     /// NN.
-    pub(super) most_namespaces: U32,
+    pub(super) max_namespaces: U32,
     reserved_520: [u8; 4],
     /// FNA.
     pub(super) format: u8,
@@ -53,7 +53,7 @@ pub(super) struct IdentifyController {
 impl IdentifyController {
     /// How many namespaces the drive can have: MNAN, or NN where that is 0; `None` when it tells neither.
     pub(super) fn limit(&self) -> Option<u32> {
-        [self.most_allowed.get(), self.most_namespaces.get()].into_iter().find(|it| *it > 0)
+        [self.most_allowed.get(), self.max_namespaces.get()].into_iter().find(|down| *down > 0)
     }
 
     /// Whether a Format of one namespace, or one that erases, is done to every namespace of the drive.

@@ -56,8 +56,8 @@ pub(super) struct OwnerFile {
     index: u32,
     capacity: u64,
     /// How many namespaces the allocation is made of; pools of an older Warren do not say, and had one for each.
-    #[serde(default = "one")]
-    of: u16,
+    #[serde(rename = "of", default = "one")]
+    members: u16,
 }
 
 fn one() -> u16 {
@@ -65,8 +65,8 @@ fn one() -> u16 {
 }
 
 impl OwnerFile {
-    pub(super) fn new(allocation: AllocationId, capacity: u64, of: u16) -> Self {
-        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity, of }
+    pub(super) fn new(allocation: AllocationId, capacity: u64, members: u16) -> Self {
+        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity, members }
     }
 
     /// Whose a namespace is, and how many it is one of.
@@ -84,7 +84,9 @@ impl OwnerFile {
             Err(error) => return foreign(error.to_string()),
         };
         match file.owner.parse::<ObjectUid>() {
-            Ok(owner) => (NamespaceOwner::Ours(AllocationId { owner, index: file.index }), file.of),
+            Ok(owner) => {
+                (NamespaceOwner::Ours(AllocationId { owner, index: file.index }), file.members)
+            }
             Err(error) => foreign(error.to_string()),
         }
     }

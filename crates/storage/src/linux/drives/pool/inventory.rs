@@ -56,7 +56,7 @@ impl FilePool {
 fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namespace, u64)> {
     let (size, written) =
         fs::metadata(path.join("data")).map_or((0, 0), |data| (data.len(), data.blocks() * 512));
-    let (nsid, (owner, of)) = match name {
+    let (nsid, (owner, members)) = match name {
         EntryName::Partial(nsid, allocation) => (nsid, (NamespaceOwner::Partial(allocation), 0)),
         EntryName::Namespace(nsid) => (nsid, OwnerFile::read(path)),
     };
@@ -66,7 +66,7 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
         size,
         access: access(path)?.into_iter().map(Attached::from).collect(),
         device: None,
-        of,
+        members,
     };
     Ok((namespace, size.saturating_sub(written)))
 }
@@ -82,7 +82,7 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         label: String::new(),
         capacity: file.drive_capacity,
         allocated,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,

@@ -27,7 +27,7 @@ impl FilePool {
         allocation: AllocationId,
         nqn: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let failed = |source| system("create namespace", nqn, source);
         let _lock = self.lock().map_err(failed)?;
@@ -63,7 +63,7 @@ impl FilePool {
             .collect();
         let nsid = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(u32::MAX);
         let parent = self.root.join(format!("drive-{}", drive.slot));
-        let owner = OwnerFile::new(allocation, size, of);
+        let owner = OwnerFile::new(allocation, size, members);
         build(&parent, nsid, &owner, allocation, size).map_err(failed)
     }
 

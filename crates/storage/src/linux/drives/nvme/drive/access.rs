@@ -32,7 +32,8 @@ impl NvmeDrive {
         let record = self.ledger.record(nsid);
         for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
             let endpoint = controllers.endpoint(attached);
-            if endpoint.is_some_and(|it| attached_at(it, record.as_ref()).node == *node) {
+            if endpoint.is_some_and(|endpoint| attached_at(endpoint, record.as_ref()).node == *node)
+            {
                 self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
             }
         }

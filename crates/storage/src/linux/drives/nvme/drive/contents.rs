@@ -26,7 +26,7 @@ pub(in super::super) struct Contents {
     pub(in super::super) capacity: u64,
     pub(in super::super) unallocated: u64,
     /// How many namespaces it can have, where it tells.
-    pub(in super::super) most_namespaces: Option<u32>,
+    pub(in super::super) max_namespaces: Option<u32>,
     /// Percent of its life.
     pub(in super::super) wear: u8,
     pub(in super::super) warnings: Vec<DriveWarning>,
@@ -44,7 +44,7 @@ pub(in super::super) struct Held {
     pub(in super::super) found: Found,
     pub(in super::super) owner: NamespaceOwner,
     /// How many its allocation is made of; 0 when nothing is recorded.
-    pub(in super::super) of: u16,
+    pub(in super::super) members: u16,
     /// Hosts whose controllers it is attached to.
     pub(in super::super) access: BTreeSet<Attached>,
 }
@@ -55,21 +55,21 @@ impl NvmeDrive {
         // The records first: what is made meanwhile is on the drive before it is recorded, and not lost.
         let mut lost = self.ledger.records();
         let found = self.list()?;
-        lost.retain(|record| found.iter().all(|it| it.nsid != record.nsid));
+        lost.retain(|record| found.iter().all(|found| found.nsid != record.nsid));
         let listed = self.secondaries()?;
         let controllers = self.controllers(&controller, &listed);
         let mut namespaces = Vec::new();
-        for it in &found {
-            let owner = self.ledger.owner(it, &found);
-            let Some(attached) = self.attached(it)? else { continue };
-            let record = self.ledger.record(it.nsid);
+        for namespace in &found {
+            let owner = self.ledger.owner(namespace, &found);
+            let Some(attached) = self.attached(namespace)? else { continue };
+            let record = self.ledger.record(namespace.nsid);
             let access = attached
                 .into_iter()
                 .filter_map(|controller| controllers.endpoint(controller))
                 .map(|endpoint| attached_at(endpoint, record.as_ref()))
                 .collect();
-            let of = record.filter(|_| is_known(&owner)).map_or(0, |it| it.of);
-            namespaces.push(Held { found: *it, owner, of, access });
+            let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
+            namespaces.push(Held { found: *namespace, owner, members, access });
         }
         let smart = self.ask("read the SMART log", self.admin.smart())?;
         Ok(Contents {
@@ -87,10 +87,10 @@ impl NvmeDrive {
             firmware: wire::text(&controller.firmware),
             capacity: bytes(controller.total.get())?,
             unallocated: bytes(controller.unallocated.get())?,
-            most_namespaces: controller.limit(),
+            max_namespaces: controller.limit(),
             is_up: first_offline(&listed).is_none(),
             namespaces,
-            lost: lost.into_iter().map(|it| (it.nsid, it.owner())).collect(),
+            lost: lost.into_iter().map(|record| (record.nsid, record.owner())).collect(),
         })
     }
 }
@@ -126,7 +126,8 @@ fn warnings(bits: u8) -> Vec<DriveWarning> {
 }
 
 fn temperature(smart: &SmartLog, controller: &IdentifyController) -> Option<Temperature> {
-    let degrees = |kelvin: U16| Some(i64::from(kelvin.get()) - 273).filter(|it| *it > -273);
+    let degrees =
+        |kelvin: U16| Some(i64::from(kelvin.get()) - 273).filter(|degrees| *degrees > -273);
     let (warning, critical) = (degrees(controller.warm), degrees(controller.too_warm));
     Some(Temperature { now: degrees(smart.temperature)?, warning, critical })
 }

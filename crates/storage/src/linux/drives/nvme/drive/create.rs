@@ -42,7 +42,7 @@ impl NvmeDrive {
         let format = self.block_format(before.first())?;
         self.ledger.intend(allocation, wanted, &before, now).map_err(DriveError::Ledger)?;
         match self.admin.create(wanted.size >> BLOCK_POWER, format) {
-            Ok(nsid) => self.made(allocation, nsid, wanted.of).map(Some),
+            Ok(nsid) => self.made(allocation, nsid, wanted.members).map(Some),
             Err(source) => Err(self.not_made(allocation, wanted.size, source)),
         }
     }
@@ -71,7 +71,7 @@ impl NvmeDrive {
         Ok(false)
     }
 
-    fn made(&self, allocation: AllocationId, nsid: u32, of: u16) -> Result<Made> {
+    fn made(&self, allocation: AllocationId, nsid: u32, members: u16) -> Result<Made> {
         let described = self.ask("identify the new namespace", self.admin.namespace(nsid))?;
         let found = describe(nsid, &described)?;
         if found.nguid == [0; 16] {
@@ -82,7 +82,7 @@ impl NvmeDrive {
             ));
         }
         let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
-        self.ledger.made(allocation, found, of, whole).map_err(DriveError::Ledger)?;
+        self.ledger.made(allocation, found, members, whole).map_err(DriveError::Ledger)?;
         Ok(Made { nsid, to_zero: !whole })
     }
 
@@ -111,7 +111,7 @@ impl NvmeDrive {
                 wanted.size
             )));
         }
-        self.ledger.made(allocation, namespace, wanted.of, true).map_err(DriveError::Ledger)
+        self.ledger.made(allocation, namespace, wanted.members, true).map_err(DriveError::Ledger)
     }
 
     /// A drive that refused, or was not asked, made nothing. Of one that did not answer, or answers that it could not go on,
@@ -142,7 +142,7 @@ impl NvmeDrive {
             left: bytes(controller.unallocated.get())?,
             capacity: bytes(controller.total.get())?,
             namespaces: namespaces.len(),
-            most_namespaces: controller.limit(),
+            max_namespaces: controller.limit(),
             why: why.to_string(),
         })
     }

@@ -4,6 +4,7 @@ use super::{DriveError, NvmeDrive, Result};
 use crate::{
     desired::AllocationId,
     linux::{
+        bounded::to_the_end,
         drives::nvme::{
             admin::Erase,
             ledger::Found,
@@ -11,7 +12,6 @@ use crate::{
             status::Code,
             wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
         },
-        looks::to_the_end,
     },
     observed::NamespaceOwner,
 };

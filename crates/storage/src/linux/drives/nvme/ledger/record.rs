@@ -34,8 +34,8 @@ pub(super) struct Intent {
     pub(super) owner: Owner,
     pub(super) size: u64,
     /// How many namespaces the allocation is made of.
-    #[serde(default = "one")]
-    pub(super) of: u16,
+    #[serde(rename = "of", default = "one")]
+    pub(super) members: u16,
     /// NSIDs that were there already.
     pub(super) before: BTreeSet<u32>,
     /// Seconds since 1970, for whoever reads it.
@@ -50,8 +50,8 @@ pub(in crate::linux::drives::nvme) struct Record {
     pub(super) owner: Owner,
     pub(in crate::linux::drives::nvme) size: u64,
     /// How many namespaces the allocation is made of; a ledger of an older Warren does not say, and had one for each.
-    #[serde(default = "one")]
-    pub(in crate::linux::drives::nvme) of: u16,
+    #[serde(rename = "of", default = "one")]
+    pub(in crate::linux::drives::nvme) members: u16,
     /// Its blocks are known to read as zero.
     pub(super) whole: bool,
     /// It was erased, to be deleted.

@@ -31,7 +31,7 @@ pub(super) struct Pace {
     pub(super) tunnel: Patience,
     /// A function is not ready sooner after its reset (PCI Express Base Specification, 6.6.2).
     pub(super) reset: Duration,
-    /// Looks that come closer together are one.
+    /// BoundedCalls that come closer together are one.
     pub(super) fresh: Duration,
 }
 
@@ -61,7 +61,7 @@ pub(in super::super) struct Behind {
 /// The same way to the same drive, brought up once.
 impl PartialEq for Behind {
     fn eq(&self, other: &Self) -> bool {
-        let what = |it: &Self| (it.slot, it.physical, it.generation);
+        let what = |way: &Self| (way.slot, way.physical, way.generation);
         what(self) == what(other)
     }
 }
@@ -120,7 +120,7 @@ impl Behind {
         let functions = self.functions()?;
         let unbound = missing(&self.slot, &functions).map_err(|error| error.to_string())?;
         let seat = seat(endpoint, &self.slot);
-        if unbound.iter().any(|it| Some(it.seat) == seat) {
+        if unbound.iter().any(|binding| Some(binding.seat) == seat) {
             return Err(format!(
                 "the function of endpoint {} is bound to nobody",
                 endpoint.number()
@@ -168,8 +168,8 @@ impl Behind {
         secondaries: &[SecondaryController],
         functions: &Functions,
     ) -> Result<(), Fault> {
-        let listed = secondaries.iter().find(|it| it.controller.get() == controller);
-        let place = listed.and_then(|it| usize::from(it.function.get()).checked_sub(1));
+        let listed = secondaries.iter().find(|function| function.controller.get() == controller);
+        let place = listed.and_then(|function| usize::from(function.function.get()).checked_sub(1));
         let function = place.and_then(|place| functions.virtual_functions.get(place));
         let function = function
             .ok_or_else(|| format!("the switch shows no function for controller {controller}"))?;

@@ -116,11 +116,12 @@ mod tests {
         let slot = slots(0)[3];
         let mut all = functions(32);
         for binding in missing(&slot, &all).unwrap() {
-            let bound = all.virtual_functions.iter_mut().find(|it| it.pdfid == binding.pdfid);
+            let bound =
+                all.virtual_functions.iter_mut().find(|function| function.pdfid == binding.pdfid);
             bound.unwrap().bound = Some(binding.seat);
         }
         assert_eq!(missing(&slot, &all), Ok(Vec::new()));
-        assert!(all.virtual_functions[17..].iter().all(|it| it.bound.is_none()));
+        assert!(all.virtual_functions[17..].iter().all(|function| function.bound.is_none()));
     }
 
     #[test]

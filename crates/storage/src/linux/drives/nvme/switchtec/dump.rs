@@ -84,7 +84,7 @@ fn fetched(session: &mut Session<'_>, port: u8) -> Result<Vec<u8>> {
 fn data_of<'a>(piece: &'a DumpPiece, switch: &Switch) -> Result<&'a [u8]> {
     let told = usize::try_from(piece.dwords.get()).unwrap_or(usize::MAX).min(DUMP_MOST);
     let wrong = || switch.malformed(Command::Dump, format!("a piece of {told} dwords"));
-    let dwords = told.checked_sub(DUMP_HEAD).filter(|it| *it > 0).ok_or_else(wrong)?;
+    let dwords = told.checked_sub(DUMP_HEAD).filter(|length| *length > 0).ok_or_else(wrong)?;
     piece.data.get(..dwords * 4).ok_or_else(wrong)
 }
 
@@ -135,17 +135,17 @@ fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
     if first.kind == FUNCTION_IS_VIRTUAL {
         return Err("the first function is a virtual one".to_owned());
     }
-    if let Some(other) = rest.iter().find(|it| it.kind != FUNCTION_IS_VIRTUAL) {
+    if let Some(other) = rest.iter().find(|entry| entry.kind != FUNCTION_IS_VIRTUAL) {
         return Err(format!("function {:04X}h is a second physical one", other.pdfid.get()));
     }
     if !rest.is_sorted_by(|a, b| a.number.get() < b.number.get()) {
         return Err("its virtual functions are in no order".to_owned());
     }
-    let function = |it: &FunctionEntry| Function {
-        pdfid: it.pdfid.get(),
-        bound: (it.bound != 0).then_some(Seat {
-            host: Port { pax: it.bound_pax, port: it.bound_port },
-            logical: it.bound_logical,
+    let function = |entry: &FunctionEntry| Function {
+        pdfid: entry.pdfid.get(),
+        bound: (entry.bound != 0).then_some(Seat {
+            host: Port { pax: entry.bound_pax, port: entry.bound_port },
+            logical: entry.bound_logical,
         }),
     };
     Ok(Functions {

@@ -114,9 +114,9 @@ impl Fabric {
     pub(in super::super) fn nameless(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
             let scan = lock(scan);
-            let faulty = slots(pax).into_iter().find(|it| scan.faulty.contains(&it.index));
+            let faulty = slots(pax).into_iter().find(|slot| scan.faulty.contains(&slot.index));
             let unread = || (!scan.is_read).then(|| format!("PAX {pax}"));
-            faulty.map(|it| format!("the drive in slot {}", it.label)).or_else(unread)
+            faulty.map(|slot| format!("the drive in slot {}", slot.label)).or_else(unread)
         })
     }
 
@@ -159,7 +159,7 @@ impl Fabric {
             let name = format!("slot {}", slot.label);
             let is_up = entries
                 .iter()
-                .any(|it| it.port == slot.at.port && links::state(it) == LinkState::Up);
+                .any(|entry| entry.port == slot.at.port && links::state(entry) == LinkState::Up);
             let seen = if is_up { self.identify(switch, slot, scan) } else { Ok(None) };
             if seen.is_err() {
                 scan.faulty.insert(slot.index)
@@ -208,7 +208,7 @@ impl Fabric {
             .map_err(|error| in_one_line("identify the drive", &error))?;
         let nqn = nvme::text(&controller.nqn);
         let nqn: Nqn = nqn.parse().map_err(|_| format!("the drive's NQN {nqn:?} is no NQN"))?;
-        let is_bound = missing(&slot, &functions).is_ok_and(|it| it.is_empty());
+        let is_bound = missing(&slot, &functions).is_ok_and(|bindings| bindings.is_empty());
         if let Some(before) = scan.drives.get(&slot.index) {
             let is_same = before.nqn == nqn && before.behind.physical == functions.physical;
             if !is_same || (before.is_bound && !is_bound) {

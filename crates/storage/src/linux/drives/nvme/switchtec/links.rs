@@ -27,7 +27,7 @@ fn link(
     let unknown = |why: &str| (LinkState::Unknown(why.to_owned()), Pair { now: 0, full: lanes }, 0);
     let (state, width, generation) = match told {
         Err(why) => unknown(why),
-        Ok(entries) => match entries.iter().find(|it| it.port == port) {
+        Ok(entries) => match entries.iter().find(|entry| entry.port == port) {
             None => unknown("the switch does not list the port"),
             Some(entry) => (state(entry), width(entry, lanes), entry.rate & !UP),
         },
@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn at(links: &[PortLink], port: u8) -> &PortLink {
-        links.iter().find(|it| it.port == port).unwrap()
+        links.iter().find(|link| link.port == port).unwrap()
     }
 
     #[test]
@@ -99,6 +99,6 @@ mod tests {
     fn a_switch_that_cannot_be_asked_leaves_every_port_unknown() {
         let links = of_switch(0, Err(SwitchError::Absent { pax: 0, source: None }));
         assert_eq!(links.len(), 19);
-        assert!(links.iter().all(|it| matches!(it.state, LinkState::Unknown(_))));
+        assert!(links.iter().all(|link| matches!(link.state, LinkState::Unknown(_))));
     }
 }

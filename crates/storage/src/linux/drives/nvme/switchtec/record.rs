@@ -143,7 +143,7 @@ pub(super) mod replay {
 
         /// Exchanges that nobody came to.
         pub(in super::super) fn left(&self) -> usize {
-            self.0.lock().unwrap().values().map(|it| it.rest.len()).sum()
+            self.0.lock().unwrap().values().map(|lines| lines.rest.len()).sum()
         }
     }
 
@@ -176,7 +176,9 @@ pub(super) mod replay {
             let is_pax_id = word == Command::PaxId.word();
             let next = devices.get_mut(&self.name);
             let next =
-                next.and_then(|it| if is_pax_id { it.pax.clone() } else { it.rest.pop_front() });
+                next.and_then(
+                    |lines| if is_pax_id { lines.pax.clone() } else { lines.rest.pop_front() },
+                );
             let next = next.ok_or_else(|| deviates("the end of the record", &said))?;
             if let Some(answer) = next.strip_prefix(&format!("{said} = ")) {
                 let (code, bytes) = answer.split_once(' ').unwrap();

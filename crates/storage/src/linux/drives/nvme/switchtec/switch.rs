@@ -66,7 +66,7 @@ impl Switch {
     pub(super) fn links(&self) -> Result<Vec<LinkEntry>> {
         let every = LinkStatusRequest { ports: 0.into() };
         let LinkStatusReply(entries) = self.ask(Command::LinkStatus, &every)?;
-        let is_port = |it: &LinkEntry| it.stack >> 4 <= wire::LAST_STACK;
+        let is_port = |entry: &LinkEntry| entry.stack >> 4 <= wire::LAST_STACK;
         Ok(entries.into_iter().filter(is_port).collect())
     }
 

@@ -64,7 +64,7 @@ pub(super) fn slots(pax: u8) -> Vec<Slot> {
 /// What is printed beside the slot with this index.
 pub(in super::super) fn label(index: u8) -> Option<u8> {
     let mut all = (0..SWITCHES).flat_map(slots);
-    all.find(|it| it.index == index).map(|it| it.label)
+    all.find(|slot| slot.index == index).map(|slot| slot.label)
 }
 
 /// The host's end of the function that it has of the drive in `slot`. The rabbit is plugged into both switches, and has of
@@ -107,7 +107,7 @@ pub(super) fn ports(pax: u8) -> Vec<(Port, LinkEnd, u8)> {
     let first = pax * COMPUTES_EACH;
     let computes = (first..).zip(COMPUTES);
     all.extend(computes.map(|(k, port)| (at(port), LinkEnd::Host(Endpoint::Compute(k)), 4)));
-    let drive = |it: Slot| (it.at, LinkEnd::Drive { index: it.index, label: it.label }, 4);
+    let drive = |slot: Slot| (slot.at, LinkEnd::Drive { index: slot.index, label: slot.label }, 4);
     all.extend(slots(pax).into_iter().map(drive));
     all
 }

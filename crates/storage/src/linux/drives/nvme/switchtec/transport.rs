@@ -51,7 +51,9 @@ impl Devices for DeviceFiles {
         for entry in fs::read_dir(&self.0)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             let number = name.strip_prefix("switchtec");
-            if number.is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit())) {
+            if number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+            }) {
                 names.push(name);
             }
         }

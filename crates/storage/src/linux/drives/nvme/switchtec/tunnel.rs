@@ -24,7 +24,7 @@ use super::{
         TunnelRequest,
     },
 };
-use crate::linux::{busy::pause_for, looks::is_given_up};
+use crate::linux::{bounded::is_given_up, busy::pause_for};
 
 /// How often a tunnel that was to open is looked at, and how long between.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +137,7 @@ impl Tunnel {
             let piece: PassPiece =
                 session.ask(Command::NvmeAdmin, &self.next(PASS_DATA, offset))?;
             let held = piece.data.get(..usize::from(piece.length.get()));
-            let held = held.filter(|it| !it.is_empty()).ok_or_else(|| {
+            let held = held.filter(|answer| !answer.is_empty()).ok_or_else(|| {
                 let why = format!("a piece of {} bytes at {offset}", piece.length.get());
                 self.switch.malformed(Command::NvmeAdmin, why)
             })?;

@@ -10,7 +10,7 @@ use crate::{
         NamespaceId, RootFile, Volume,
     },
     host::ObserveError,
-    look::Eyes,
+    observe::Observer,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
         PathState, Signature, TargetState, TreeEntry, TreeState, Unfinished, Use, VolumeDevice,
@@ -26,7 +26,8 @@ impl Local {
     /// The nearest directory above an absent mount point, when it is empty.
     pub(super) fn left_above(&self, target: &MountPoint) -> Option<MountPoint> {
         let above = iter::successors(Some(target.clone()), MountPoint::parent);
-        let nearest = above.into_iter().find(|it| self.files.get(&it.path()).is_some())?;
+        let nearest =
+            above.into_iter().find(|ancestor| self.files.get(&ancestor.path()).is_some())?;
         let path = nearest.path();
         let is_left = nearest != *target
             && self.files.is_empty_directory(&path)
@@ -39,7 +40,7 @@ impl Local {
     }
 }
 
-impl Eyes for FakeHost {
+impl Observer for FakeHost {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         Ok(self.drives().inventory())
     }

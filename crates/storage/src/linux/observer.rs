@@ -13,14 +13,14 @@ use crate::{
         NamespaceId, RootFile, Volume,
     },
     host::ObserveError,
-    look::Eyes,
+    observe::Observer,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
         Signature, TargetState, TreeState, Unfinished, Use, VolumeDevice, Zpool,
     },
 };
 
-impl Eyes for Node {
+impl Observer for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Eyes;
+use super::Observer;
 use crate::{
     Observed,
     desired::{AllocationId, Endpoint},
@@ -11,27 +11,27 @@ use crate::{
 };
 
 /// LVM is shown the namespaces that are ours on drives that answer, and nothing else of the node.
-pub(super) fn volumes(eyes: &impl Eyes) -> Result<Observed, ObserveError> {
-    let mut observed = eyes.inventory()?;
+pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError> {
+    let mut observed = observer.inventory()?;
     let mut devices = Vec::new();
     for namespace in &observed.namespaces {
         let of_ours = namespace.owner.allocation();
         if of_ours.is_some() && fault(namespace, &observed).is_none() {
-            devices.extend(eyes.device(&namespace.id, of_ours)?);
+            devices.extend(observer.device(&namespace.id, of_ours)?);
         }
     }
     // LVM without a list would look at every disk of the node.
-    let report = if devices.is_empty() { LvmReport::default() } else { eyes.lvm(&devices)? };
+    let report = if devices.is_empty() { LvmReport::default() } else { observer.lvm(&devices)? };
     let looked = Looked { report: &report, devices: &devices, observed: &observed };
-    observed.groups = report.groups.iter().map(|it| looked.describe(it)).collect();
-    observed.mappings = eyes.mappings()?;
-    observed.lock_spaces = eyes.lock_spaces()?;
+    observed.groups = report.groups.iter().map(|group| looked.describe(group)).collect();
+    observed.mappings = observer.mappings()?;
+    observed.lock_spaces = observer.lock_spaces()?;
     Ok(observed)
 }
 
 fn fault<'a>(namespace: &Namespace, observed: &'a Observed) -> Option<&'a str> {
-    let drive = observed.drives.iter().find(|it| it.nqn == namespace.id.subsystem);
-    drive.map_or(Some("its drive is not there"), |it| it.fault.as_deref())
+    let drive = observed.drives.iter().find(|drive| drive.nqn == namespace.id.subsystem);
+    drive.map_or(Some("its drive is not there"), |drive| drive.fault.as_deref())
 }
 
 /// What a group is described from.
@@ -53,11 +53,14 @@ enum Standing {
 
 impl Looked<'_> {
     fn describe(&self, group: &VolumeGroup) -> OwnGroup {
-        let members = self.report.physical.iter().filter(|it| it.group() == Some(&group.name));
-        let devices: Vec<_> = members.map(|it| it.device.clone()).collect();
+        let members =
+            self.report.physical.iter().filter(|physical| physical.group() == Some(&group.name));
+        let devices: Vec<_> = members.map(|physical| physical.device.clone()).collect();
         let allocation = self.allocation(&devices);
         let (mut unattached, mut lost) = (Vec::new(), Vec::new());
-        let same = |it: &&Namespace| allocation.is_some() && it.owner.allocation() == allocation;
+        let same = |namespace: &&Namespace| {
+            allocation.is_some() && namespace.owner.allocation() == allocation
+        };
         for namespace in self.observed.namespaces.iter().filter(same) {
             match self.standing(namespace, group) {
                 Standing::Used => {}
@@ -70,9 +73,16 @@ impl Looked<'_> {
 
     /// Whose namespaces are under these devices, when they are all of one.
     fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
-        let under = |it: &&Namespace| self.device(it).is_some_and(|it| on.contains(&it.path));
-        let mut owners: Vec<_> =
-            self.observed.namespaces.iter().filter(under).map(|it| it.owner.allocation()).collect();
+        let under = |namespace: &&Namespace| {
+            self.device(namespace).is_some_and(|device| on.contains(&device.path))
+        };
+        let mut owners: Vec<_> = self
+            .observed
+            .namespaces
+            .iter()
+            .filter(under)
+            .map(|namespace| namespace.owner.allocation())
+            .collect();
         owners.dedup();
         match owners[..] {
             [only] => only,
@@ -88,12 +98,12 @@ impl Looked<'_> {
         }
         let Some(device) = self.device(namespace) else {
             let rabbit = Some(Endpoint::Rabbit);
-            let is_given = namespace.access.iter().any(|it| it.endpoint == rabbit);
+            let is_given = namespace.access.iter().any(|host| host.endpoint == rabbit);
             let why = || "it is given to this rabbit, and has no device here".to_owned();
             return if is_given { Standing::Lost(why()) } else { Standing::Unattached };
         };
         let path = device.path.display();
-        match self.report.on(&device.path).map(|it| &it.membership) {
+        match self.report.on(&device.path).map(|physical| &physical.membership) {
             Some(Membership::Of(name)) if *name == group.name => Standing::Used,
             Some(Membership::Stale(name)) if *name == group.name => Standing::Lost(format!(
                 "the group went on without {path}, and LVM does not use it until that is taken back"
@@ -103,7 +113,7 @@ impl Looked<'_> {
     }
 
     fn device(&self, namespace: &Namespace) -> Option<&BlockDevice> {
-        self.devices.iter().find(|it| it.namespace == namespace.id)
+        self.devices.iter().find(|device| device.namespace == namespace.id)
     }
 }
 

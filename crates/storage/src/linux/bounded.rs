@@ -1,4 +1,4 @@
-//! Looks at a node, each on a thread of its own: one that hangs in the kernel keeps nobody else waiting.
+//! BoundedCalls at a node, each on a thread of its own: one that hangs in the kernel keeps nobody else waiting.
 
 use std::{
     cell::RefCell,
@@ -19,7 +19,7 @@ use super::hung;
 
 /// Takes looks, and knows which of them never came back.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct BoundedCalls {
     /// What they are, for messages.
     what: &'static str,
     deadline: Duration,
@@ -28,19 +28,19 @@ pub(super) struct Looks {
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
 }
 
-/// Looks in the middle of steps.
-static IN_STEPS: LazyLock<Looks> = LazyLock::new(|| Looks::new(Duration::MAX));
+/// BoundedCalls in the middle of steps.
+static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::MAX));
 
 /// Takes a look in the middle of a step, which may take `deadline`.
 ///
 /// # Errors
-/// Those of [`Looks::take`].
+/// Those of [`BoundedCalls::run`].
 pub(super) fn within<T: Send + 'static>(
     deadline: Duration,
     name: &str,
     look: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    IN_STEPS.take_within(deadline, name, look)
+    IN_STEPS.run_within(deadline, name, look)
 }
 
 thread_local! {
@@ -50,7 +50,7 @@ thread_local! {
 
 /// Whether nobody waits any more for what this thread does: then it begins nothing that changes anything.
 pub(super) fn is_given_up() -> bool {
-    GIVEN_UP.with_borrow(|it| it.load(Ordering::SeqCst))
+    GIVEN_UP.with_borrow(|flag| flag.load(Ordering::SeqCst))
 }
 
 /// Does in this thread what must not be left half done, whether anybody waits for it or not.
@@ -64,7 +64,7 @@ pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
 /// From now on nobody waits for what this thread does.
 #[cfg(test)]
 pub(super) fn give_up() {
-    GIVEN_UP.with_borrow(|it| it.store(true, Ordering::SeqCst));
+    GIVEN_UP.with_borrow(|flag| flag.store(true, Ordering::SeqCst));
 }
 
 #[derive(Debug)]
@@ -80,8 +80,8 @@ struct GivenUp {
     deadline: Duration,
 }
 
-impl Looks {
-    /// Looks that may take `deadline` each.
+impl BoundedCalls {
+    /// BoundedCalls that may take `deadline` each.
     pub(super) fn new(deadline: Duration) -> Self {
         Self { what: "look", deadline, tells_locks: true, stuck: Mutex::default() }
     }
@@ -101,25 +101,25 @@ impl Looks {
     /// # Errors
     /// `TimedOut` when it does not end in time, or one under that name has not ended yet: then no other is begun, so that
     /// a device that hangs costs one thread and not one for every try.
-    pub(super) fn take<T: Send + 'static>(
+    pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.take_within(self.deadline, name, look)
+        self.run_within(self.deadline, name, look)
     }
 
     /// The same at what may take that much longer.
-    pub(super) fn take_longer<T: Send + 'static>(
+    pub(super) fn run_longer<T: Send + 'static>(
         &self,
         more: Duration,
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.take_within(self.deadline.saturating_add(more), name, look)
+        self.run_within(self.deadline.saturating_add(more), name, look)
     }
 
-    fn take_within<T: Send + 'static>(
+    fn run_within<T: Send + 'static>(
         &self,
         deadline: Duration,
         name: &str,
@@ -158,13 +158,13 @@ impl Looks {
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.lock();
         stuck.retain(|_, under| {
-            under.retain(|it| !it.thread.is_finished());
+            under.retain(|call| !call.thread.is_finished());
             !under.is_empty()
         });
-        let first = stuck.get(name).and_then(|under| under.first()).map(|it| it.given_up);
+        let first = stuck.get(name).and_then(|under| under.first()).map(|call| call.given_up);
         // Locks may take long to look at, and others look meanwhile.
         drop(stuck);
-        first.map(|it| self.error(it))
+        first.map(|call| self.error(call))
     }
 
     fn refuse_while_stuck(&self, name: &str) -> io::Result<()> {
@@ -194,46 +194,46 @@ mod tests {
 
     #[test]
     fn what_was_seen_comes_back() {
-        let looks = Looks::new(Duration::from_secs(60));
-        assert_eq!(looks.take("a", || 7).unwrap(), 7);
+        let calls = BoundedCalls::new(Duration::from_secs(60));
+        assert_eq!(calls.run("a", || 7).unwrap(), 7);
     }
 
     #[test]
     #[should_panic = "on purpose"]
     fn a_panic_goes_on_in_the_caller() {
-        let _ = Looks::new(Duration::from_secs(60)).take("a", || panic!("on purpose"));
+        let _ = BoundedCalls::new(Duration::from_secs(60)).run("a", || panic!("on purpose"));
     }
 
     #[test]
     fn a_look_that_hangs_is_told_once_begun_and_not_begun_again() {
-        let looks = Looks::new(Duration::from_secs(1));
+        let calls = BoundedCalls::new(Duration::from_secs(1));
         let (release, held) = channel::<()>();
         let (ended, end) = channel();
         let hang = move || {
             let _ = held.recv();
             let _ = ended.send(());
         };
-        let error = looks.take("vg-0", hang).unwrap_err();
+        let error = calls.run("vg-0", hang).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(error.to_string().contains("did not end within 1 s (thread "), "{error}");
-        let again = looks.take("vg-0", || unreachable!("it is stuck")).unwrap_err();
+        let again = calls.run("vg-0", || unreachable!("it is stuck")).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(looks.take("vg-1", || 7).unwrap(), 7, "others go on");
+        assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "others go on");
 
         drop(release);
         end.recv().unwrap();
-        for stuck in looks.lock().remove("vg-0").unwrap() {
+        for stuck in calls.lock().remove("vg-0").unwrap() {
             stuck.thread.join().unwrap();
         }
-        assert_eq!(looks.take("vg-0", || 7).unwrap(), 7);
+        assert_eq!(calls.run("vg-0", || 7).unwrap(), 7);
     }
 
     #[test]
     fn what_may_take_longer_is_waited_for_that_much_longer() {
-        let changes = Looks::of_changes(Duration::from_millis(20));
+        let changes = BoundedCalls::of_changes(Duration::from_millis(20));
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
-        let error = changes.take_longer(Duration::from_millis(30), "drive", hang).unwrap_err();
+        let error = changes.run_longer(Duration::from_millis(30), "drive", hang).unwrap_err();
         assert!(error.to_string().contains("within 0.05 s (thread "), "{error}");
         drop(release);
     }
@@ -255,17 +255,17 @@ mod tests {
 
     #[test]
     fn the_look_at_locks_that_hangs_does_not_look_at_locks() {
-        let looks = Looks::at_locks(Duration::from_millis(50));
+        let calls = BoundedCalls::at_locks(Duration::from_millis(50));
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
-        let error = looks.take("locks", hang).unwrap_err().to_string();
+        let error = calls.run("locks", hang).unwrap_err().to_string();
         assert!(error.contains("(thread ") && !error.contains("DLM"), "{error}");
         drop(release);
     }
 
     #[test]
     fn of_two_that_hang_each_is_waited_for_and_each_knows_that_it_was_given_up() {
-        let changes = Looks::of_changes(Duration::from_millis(50));
+        let changes = BoundedCalls::of_changes(Duration::from_millis(50));
         let (first, held_first) = channel::<()>();
         let (second, held_second) = channel::<()>();
         let (tell, told) = channel();
@@ -279,12 +279,12 @@ mod tests {
         };
         thread::scope(|scope| {
             // Both begin before either is given up.
-            let both = [hang(held_first), hang(held_second)].map(|it| {
+            let both = [hang(held_first), hang(held_second)].map(|lock| {
                 let changes = &changes;
-                scope.spawn(move || changes.take("drive", it).unwrap_err())
+                scope.spawn(move || changes.run("drive", lock).unwrap_err())
             });
-            for it in both {
-                let error = it.join().unwrap().to_string();
+            for thread in both {
+                let error = thread.join().unwrap().to_string();
                 assert!(error.starts_with("the change did not end within"), "{error}");
             }
         });

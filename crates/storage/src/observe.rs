@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The looks that a host can take.
-pub(crate) trait Eyes {
+pub(crate) trait Observer {
     /// Drives, namespaces and the pool; the rest stays empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
     /// What is recorded for another allocation than `made_for` is not reached.
@@ -68,28 +68,37 @@ pub(crate) trait Eyes {
     fn hook_ran(&self, id: &HookId) -> Result<bool, ObserveError>;
 }
 
-pub(crate) fn look(eyes: &impl Eyes, desired: &Desired) -> Result<Observed, ObserveError> {
+pub(crate) fn observe(
+    observer: &impl Observer,
+    desired: &Desired,
+) -> Result<Observed, ObserveError> {
     match desired {
         Desired::Allocated(_)
         | Desired::Adopted(_)
         | Desired::Released(_)
         | Desired::Withdrawn { .. }
-        | Desired::Inventory => eyes.inventory(),
-        Desired::FileSystemReady(fs) => file_system(eyes, fs, true),
+        | Desired::Inventory => observer.inventory(),
+        Desired::FileSystemReady(fs) => file_system(observer, fs, true),
         // What is on the device matters only to those who are shown it: what cannot be read any more goes all the same.
-        Desired::FileSystemGone(fs) => file_system(eyes, fs, !fs.pre_teardown.is_empty()),
-        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(eyes, target),
-        Desired::Mounted(mount) => mounted(eyes, mount, ToBe::Mounted),
-        Desired::Unmounted(mount) => mounted(eyes, mount, ToBe::Unmounted),
+        Desired::FileSystemGone(fs) => file_system(observer, fs, !fs.pre_teardown.is_empty()),
+        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),
+        Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
+        Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
         Desired::IndexTree(tree) | Desired::NoIndexTree(tree) => {
-            Ok(Observed { tree: Some(eyes.tree(tree)?), ..Observed::default() })
+            Ok(Observed { tree: Some(observer.tree(tree)?), ..Observed::default() })
         }
-        Desired::OnlyVolumes(_) => volumes::volumes(eyes),
-        Desired::OnlyMounts(_) => Ok(Observed { mounts: eyes.mounts()?, ..Observed::default() }),
+        Desired::OnlyVolumes(_) => volumes::volumes(observer),
+        Desired::OnlyMounts(_) => {
+            Ok(Observed { mounts: observer.mounts()?, ..Observed::default() })
+        }
     }
 }
 
-fn file_system(eyes: &impl Eyes, fs: &FileSystem, signed: bool) -> Result<Observed, ObserveError> {
+fn file_system(
+    observer: &impl Observer,
+    fs: &FileSystem,
+    signed: bool,
+) -> Result<Observed, ObserveError> {
     let lists = [
         &fs.post_activate,
         &fs.post_setup,
@@ -97,37 +106,38 @@ fn file_system(eyes: &impl Eyes, fs: &FileSystem, signed: bool) -> Result<Observ
         &fs.pre_deactivate,
         &fs.post_teardown,
     ];
-    let observed = hooks(eyes, &fs.scope(), lists.into_iter().flatten())?;
+    let observed = hooks(observer, &fs.scope(), lists.into_iter().flatten())?;
     let signed = signed && fs.kind != FileSystemKind::Raw;
-    let volume = volume(eyes, &fs.volume, signed, |_| true)?;
-    let temporary = eyes.target(&fs.temporary)?;
+    let volume = volume(observer, &fs.volume, signed, |_| true)?;
+    let temporary = observer.target(&fs.temporary)?;
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-fn lustre(eyes: &impl Eyes, target: &LustreTarget) -> Result<Observed, ObserveError> {
+fn lustre(observer: &impl Observer, target: &LustreTarget) -> Result<Observed, ObserveError> {
     let client = target.client.as_ref();
-    let of_client = client.map(|it| [&it.post_setup, &it.pre_teardown, &it.post_teardown]);
+    let of_client =
+        client.map(|client| [&client.post_setup, &client.pre_teardown, &client.post_teardown]);
     let own = [&target.post_activate, &target.pre_deactivate];
     let lists = own.into_iter().chain(of_client.into_iter().flatten());
-    let mut observed = hooks(eyes, &target.scope(), lists.flatten())?;
-    let (devices, missing) = devices(eyes, &target.namespaces, target.made_for)?;
-    let imported = eyes.zpool(target, &devices)?;
+    let mut observed = hooks(observer, &target.scope(), lists.flatten())?;
+    let (devices, missing) = devices(observer, &target.namespaces, target.made_for)?;
+    let imported = observer.zpool(target, &devices)?;
     let look_for = imported.is_none() && !devices.is_empty();
-    let found = if look_for { eyes.pools_on(&devices)? } else { Vec::new() };
+    let found = if look_for { observer.pools_on(&devices)? } else { Vec::new() };
     observed.zpool = Some(PoolState { devices, missing, imported, found });
-    observed.target = Some(eyes.target(&target.target)?);
-    observed.temporary = client.map(|it| eyes.target(&it.temporary)).transpose()?;
+    observed.target = Some(observer.target(&target.target)?);
+    observed.temporary = client.map(|client| observer.target(&client.temporary)).transpose()?;
     Ok(observed)
 }
 
 /// The devices of those namespaces that this node reaches, and the namespaces that it does not.
 fn devices(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     namespaces: &[NamespaceId],
     made_for: Option<AllocationId>,
 ) -> Result<(Vec<BlockDevice>, Vec<NamespaceId>), ObserveError> {
     let (mut devices, mut missing) = (Vec::new(), Vec::new());
-    for (namespace, device) in namespaces.iter().zip(eyes.devices(namespaces, made_for)?) {
+    for (namespace, device) in namespaces.iter().zip(observer.devices(namespaces, made_for)?) {
         match device {
             Some(device) => devices.push(device),
             None => missing.push(namespace.clone()),
@@ -143,14 +153,14 @@ enum ToBe {
     Unmounted,
 }
 
-fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
+fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
     // What is on the device does not matter for taking it away.
     let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
-    let mut observed = hooks(eyes, &mount.scope, every(&mount.hooks))?;
-    observed.target = Some(eyes.target(&mount.target)?);
-    let is_mounted = observed.target.as_ref().is_some_and(|it| it.mounted.is_some());
+    let mut observed = hooks(observer, &mount.scope, every(&mount.hooks))?;
+    observed.target = Some(observer.target(&mount.target)?);
+    let is_mounted = observed.target.as_ref().is_some_and(|target| target.mounted.is_some());
     if let Some(wanted) = mount.file.as_ref().filter(|_| is_mounted && to_be == ToBe::Mounted) {
-        observed.file = eyes.file(&mount.target, &wanted.name)?;
+        observed.file = observer.file(&mount.target, &wanted.name)?;
     }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
@@ -159,15 +169,15 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, Obs
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
                 ToBe::Unmounted => seen.activation != Activation::Down || seen.in_lock_space,
             };
-            let state = volume(eyes, wanted, signed, told)?;
+            let state = volume(observer, wanted, signed, told)?;
             if to_be == ToBe::Unmounted {
-                observed.in_use = users(eyes, mount, wanted, &state, observed.target.as_ref())?;
+                observed.in_use = users(observer, mount, wanted, &state, observed.target.as_ref())?;
             }
             observed.volume = Some(state);
         }
-        MountSource::Bind(from) => observed.source = Some(eyes.target(from)?),
+        MountSource::Bind(from) => observed.source = Some(observer.target(from)?),
         MountSource::Lustre(source) if to_be == ToBe::Unmounted && !is_mounted => {
-            observed.in_use = eyes.lustre_users(source)?.into();
+            observed.in_use = observer.lustre_users(source)?.into();
         }
         MountSource::Lustre(_) => {}
     }
@@ -176,18 +186,19 @@ fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, Obs
 
 /// Who uses the device of a volume that is not mounted at its place: as long as it is, that place comes first.
 fn users(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     mount: &Mount,
     volume: &Volume,
     state: &VolumeState,
     target: Option<&TargetState>,
 ) -> Result<Use, ObserveError> {
     let Some(device) = device_of(volume, state) else { return Ok(Use::Free) };
-    let mut mounts = target.into_iter().flat_map(|it| it.mounted.iter().chain(&it.beneath));
+    let mut mounts =
+        target.into_iter().flat_map(|target| target.mounted.iter().chain(&target.beneath));
     if mounts.any(|there| there.device == device.number) {
         return Ok(Use::Free);
     }
-    eyes.users(&device, mount.kind)
+    observer.users(&device, mount.kind)
 }
 
 /// The one device of a volume, while it has one here.
@@ -200,80 +211,84 @@ fn device_of(volume: &Volume, state: &VolumeState) -> Option<VolumeDevice> {
 }
 
 fn volume(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     volume: &Volume,
     signed: bool,
     told: impl Fn(&LvmState) -> bool,
 ) -> Result<VolumeState, ObserveError> {
-    let (devices, missing) = devices(eyes, &volume.namespaces, volume.made_for)?;
+    let (devices, missing) = devices(observer, &volume.namespaces, volume.made_for)?;
     let mut state = VolumeState { devices, missing, ..VolumeState::default() };
     match volume.layer {
         VolumeLayer::Plain => {}
-        VolumeLayer::Lvm(_) => state.lvm = Some(logical(eyes, volume, &state.devices, told)?),
+        VolumeLayer::Lvm(_) => state.lvm = Some(logical(observer, volume, &state.devices, told)?),
     }
     let device = device_of(volume, &state);
     if let Some(device) = device.filter(|_| signed) {
-        state.signature = Some(eyes.signature(&device)?);
+        state.signature = Some(observer.signature(&device)?);
     }
     Ok(state)
 }
 
 fn logical(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     volume: &Volume,
     devices: &[BlockDevice],
     told: impl Fn(&LvmState) -> bool,
 ) -> Result<LvmState, ObserveError> {
     if volume.is_guessed() && !devices.is_empty() {
-        return guessed(eyes, volume, devices);
+        return guessed(observer, volume, devices);
     }
-    let mut seen = eyes.mapped(volume, devices)?;
+    let mut seen = observer.mapped(volume, devices)?;
     if told(&seen) {
         // LVM without a list would look at every disk of the node.
         let nothing = || Ok(LvmReport::default());
-        seen.report = Some(if devices.is_empty() { nothing() } else { eyes.lvm(devices) }?);
-        complete(eyes, volume, &mut seen)?;
+        seen.report = Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);
+        complete(observer, volume, &mut seen)?;
     }
     Ok(seen)
 }
 
 /// What sysfs does not show, where something may have been left.
-fn complete(eyes: &impl Eyes, volume: &Volume, seen: &mut LvmState) -> Result<(), ObserveError> {
+fn complete(
+    observer: &impl Observer,
+    volume: &Volume,
+    seen: &mut LvmState,
+) -> Result<(), ObserveError> {
     let group = seen.report.as_ref().and_then(|report| report.group(&volume.group));
     let logical = group.and_then(|group| group.volume(&volume.logical));
     match &mut seen.activation {
         Activation::Active(mapped) if logical.is_some_and(LogicalVolume::is_partial) => {
-            mapped.beside = eyes.beside(volume)?;
+            mapped.beside = observer.beside(volume)?;
         }
         Activation::Active(_) => {}
-        activation => *activation = eyes.unfinished(volume)?,
+        activation => *activation = observer.unfinished(volume)?,
     }
     Ok(())
 }
 
 /// Only what is written on the devices tells what their volume is called.
 fn guessed(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     volume: &Volume,
     devices: &[BlockDevice],
 ) -> Result<LvmState, ObserveError> {
-    let report = eyes.lvm(devices)?;
+    let report = observer.lvm(devices)?;
     let names = report.names_of(volume);
     let named = volume.named(names.as_ref());
-    let seen = eyes.mapped(&named, devices)?;
+    let seen = observer.mapped(&named, devices)?;
     let mut seen = LvmState { report: Some(report), names, ..seen };
-    complete(eyes, &named, &mut seen)?;
+    complete(observer, &named, &mut seen)?;
     Ok(seen)
 }
 
 fn hooks<'a>(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     scope: &HookScope,
     asked: impl Iterator<Item = &'a Hook>,
 ) -> Result<Observed, ObserveError> {
-    let mut observed = Observed { hooks_open: eyes.hooks_open(scope)?, ..Observed::default() };
+    let mut observed = Observed { hooks_open: observer.hooks_open(scope)?, ..Observed::default() };
     for hook in asked {
-        if eyes.hook_ran(&hook.id)? {
+        if observer.hook_ran(&hook.id)? {
             observed.hooks.insert(hook.id.clone());
         }
     }
