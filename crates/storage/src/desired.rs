@@ -17,7 +17,7 @@ mod volume;
 
 use std::collections::BTreeSet;
 
-pub use allocation::{Access, Allocation, AllocationId, Endpoint, Spread, SpreadError, Told};
+pub use allocation::{Access, Allocation, AllocationId, Endpoint, Reported, Spread, SpreadError};
 pub use file_system::{FileSystem, FileSystemId, FileSystemKind};
 pub use hook::{Hook, HookId, HookScope};
 pub use index_tree::{IndexLink, IndexLinkError, IndexTree};

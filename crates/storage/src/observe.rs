@@ -1,4 +1,4 @@
-//! What each desire needs to see of a node, and nothing else.
+//! What the planner needs to see of a node for each desire, and nothing else.
 
 mod volumes;
 
@@ -16,38 +16,38 @@ use crate::{
     },
 };
 
-/// The looks that a host can take.
+/// What a host can observe. Each method reads one thing.
 pub(crate) trait Observer {
-    /// Drives, namespaces and the pool; the rest stays empty.
+    /// Drives, namespaces and the file-backed pool; the rest stays empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
-    /// What is recorded for another allocation than `made_for` is not reached.
+    /// The block device of a namespace here; `None` also when it is recorded for another allocation than `made_for`.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
-    /// The same of many, in the order asked for.
+    /// The same for many namespaces, in the order given.
     fn devices(
         &self,
         ids: &[NamespaceId],
         made_for: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
-    /// What the device that carries a file system begins with.
+    /// The signature at the beginning of the device that carries a file system.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
-    /// What this node has active of a logical volume; the report stays empty.
+    /// The active part of a logical volume on this node; the LVM report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
-    /// What a logical volume is that is not active, and all that commands left of it that were cut off: the look at what is
-    /// mapped does not see mappings without a table.
+    /// The state of a logical volume that is not active, with all that interrupted commands left of it.
+    /// [`Observer::mapped`] does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
-    /// What a repair that was cut off left of a RAID that is active.
+    /// What an interrupted repair left of an active RAID.
     fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
-    /// What LVM has on these devices, and on these alone.
+    /// LVM's report on these devices, and on these alone.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// All of device-mapper's devices.
     fn mappings(&self) -> Result<Vec<Mapping>, ObserveError>;
     /// Volume groups in whose lock space the node is.
     fn lock_spaces(&self) -> Result<Vec<String>, ObserveError>;
-    /// The target's pool, when it is imported, and what is in it.
+    /// The target's pool when it is imported, and what is in it.
     fn zpool(
         &self,
         target: &LustreTarget,
@@ -56,11 +56,11 @@ pub(crate) trait Observer {
     /// Pools that could be imported from these devices, and from these alone.
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
-    /// Who uses a device that is not mounted at the place that it is to go from.
+    /// Who uses a device that is no longer mounted at its mount point.
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
     /// Who uses a Lustre file system that this node has mounted nowhere.
     fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
-    /// A file in the root of what is mounted at a place.
+    /// A file in the root of what is mounted at `target`.
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError>;
@@ -79,7 +79,8 @@ pub(crate) fn observe(
         | Desired::Withdrawn { .. }
         | Desired::Inventory => observer.inventory(),
         Desired::FileSystemReady(fs) => file_system(observer, fs, true),
-        // What is on the device matters only to those who are shown it: what cannot be read any more goes all the same.
+        // Only hooks before the tear-down need the contents; a device that cannot be read any more is released all the
+        // same.
         Desired::FileSystemGone(fs) => file_system(observer, fs, !fs.pre_teardown.is_empty()),
         Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),
         Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
@@ -130,7 +131,7 @@ fn lustre(observer: &impl Observer, target: &LustreTarget) -> Result<Observed, O
     Ok(observed)
 }
 
-/// The devices of those namespaces that this node reaches, and the namespaces that it does not.
+/// The devices of the namespaces that this node reaches, and the namespaces that it does not reach.
 fn devices(
     observer: &impl Observer,
     namespaces: &[NamespaceId],
@@ -146,7 +147,7 @@ fn devices(
     Ok((devices, missing))
 }
 
-/// What a mount is looked at for.
+/// Whether the mount should exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ToBe {
     Mounted,
@@ -154,7 +155,7 @@ enum ToBe {
 }
 
 fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
-    // What is on the device does not matter for taking it away.
+    // Unmounting does not depend on what is on the device.
     let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
     let mut observed = hooks(observer, &mount.scope, every(&mount.hooks))?;
     observed.target = Some(observer.target(&mount.target)?);
@@ -164,10 +165,11 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
-            // What is mounted is known by its devices; LVM is asked only about what must be activated or taken down.
+            // sysfs names the devices beneath a mount. LVM is asked only about a volume that must be activated or
+            // deactivated.
             let told = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
-                ToBe::Unmounted => seen.activation != Activation::Down || seen.in_lock_space,
+                ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,
             };
             let state = volume(observer, wanted, signed, told)?;
             if to_be == ToBe::Unmounted {
@@ -184,7 +186,7 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     Ok(observed)
 }
 
-/// Who uses the device of a volume that is not mounted at its place: as long as it is, that place comes first.
+/// Who uses the volume's device, once nothing is mounted at the mount point any more.
 fn users(
     observer: &impl Observer,
     mount: &Mount,
@@ -240,7 +242,7 @@ fn logical(
     }
     let mut seen = observer.mapped(volume, devices)?;
     if told(&seen) {
-        // LVM without a list would look at every disk of the node.
+        // LVM without a device list would read every disk of the node.
         let nothing = || Ok(LvmReport::default());
         seen.report = Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);
         complete(observer, volume, &mut seen)?;
@@ -248,7 +250,7 @@ fn logical(
     Ok(seen)
 }
 
-/// What sysfs does not show, where something may have been left.
+/// Adds what sysfs does not show, where an interrupted command may have left something.
 fn complete(
     observer: &impl Observer,
     volume: &Volume,
@@ -258,7 +260,7 @@ fn complete(
     let logical = group.and_then(|group| group.volume(&volume.logical));
     match &mut seen.activation {
         Activation::Active(mapped) if logical.is_some_and(LogicalVolume::is_partial) => {
-            mapped.beside = observer.beside(volume)?;
+            mapped.unused_parts = observer.beside(volume)?;
         }
         Activation::Active(_) => {}
         activation => *activation = observer.unfinished(volume)?,
@@ -266,7 +268,7 @@ fn complete(
     Ok(())
 }
 
-/// Only what is written on the devices tells what their volume is called.
+/// Only LVM's metadata on the devices tells the volume's names.
 fn guessed(
     observer: &impl Observer,
     volume: &Volume,

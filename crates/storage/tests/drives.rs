@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use storage::{
     ConvergeError, Converger, Desired, Host, Observed, Step,
-    desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Spread, Told},
+    desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Reported, Spread},
     fake::{FakeHost, Fault},
     observed::{Drive, Namespace, NamespaceOwner},
     plan::missing,
@@ -40,10 +40,13 @@ fn ours(host: &FakeHost, index: u32) -> Vec<Namespace> {
 
 /// The allocation as its object tells of it once it was made.
 fn told(host: &FakeHost, index: u32) -> Allocation {
-    let told =
-        |namespace: Namespace| Told { id: namespace.id, size: namespace.size, contested: false };
+    let told = |namespace: Namespace| Reported {
+        id: namespace.id,
+        size: namespace.size,
+        contested: false,
+    };
     let told = ours(host, index).into_iter().map(told).collect();
-    Allocation { told, ..allocation(index) }
+    Allocation { reported: told, ..allocation(index) }
 }
 
 fn free(host: &FakeHost) -> u64 {

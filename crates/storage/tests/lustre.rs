@@ -254,12 +254,12 @@ fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     host.swap_drive(lost);
     assert!(settle(&converger, &Desired::TargetReady(before.clone())).is_empty());
     let told = seen.namespaces.iter().filter(|namespace| before.namespaces.contains(&namespace.id));
-    let told = told.map(|namespace| storage::desired::Told {
+    let told = told.map(|namespace| storage::desired::Reported {
         id: namespace.id.clone(),
         size: namespace.size,
         contested: false,
     });
-    let wanted = Allocation { told: told.collect(), ..allocation() };
+    let wanted = Allocation { reported: told.collect(), ..allocation() };
     converger.converge(&Desired::Allocated(wanted)).unwrap();
     let after = LustreTarget { namespaces: namespaces(&host), ..before.clone() };
     assert_ne!(after.namespaces, before.namespaces);

@@ -26,7 +26,7 @@ pub(super) struct FakeDrives {
     /// Bytes of the disk beneath.
     pub(super) available: u64,
     next_minor: u32,
-    /// How many nodes have mounted each.
+    /// How many nodes have mounted each namespace.
     mounts: BTreeMap<NamespaceId, usize>,
 }
 
@@ -73,7 +73,7 @@ impl FakeDrives {
 
     pub(super) fn inventory(&self) -> Observed {
         let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
-        // Of a drive that is not here only what is recorded is known.
+        // Of an absent drive only the records are known.
         let is_known = |id: &NamespaceId, namespace: &FakeNamespace| {
             here(id) || namespace.owner != NamespaceOwner::Unknown
         };
@@ -135,7 +135,7 @@ impl FakeDrives {
         }
     }
 
-    /// Nothing is known any more of any namespace but what the drives tell.
+    /// Loses all records of namespaces.
     pub(super) fn lose_records(&mut self) {
         for namespace in self.namespaces.values_mut() {
             (namespace.owner, namespace.members) = (NamespaceOwner::Unknown, 0);
@@ -159,7 +159,7 @@ impl FakeDrives {
         self.namespaces.iter().filter(move |(id, _)| id.subsystem == *nqn)
     }
 
-    /// A drive that is not in its slot takes its devices along.
+    /// An absent drive's devices are absent too.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
         let is_there =
             |drive: &FakeDrive| drive.nqn == id.subsystem && drive.place == Place::InItsSlot;

@@ -1,4 +1,4 @@
-//! LVM in memory: what is on the devices, which all nodes share, and what each node has active.
+//! LVM in memory: the metadata on the devices, which all nodes share, and the active volumes of each node.
 //!
 //! Exit codes and refusals are those that LVM 2.03.16 gave in the lab.
 
@@ -47,7 +47,7 @@ struct Logical {
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
     pub(super) active: BTreeSet<Name>,
-    /// To be activated, when that was cut off: a mapping without a table in force, which has their devices open.
+    /// Volumes whose activation was interrupted: mappings without an active table, which have their devices open.
     pub(super) unfinished: BTreeSet<Name>,
     pub(super) lock_spaces: BTreeSet<String>,
 }
@@ -112,7 +112,7 @@ impl OnDevices {
             path: PathBuf::from("/dev/mapper").join(mapper_name(volume)),
             number: self.number(&wanted),
             foreign_devices: self.foreign_devices(&volume.group, devices),
-            beside: Vec::new(),
+            unused_parts: Vec::new(),
         };
         let is_active = node.active.contains(&wanted);
         LvmState {
@@ -204,14 +204,14 @@ impl OnDevices {
         self.groups.get(group)?.volumes.get(name)
     }
 
-    /// Erased namespaces take what was on them along.
+    /// Removes what was on erased namespaces.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.physical.retain(|id, _| exists(id));
         let left: BTreeSet<_> = self.physical.values().filter_map(Membership::group).collect();
         self.groups.retain(|name, _| left.contains(name.as_str()));
     }
 
-    /// The agent that was here before made this group.
+    /// Makes the group one of an earlier agent.
     pub(super) fn disown(&mut self, group: &str) {
         if let Some(group) = self.groups.get_mut(group) {
             group.is_warrens = false;
@@ -335,8 +335,8 @@ impl OnDevices {
             .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
-    /// What commands leave that are killed in their middle: marks, which are written before a group's metadata and taken off
-    /// after it, and mappings, which are made before they get a table.
+    /// What an interrupted command leaves: marks in labels, which are written before a group's metadata and removed
+    /// after it, and mappings, which are created before they get a table.
     pub(super) fn half_take(
         &mut self,
         action: VolumeAction,

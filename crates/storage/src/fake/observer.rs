@@ -1,4 +1,4 @@
-//! How the node in memory is looked at.
+//! Observes the node in memory.
 
 use std::{iter, path::Path, sync::PoisonError};
 
@@ -155,7 +155,7 @@ impl Observer for FakeHost {
         }
         let is_kept = local.kept.contains(&device.number);
         let told = vec!["process 4711 (sh) in another mount namespace".to_owned()];
-        Ok(is_kept.then(|| Holders { told, processes: Vec::new() }).into())
+        Ok(is_kept.then(|| Holders { names: told, processes: Vec::new() }).into())
     }
 
     fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {

@@ -1,4 +1,4 @@
-//! BoundedCalls at a node, each on a thread of its own: one that hangs in the kernel keeps nobody else waiting.
+//! Calls that may hang in the kernel, each on a thread of its own with a deadline: one that hangs holds up no others.
 
 use std::{
     cell::RefCell,
@@ -17,21 +17,21 @@ use nix::unistd::{Pid, gettid};
 
 use super::hung;
 
-/// Takes looks, and knows which of them never came back.
+/// Runs calls with a deadline, and remembers those that did not return.
 #[derive(Debug)]
 pub(super) struct BoundedCalls {
-    /// What they are, for messages.
+    /// What the calls are, for messages.
     what: &'static str,
     deadline: Duration,
-    /// Whether what hangs may wait for a lock of another node: all but the look at those.
+    /// Whether a timeout also reports DLM locks that were not granted; not when the call itself reads those.
     tells_locks: bool,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
 }
 
-/// BoundedCalls in the middle of steps.
+/// Calls in the middle of steps.
 static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::MAX));
 
-/// Takes a look in the middle of a step, which may take `deadline`.
+/// Runs a call in the middle of a step, with this deadline.
 ///
 /// # Errors
 /// Those of [`BoundedCalls::run`].
@@ -44,16 +44,16 @@ pub(super) fn within<T: Send + 'static>(
 }
 
 thread_local! {
-    /// In the thread of a look: set when nobody waits for it any more.
+    /// In the thread of a call: set once the caller has stopped waiting.
     static GIVEN_UP: RefCell<Arc<AtomicBool>> = RefCell::default();
 }
 
-/// Whether nobody waits any more for what this thread does: then it begins nothing that changes anything.
+/// Whether the caller stopped waiting for this thread, which then must begin no further change.
 pub(super) fn is_given_up() -> bool {
     GIVEN_UP.with_borrow(|flag| flag.load(Ordering::SeqCst))
 }
 
-/// Does in this thread what must not be left half done, whether anybody waits for it or not.
+/// Runs work that must not be left half done, whether the caller still waits or not.
 pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     let given_up = GIVEN_UP.take();
     let done = work();
@@ -61,7 +61,7 @@ pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// From now on nobody waits for what this thread does.
+/// Marks this thread as one that no caller waits for.
 #[cfg(test)]
 pub(super) fn give_up() {
     GIVEN_UP.with_borrow(|flag| flag.store(true, Ordering::SeqCst));
@@ -73,7 +73,7 @@ struct Stuck {
     given_up: GivenUp,
 }
 
-/// Which thread, and after what time.
+/// The thread that was given up, and its deadline.
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     id: Option<Pid>,
@@ -81,26 +81,26 @@ struct GivenUp {
 }
 
 impl BoundedCalls {
-    /// BoundedCalls that may take `deadline` each.
+    /// Observations with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         Self { what: "look", deadline, tells_locks: true, stuck: Mutex::default() }
     }
 
-    /// The same at the lock manager's tables.
+    /// The same for the lock manager's tables.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
 
-    /// The same for what changes something.
+    /// The same for calls that change something.
     pub(super) fn of_changes(deadline: Duration) -> Self {
         Self { what: "change", ..Self::new(deadline) }
     }
 
-    /// Takes a look at what goes under `name`.
+    /// Runs a call that goes under `name`.
     ///
     /// # Errors
-    /// `TimedOut` when it does not end in time, or one under that name has not ended yet: then no other is begun, so that
-    /// a device that hangs costs one thread and not one for every try.
+    /// `TimedOut` when it does not return in time, or when an earlier call under that name has not returned yet. A
+    /// second one is not begun, so that a hanging device costs one thread and not one per retry.
     pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl BoundedCalls {
         self.run_within(self.deadline, name, look)
     }
 
-    /// The same at what may take that much longer.
+    /// The same, with this much more time.
     pub(super) fn run_longer<T: Send + 'static>(
         &self,
         more: Duration,
@@ -133,9 +133,9 @@ impl BoundedCalls {
         let told = Arc::clone(&given_up);
         let thread = thread::Builder::new().name(self.what.into()).spawn(move || {
             GIVEN_UP.set(told);
-            // The first to set it, and the last too.
+            // This thread alone sets it.
             let _ = named.set(gettid());
-            // Nobody listens after the deadline.
+            // After the deadline nobody receives the result.
             let _ = tell.send(look());
         })?;
         match answer.recv_timeout(deadline) {
@@ -154,7 +154,7 @@ impl BoundedCalls {
         }
     }
 
-    /// Why nothing is begun under `name` now: something under it was given up, and has not ended.
+    /// The error to return while an earlier call under `name` has not returned.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.lock();
         stuck.retain(|_, under| {
@@ -162,7 +162,7 @@ impl BoundedCalls {
             !under.is_empty()
         });
         let first = stuck.get(name).and_then(|under| under.first()).map(|call| call.given_up);
-        // Locks may take long to look at, and others look meanwhile.
+        // Reading the locks may take long; other calls must not wait for it.
         drop(stuck);
         first.map(|call| self.error(call))
     }

@@ -1,7 +1,7 @@
 //! Work that needs a block device for itself.
 //!
-//! It is done in a child process: a descriptor that was opened exclusively here would be inherited by whatever program
-//! another thread starts at that moment, and the next mkfs or mount would find the device busy.
+//! It runs in a child process: a program that another thread starts at that moment would inherit a descriptor opened
+//! exclusively here, and the next mkfs or mount would find the device busy.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,10 +19,10 @@ use super::{
 };
 use crate::host::StepError;
 
-/// Does `work` with `device`, which nobody else has mounted or claimed meanwhile.
+/// Runs `work` on `device` while nobody else can mount or claim it.
 ///
 /// # Errors
-/// `EBUSY` with who has it mounted, when it stays busy; else `work`'s errno.
+/// `EBUSY` with the holders when it stays busy; else `work`'s errno.
 pub(super) fn with(
     call: &'static str,
     device: &Path,
@@ -42,7 +42,7 @@ pub(super) fn with(
     }
 }
 
-/// Whether nobody has `device` mounted or claimed, in whichever mount namespace; one that is gone is free.
+/// Whether nobody has `device` mounted or claimed, in any mount namespace; a device that is gone is free.
 pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepError> {
     let name = device.display().to_string();
     let mut options = OpenOptions::new();
@@ -60,7 +60,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 
-/// O_EXCL on a block device: EBUSY when it is mounted, or somebody else has it so (open(2)).
+/// O_EXCL on a block device: EBUSY when somebody has it mounted or opened exclusively (open(2)).
 fn open(device: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(device)
 }

@@ -1,4 +1,4 @@
-//! What something that does not return waits for: its processes, where in the kernel each stands, and the locks that this
+//! What a hanging call or command waits for: its processes, where in the kernel each stands, and the locks that this
 //! node was not granted. Only reads, and says what it could not read.
 
 use std::{fs, io, sync::LazyLock, time::Duration};
@@ -8,11 +8,11 @@ use procfs::process::{Process, all_processes};
 
 use super::{bounded::BoundedCalls, dlm};
 
-/// As many processes as help at 3 a.m.; the rest is counted.
+/// How many processes a message names; the others are counted.
 const NAMED: usize = 8;
-/// Frames of a kernel stack that are told, the innermost first.
+/// How many frames of a kernel stack a message has, the innermost first.
 const FRAMES: usize = 6;
-/// The lock manager takes locks of its own to show its tables, so that a look at them may hang as well.
+/// The lock manager takes locks of its own to show its tables, so reading them may hang too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));
@@ -30,16 +30,16 @@ pub(super) fn group(group: Pid) -> String {
     told.join("; ")
 }
 
-/// One process, which another with the same number is not.
+/// A process, distinct from a later one with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) pid: Pid,
-    /// In clock ticks since boot (proc_pid_stat(5), `starttime`).
+    /// Start time in clock ticks since boot (proc_pid_stat(5), `starttime`).
     pub(super) began: u64,
 }
 
 impl Life {
-    /// Whether it has not ended.
+    /// Whether it is still alive.
     pub(super) fn goes_on(&self) -> bool {
         let stat = Process::new(self.pid.as_raw()).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.starttime == self.began && stat.state != 'Z')
@@ -94,7 +94,8 @@ fn standing(process: &Process) -> String {
     format!("process {pid} ({}, state {}{place})", stat.comm, stat.state)
 }
 
-/// From proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` of what does not wait.
+/// From proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` for a process that does
+/// not wait.
 fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     let unreadable = match stack {
         Ok(stack) => match frames(&stack) {
@@ -110,7 +111,7 @@ fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     }
 }
 
-/// The innermost functions of a kernel stack, in words.
+/// The innermost functions of a kernel stack.
 fn frames(text: &str) -> String {
     let frames: Vec<_> =
         text.lines().take(FRAMES).filter_map(|line| line.split_whitespace().nth(1)).collect();

@@ -1,4 +1,4 @@
-//! How a real node is looked at.
+//! Observes a real node.
 
 use std::io;
 
@@ -29,9 +29,9 @@ impl Observer for Node {
         Ok(Observed {
             drives,
             namespaces,
-            lost,
+            vanished: lost,
             replaced,
-            unread,
+            unreadable: unread,
             pool,
             smart,
             ..Observed::default()

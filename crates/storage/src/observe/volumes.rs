@@ -1,4 +1,4 @@
-//! A look at all volume groups on the rabbit's namespaces, and at what remains of others.
+//! Observes all volume groups on the rabbit's namespaces, and the leftovers of groups that are gone.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{
     observed::{BlockDevice, LvmReport, Membership, Namespace, OwnGroup, VolumeGroup},
 };
 
-/// LVM is shown the namespaces that are ours on drives that answer, and nothing else of the node.
+/// LVM sees our namespaces on drives that answer, and no other device of the node.
 pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError> {
     let mut observed = observer.inventory()?;
     let mut devices = Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError
             devices.extend(observer.device(&namespace.id, of_ours)?);
         }
     }
-    // LVM without a list would look at every disk of the node.
+    // LVM without a device list would read every disk of the node.
     let report = if devices.is_empty() { LvmReport::default() } else { observer.lvm(&devices)? };
     let looked = Looked { report: &report, devices: &devices, observed: &observed };
     observed.groups = report.groups.iter().map(|group| looked.describe(group)).collect();
@@ -34,20 +34,20 @@ fn fault<'a>(namespace: &Namespace, observed: &'a Observed) -> Option<&'a str> {
     drive.map_or(Some("its drive is not there"), |drive| drive.fault.as_deref())
 }
 
-/// What a group is described from.
+/// The facts from which a group is described.
 struct Looked<'a> {
     report: &'a LvmReport,
     devices: &'a [BlockDevice],
     observed: &'a Observed,
 }
 
-/// How a namespace of a group's allocation stands to the group.
+/// How a namespace of a group's allocation relates to the group.
 enum Standing {
     /// It is a member that LVM uses.
     Used,
-    /// This node was not given it.
+    /// It is not attached to this node.
     Unattached,
-    /// It should be a member here and is none; the text says why.
+    /// It should be a member and is not; the text says why.
     Lost(String),
 }
 
@@ -71,7 +71,7 @@ impl Looked<'_> {
         OwnGroup { group: group.clone(), allocation, devices, unattached, lost }
     }
 
-    /// Whose namespaces are under these devices, when they are all of one.
+    /// The allocation of the namespaces under these devices, when all belong to one.
     fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
         let under = |namespace: &&Namespace| {
             self.device(namespace).is_some_and(|device| on.contains(&device.path))
@@ -90,8 +90,8 @@ impl Looked<'_> {
         }
     }
 
-    /// Nobody will attach what this rabbit was given already, or what LVM was shown: such a namespace is a member that LVM does
-    /// not find any more, or one in whose place another is to come.
+    /// A namespace that this rabbit already has, or that LVM was shown, is not waiting to be attached: it is a member
+    /// that LVM no longer finds, or one whose replacement is to come.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());

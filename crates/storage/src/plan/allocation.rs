@@ -1,8 +1,9 @@
-//! Allocations: namespaces made, granted, withdrawn, deleted.
+//! Allocations: creates, attaches, detaches and deletes namespaces.
 //!
-//! An allocation is made whole or not at all, one namespace on each of its drives. Once others were told of it nothing is made
-//! in the place of what it lost, for that would be empty: it goes on with what is left. The one exception is a drive that is
-//! gone for good, of an allocation that has others; there a successor is what redundancy is repaired with.
+//! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports the
+//! namespaces, the planner replaces none that is lost: a replacement would be empty, so the allocation continues with
+//! the rest. The one exception is a drive that is gone for good, when the allocation has others: there redundancy needs
+//! a replacement to rebuild on.
 
 mod members;
 mod place;
@@ -31,7 +32,7 @@ pub(super) fn allocate(
         return Err(Rejection::ZeroCapacity { allocation: allocation.id });
     }
     let members = Members::of(allocation, observed);
-    // Those on a drive that cannot be used now wait for it, and nothing waits for them.
+    // Steps on a drive that cannot be used now wait for it and hold up no others.
     let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
     let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
     let adopt = members.adopt();
@@ -46,16 +47,16 @@ pub(super) fn allocate(
             steps.extend(succeed(&members, observed));
             return Ok(steps);
         }
-        // What is left of an earlier try takes up room: it goes first.
+        // Leftovers of an earlier attempt occupy space: delete them first.
         Need::All | Need::More(_) if !leftovers.is_empty() => return Ok(leftovers),
         Need::All => fresh(allocation, observed)?,
         Need::More(wanted) => more(allocation, wanted, observed)?,
     };
-    // Their NSIDs are the drives' to choose: access is for the next look.
+    // The drives choose the NSIDs, so the next round attaches them.
     Ok(placement.steps(allocation.id))
 }
 
-/// What it can prove to be its own by what others were told of it; what it lacks, it does without.
+/// Adopts what the object's status proves to be the allocation's own; the allocation does without the rest.
 pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
     Members::of(allocation, observed).adopt()
 }
@@ -69,7 +70,7 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
         .filter(|namespace| mine.contains(&namespace.owner))
         .filter(is_there);
     let ours: Vec<_> = ours.collect();
-    // Nothing is deleted while anybody holds on to any of it, and nobody waits for an erasure to lose it.
+    // The planner deletes nothing while a host has any of it attached, and detaching does not wait for an erasure.
     let nobody = BTreeSet::new();
     let reached = ours
         .iter()
@@ -84,17 +85,17 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Deleting what is gone asks its drive once more and strikes out the record, which would claim it for an object that is no more
-/// when the drive cannot be asked.
+/// Deleting a vanished namespace asks its drive once more and removes its record. The record would otherwise claim the
+/// namespace for a deleted object whenever the drive cannot be asked.
 fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let whose =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let lost = observed.lost.iter().filter(move |(_, owner)| whose.contains(owner));
+    let lost = observed.vanished.iter().filter(move |(_, owner)| whose.contains(owner));
     lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
 
-/// Of a drive that is gone for good there is nothing to delete but what is written down of it, which would outlive its
-/// allocation. It goes last: until then the allocation is not given back.
+/// Removes the records of namespaces on drives that are gone for good; they would outlive their allocation. This comes
+/// last: until then the allocation does not count as released.
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let whose =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
@@ -103,7 +104,7 @@ fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     gone.map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
-/// Half-made namespaces too: who reaches one could write to it.
+/// Partly created namespaces too: a host that reaches one could write to it.
 pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
     let whose =
         [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
@@ -114,8 +115,8 @@ pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) ->
     reached.map(|namespace| detach(namespace, host)).collect()
 }
 
-/// Makes successors of what is gone for good, and when there are enough notes that they are in its place. Without room for
-/// one the allocation goes on as it is.
+/// Creates replacements for namespaces that are gone for good, and records them as replaced once there are enough.
+/// Without room for one the allocation stays as it is.
 fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
     let id = members.allocation.id;
     match members.successors() {
@@ -143,8 +144,8 @@ impl Placement<'_> {
     }
 }
 
-/// Access is given to all of it before it is taken from anybody, but for one: who is in a place that a host of the allocation
-/// has left was never meant to reach it, and loses it first, however the rest fares.
+/// Attaches all namespaces before it detaches any, with one exception: a host at a port that a host of the allocation
+/// has left was never meant to have access, and loses it first, whatever else fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
     let has_left = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
     let of_it = |namespace| {
@@ -163,13 +164,13 @@ fn attach<'a>(
     wanted: &'a BTreeSet<Access>,
     observed: &'a Observed,
 ) -> impl Iterator<Item = Step> + 'a {
-    // After a reboot access is there and the device is not: attaching again brings it back. File drives have one device for
-    // all hosts of the box, real ones have the rabbit's own.
+    // After a reboot a namespace is still attached but has no device: attaching again restores it. File drives have
+    // one device for all hosts on the machine, real drives one for the rabbit itself.
     let missing = |access: &Access| {
         let has_it = access.endpoint == Endpoint::Rabbit || observed.pool.is_some();
         namespace.device.is_none() && has_it
     };
-    wanted.iter().filter(move |access| missing(access) || !namespace.is_given(access)).map(
+    wanted.iter().filter(move |access| missing(access) || !namespace.is_attached_to(access)).map(
         |access| Step::Attach {
             id: namespace.id.clone(),
             endpoint: access.endpoint,
@@ -178,7 +179,7 @@ fn attach<'a>(
     )
 }
 
-/// Hosts that reach it and are not to.
+/// Hosts that have access and should not.
 fn unwanted<'a>(
     namespace: &'a Namespace,
     wanted: &'a BTreeSet<Access>,

@@ -1,4 +1,4 @@
-//! Which hooks are due.
+//! Which hooks must run.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ pub(super) fn any_ran(hooks: &[Hook], observed: &Observed) -> bool {
     hooks.iter().any(|hook| observed.hooks.contains(&hook.id))
 }
 
-/// Opens the scope when there is anything to record in it: an open scope is how a later absence knows that tear-down
-/// hooks are due, and a closed one that they all ran.
+/// Opens the scope when it has any hooks. An open scope later tells the planner that tear-down hooks must run, a closed
+/// one that all of them ran.
 pub(super) fn open(scope: &HookScope, lists: &[&[Hook]], observed: &Observed) -> Option<Step> {
     let wanted = lists.iter().any(|list| !list.is_empty());
     (wanted && !observed.hooks_open).then(|| Step::OpenHooks { scope: scope.clone() })

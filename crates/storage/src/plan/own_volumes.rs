@@ -1,5 +1,5 @@
-//! Start-up collection: what remains on this node of volume groups that are gone. A group that is there holds data, and is
-//! nobody's to remove.
+//! Clean-up after a start: removes leftovers of volume groups that are gone. A group that exists may hold data, so this
+//! leaves it alone.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::{
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
-/// Mappings go that lie on nothing, whoever lies on another first; then lock spaces of which nothing else is left.
+/// Removes mappings that lie on no device, the uppermost first, then lock spaces of groups of which nothing else is
+/// left.
 pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
     let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
     let of_left = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));
@@ -28,8 +29,8 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
     steps
 }
 
-/// Whether a group that is not seen is nowhere: every drive answers, and everything that is ours on them was looked into. What
-/// is on a drive that is gone for good is nowhere.
+/// Whether a group that was not found does not exist anywhere: every drive answers, and LVM read all our namespaces on
+/// them. A drive that is gone for good does not count.
 fn is_whole(observed: &Observed) -> bool {
     let is_there = |drive: &Nqn| !observed.is_replaced(drive);
     let mut drives = observed.drives.iter().filter(|drive| is_there(&drive.nqn));
@@ -45,7 +46,8 @@ fn is_whole(observed: &Observed) -> bool {
         })
 }
 
-/// Neither on a namespace nor active. What is active may be in use, and its lock is what keeps others out.
+/// Whether a group is neither on a namespace nor active. An active volume may be in use, and its lock keeps other nodes
+/// out.
 fn is_gone(group: &str, observed: &Observed) -> bool {
     let is_active =
         observed.mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group));

@@ -343,8 +343,8 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
         format!("forget hook records {}", scope_name()),
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
-    let told = vec!["process 7".to_owned()];
-    let in_use = Use::HeldBy(Holders { told, processes: vec![7] });
+    let names = vec!["process 7".to_owned()];
+    let in_use = Use::HeldBy(Holders { names, processes: vec![7] });
     let rejection = plan(&Desired::Unmounted(mount()), &Observed { in_use, ..unmounted });
     let rejection = rejection.unwrap_err();
     assert_eq!(rejection.class(), RejectionClass::Waiting);

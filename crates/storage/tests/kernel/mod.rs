@@ -15,7 +15,9 @@ use std::{
 
 use storage::{
     ConvergeError, Converger, Desired, Rejection, Step,
-    desired::{Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Spread, Told},
+    desired::{
+        Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Reported, Spread,
+    },
     host::{CommandError, StepError},
     observed::{DeviceNumber, Signature},
     plan::allocatable,
@@ -206,8 +208,8 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
     with_lab(|lab| {
         let (rabbit, wanted) = (lab.rabbit(), allocation(0, SIZE, &[]));
         let made = allocate(lab, &wanted);
-        let told = vec![Told { id: made.id.clone(), size: made.size, contested: false }];
-        let wanted = Desired::Allocated(Allocation { told, ..wanted });
+        let told = vec![Reported { id: made.id.clone(), size: made.size, contested: false }];
+        let wanted = Desired::Allocated(Allocation { reported: told, ..wanted });
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
         let seen = rabbit.observe(&Desired::Inventory).unwrap();

@@ -36,7 +36,7 @@ pub fn moved(world: &dyn World) {
     wanted.access = [rabbit, moved].into();
     settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
     let after = namespace(world, wanted.id).unwrap();
-    assert!(wanted.access.iter().all(|access| after.is_given(access)), "{after:?}");
+    assert!(wanted.access.iter().all(|access| after.is_attached_to(access)), "{after:?}");
     assert_eq!((after.access.len(), after.id, after.device), (2, made.id, made.device));
 }
 
@@ -106,8 +106,8 @@ fn over_four(index: u32, computes: &[&str]) -> Allocation {
     Allocation { spread, ..allocation(index, SIZE + 1, computes) }
 }
 
-fn told(namespaces: &[Namespace]) -> Vec<Told> {
-    let told = |namespace: &Namespace| Told {
+fn told(namespaces: &[Namespace]) -> Vec<Reported> {
+    let told = |namespace: &Namespace| Reported {
         id: namespace.id.clone(),
         size: namespace.size,
         contested: false,
@@ -138,7 +138,7 @@ pub fn spread(world: &dyn World) {
     world.reboot();
     settle(
         &world.rabbit(),
-        &Desired::Allocated(Allocation { told: told(&made), ..wanted.clone() }),
+        &Desired::Allocated(Allocation { reported: told(&made), ..wanted.clone() }),
     );
     assert_eq!(all(world).len(), 4, "nothing is made again");
     settle(&world.rabbit(), &Desired::Released(wanted.id));
@@ -187,13 +187,13 @@ pub fn records_lost(world: &dyn World) {
     settle(&rabbit, &Desired::Released(orphan.id));
     assert_eq!(all(world).len(), 5, "nothing is deleted that is not provably ours");
 
-    let known = Allocation { told: told(&made), ..wanted.clone() };
+    let known = Allocation { reported: told(&made), ..wanted.clone() };
     let mut another = known.clone();
-    another.told[1].size += 4096;
+    another.reported[1].size += 4096;
     let mut contested = known.clone();
-    contested.told[2].contested = true;
+    contested.reported[2].contested = true;
     let mut gone = known.clone();
-    gone.told[3].id.nsid = 77;
+    gone.reported[3].id.nsid = 77;
     for wrong in [another, contested, gone] {
         let refusal = rejected(world, &rabbit, &Desired::Allocated(wrong));
         assert!(matches!(refusal, Rejection::Lost { .. }), "{refusal}");

@@ -131,7 +131,7 @@ impl FakeHost {
             return Err(StepError::Held {
                 call: "umount(2)",
                 target: target.to_string(),
-                holders: Holders { told, processes },
+                holders: Holders { names: told, processes },
                 source: io::Error::from_raw_os_error(libc::EBUSY),
             });
         }

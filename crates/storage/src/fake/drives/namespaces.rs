@@ -1,4 +1,4 @@
-//! Namespaces in memory: made, adopted, reached and deleted, and refused what drives refuse.
+//! Namespaces in memory: created, adopted, attached and deleted, with the refusals of real drives.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl FakeDrives {
         Ok(())
     }
 
-    pub(in crate::fake) fn replaced(
+    pub(in crate::fake) fn record_replaced(
         &mut self,
         id: &NamespaceId,
         allocation: AllocationId,
@@ -70,7 +70,7 @@ impl FakeDrives {
         Ok(())
     }
 
-    /// The drive is not here: what is on it is seen again only when it comes back.
+    /// For an absent drive: its namespaces are seen again when it comes back.
     pub(in crate::fake) fn forget(
         &mut self,
         id: &NamespaceId,
@@ -143,7 +143,7 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("attach namespace", id, libc::ENOENT));
         };
-        // Whoever is where it was before reaches it all the same, and is called so no more.
+        // A host that was at that port keeps its access and loses its name.
         for (place, known) in namespace.access.iter_mut().filter(|(_, known)| *known == node) {
             *known = place.name();
         }

@@ -9,7 +9,7 @@ pub(super) struct FakeDrive {
     pub(super) slot: u32,
     pub(super) capacity: u64,
     pub(super) place: Place,
-    /// It carries out nothing that makes or erases a namespace.
+    /// Whether it refuses to create and to erase namespaces.
     pub(super) refuses: bool,
 }
 

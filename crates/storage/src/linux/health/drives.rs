@@ -1,7 +1,7 @@
-//! What the kernel knows of NVMe drives without asking them for more than their temperature.
+//! What the kernel knows of NVMe drives; the drives themselves are asked for their temperature only.
 //!
-//! Each drive is looked at by itself, and its temperature once more by itself: the kernel asks the drive for it, and waits as
-//! long as a reset lasts.
+//! Each drive is read by itself, and its temperature by itself once more: for that the kernel asks the drive, and waits
+//! as long as a reset lasts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,8 @@ use crate::{
 const DRIVES: &str = "drives in /sys/class/nvme";
 const BLOCKS: &str = "namespaces in /sys/class/block";
 
-/// Facts of every drive whose physical function this node has. What could not be read is noted, and hides nothing else.
+/// Facts of every drive whose physical function this node has. What cannot be read goes to `unread` and hides nothing
+/// else.
 pub(super) fn read(
     sysfs: &Path,
     calls: &BoundedCalls,
@@ -33,7 +34,7 @@ pub(super) fn read(
     let listed = calls.run(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
     let (mut controllers, misnamed) = noted(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
-    // The second port of a drive tells nothing new.
+    // The second port of a drive is the same drive.
     let mut seen = BTreeSet::new();
     controllers.retain(|controller| controller.is_physical && seen.insert(controller.nqn.clone()));
     let mut found = BTreeMap::new();
@@ -53,12 +54,12 @@ pub(super) fn read(
     found
 }
 
-/// What was read; why it was not, otherwise, is noted.
+/// The value; an error goes to `unread`.
 fn noted<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Option<T> {
     read.map_err(|error| unread.push(format!("{what}: {error}"))).ok()
 }
 
-/// A drive, and what could not be read of it.
+/// The facts of a drive, and what could not be read of it.
 fn drive(
     sysfs: &Path,
     controller: &ControllerNode,
@@ -77,7 +78,7 @@ fn drive(
     (facts, unread)
 }
 
-/// What no drive is asked for.
+/// Facts for which the kernel does not ask the drive.
 fn shown(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
     let mut unread = Vec::new();
     let controller = noted("its state", attribute(class, "state"), &mut unread).flatten();
@@ -112,7 +113,7 @@ fn mark_read_only(
     }
 }
 
-/// All namespaces that this node has as block devices, each with whether it takes no writes.
+/// All namespaces that this node has as block devices, each with whether it is read-only.
 fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
@@ -145,7 +146,7 @@ fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     Ok(None)
 }
 
-/// Thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold says zero Kelvin.
+/// Thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold reports zero Kelvin.
 fn degrees(text: Option<String>) -> Option<i64> {
     let thousandths: i64 = text?.parse().ok()?;
     Some(thousandths / 1000).filter(|degrees| *degrees > -273)

@@ -1,6 +1,6 @@
-//! File systems at our mount points: whether they still take writes, and whether they were shut down.
+//! File systems at our mount points: whether they accept writes, and whether they were shut down.
 //!
-//! What the kernel shows of it was tried, not assumed:
+//! What the kernel shows was tried, not assumed:
 //! * A file system that went read-only shows `ro` among the options of its superblock, behind the dash of its line in
 //!   /proc/self/mountinfo, and `rw` among those of the mount if nobody asked for it.
 //! * An XFS that was shut down (XFS_IOC_GOINGDOWN, or by itself after an error) shows nothing there: its line says `rw`, and
@@ -28,7 +28,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// Types that Warren makes or mounts: whatever else somebody mounts there is his own affair.
+/// Types that Warren makes or mounts; other mounts are not its concern.
 const OURS: [&str; 3] = ["xfs", "gfs2", "lustre"];
 
 pub(super) fn read(
@@ -63,7 +63,7 @@ fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -
     }
 }
 
-/// Asks on a thread of its own: a cluster file system that waits for its cluster says nothing for as long.
+/// Asks on a thread of its own: a cluster file system that waits for its cluster does not answer meanwhile.
 fn answer(point: PathBuf, options: &Options, calls: &BoundedCalls, sysfs: &Path) -> Answer {
     if options.kind == "gfs2" && withdrew(sysfs, options.device) {
         return Answer::ShutDown("it withdrew from its cluster".to_owned());
@@ -78,7 +78,7 @@ fn answer(point: PathBuf, options: &Options, calls: &BoundedCalls, sysfs: &Path)
     }
 }
 
-/// Asks for the mount's root, and for nothing that is not known on this node (AT_STATX_DONT_SYNC, statx(2)).
+/// Stats the mount's root with what this node knows already (AT_STATX_DONT_SYNC, statx(2)).
 fn root(point: &Path) -> io::Result<()> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     statx(CWD, point, flags, StatxFlags::TYPE).map(drop).map_err(io::Error::from)

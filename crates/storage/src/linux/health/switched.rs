@@ -1,4 +1,4 @@
-//! Links to computes and drives, as PCIe switches tell them. Pure.
+//! Links to computes and drives, from PCIe switches. Pure.
 
 use std::{collections::BTreeMap, error::Error, iter};
 
@@ -8,10 +8,10 @@ use crate::{
     observed::{LinkEnd, LinkState, PortLink},
 };
 
-/// Slots of a chassis: those of which nothing can be told when no switch can be asked.
+/// Slots of a chassis: all are unread when the switches cannot be asked.
 const SLOTS: u8 = 16;
 
-/// By slot. A node without switches has none of these links; of one whose switches cannot be looked at every link is unread.
+/// Links by slot. A node without switches has none; when its switches cannot be read every link is unread.
 pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
     let ports = match told {
         Ok(ports) => ports,
@@ -24,7 +24,7 @@ pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link
     ports.into_iter().filter_map(compute).collect()
 }
 
-/// Of drives, by slot: those that are up or down. What a drive behind a switch that cannot be asked has is told with the drive.
+/// Links of drives by slot: those that are up or down. A drive whose switch cannot be asked reports that itself.
 pub(super) fn slots(told: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
     let drive = |port: PortLink| match (port.end, link(&port)) {
         (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {
@@ -35,7 +35,7 @@ pub(super) fn slots(told: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> 
     told.unwrap_or_default().into_iter().filter_map(drive).collect()
 }
 
-/// One that is being made is neither up nor lost: it is that for some milliseconds, or it will be down.
+/// A link in training is neither up nor lost: some milliseconds later it is up or down.
 fn link(port: &PortLink) -> Link {
     match &port.state {
         LinkState::Up => Link::Up {

@@ -1,43 +1,42 @@
-//! What there is of an allocation, and what there should be: from the drives, the records beside them, and what others were
-//! told of it.
+//! What exists of an allocation and what should: from the drives, their ledgers and the object's status.
 
 use std::fmt;
 
 use crate::{
     Rejection, Step,
-    desired::{Allocation, NamespaceId, Told},
+    desired::{Allocation, NamespaceId, Reported},
     observed::{Namespace, NamespaceOwner, Observed},
 };
 
-/// A namespace of an allocation that cannot be reached.
+/// A namespace of an allocation that no host can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
+    /// The namespace.
     pub id: NamespaceId,
-    /// Why.
+    /// The reason.
     pub why: Absence,
 }
 
 /// Why a namespace cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
-    /// Its drive cannot be used now, for this reason; what is on it is not known to be lost.
+    /// Its drive cannot be used now, for this reason. Its data is not known to be lost.
     Drive(String),
-    /// Its drive is not there, and nothing is recorded of it.
+    /// Its drive is absent, and the ledger has no record of the namespace.
     NoDrive,
     /// Another drive is in its drive's slot.
     Replaced,
-    /// Its drive is there, and has no such namespace.
+    /// Its drive is present and has no such namespace.
     Deleted,
-    /// It was begun to be deleted.
+    /// Its deletion has begun.
     Partial,
-    /// Nothing is recorded of it, and it has this many bytes: another one, with the same NSID.
+    /// It has no record and another size, in bytes: a different namespace with the same NSID.
     Size(u64),
-    /// Nothing is recorded of it, and another allocation is told to have it too.
+    /// It has no record, and the status of another allocation names it too.
     Contested,
-    /// Nothing is recorded of it, and not all that the allocation was told to have is there.
+    /// It has no record, and not all namespaces that the status names exist.
     Unrecorded,
-    /// It is another's; the text says whose.
+    /// It belongs to another; the text says to whom.
     Other(String),
 }
 
@@ -63,28 +62,28 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What of an allocation cannot be reached: nothing, when all is well.
+/// The namespaces of an allocation that cannot be reached; none when all is well.
 #[must_use]
 pub fn missing(allocation: &Allocation, observed: &Observed) -> Vec<Missing> {
     Members::of(allocation, observed).missing()
 }
 
-/// What must be made.
+/// The namespaces to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
     All,
-    /// What a crash kept from being made.
+    /// The rest, after a crash interrupted the creation.
     More(Wanted),
 }
 
-/// So many namespaces on drives that have none of the allocation.
+/// A number of namespaces, on drives that have none of the allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) count: usize,
     /// Bytes of each.
     pub(super) size: u64,
-    /// How many the allocation is made of.
+    /// How many namespaces the allocation is made of.
     pub(super) members: u16,
 }
 
@@ -96,11 +95,11 @@ pub(super) struct Members<'a> {
     pub(super) reachable: Vec<&'a Namespace>,
     /// Its own, on drives that are gone for good.
     pub(super) gone: Vec<&'a Namespace>,
-    /// Its own, on drives that cannot be used now, for that reason.
+    /// Its own, on drives that cannot be used now, with the reason.
     away: Vec<(&'a Namespace, &'a str)>,
-    /// Told to be its own, and nothing speaks against it but that no record does for it.
+    /// Named in the status and without a record; nothing else contradicts that they are its own.
     adoptable: Vec<&'a Namespace>,
-    /// Told to be its own, and not there or not its own.
+    /// Named in the status, and absent or not its own.
     lost: Vec<Missing>,
 }
 
@@ -120,7 +119,7 @@ impl<'a> Members<'a> {
                 members.reachable.push(namespace);
             }
         }
-        for told in &allocation.told {
+        for told in &allocation.reported {
             members.enter(told, observed);
         }
         if members.lacks() == Some(0) {
@@ -130,8 +129,8 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// How many it is made of and does not have; `None` when no record says how many. Of one that has them all nothing else was
-    /// ever made, whatever its object was told: somebody wrote that there.
+    /// How many of its namespaces are missing; `None` when no record says how many it is made of. An allocation that
+    /// has all of them never had others, whatever its status names: somebody else wrote that.
     fn lacks(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> = self.reachable.iter().chain(&self.gone).copied().chain(away).collect();
@@ -140,7 +139,7 @@ impl<'a> Members<'a> {
         Some(usize::from(members).saturating_sub(all.len()))
     }
 
-    fn enter(&mut self, told: &Told, observed: &'a Observed) {
+    fn enter(&mut self, told: &Reported, observed: &'a Observed) {
         let id = self.allocation.id;
         let found = observed.namespaces.iter().find(|namespace| namespace.id == told.id);
         let why = match found.map(|namespace| (namespace, &namespace.owner)) {
@@ -174,9 +173,9 @@ impl<'a> Members<'a> {
         self.lost.push(Missing { id: told.id.clone(), why });
     }
 
-    /// All that it was told to have, if only records are missing: a list with gaps proves nothing.
+    /// Adopts all that the status names when only the records are missing: an incomplete set proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
-        let members = u16::try_from(self.allocation.told.len()).unwrap_or(u16::MAX);
+        let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
         let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
             id: namespace.id.clone(),
             allocation: self.allocation.id,
@@ -188,7 +187,7 @@ impl<'a> Members<'a> {
         self.adoptable.iter().filter(|_| whole).map(adopt).collect()
     }
 
-    /// That there is something to go on with, unless nobody was told of it.
+    /// Rejects an allocation whose object reports namespaces of which none can be reached.
     pub(super) fn check(&self) -> Result<(), Rejection> {
         let missing = self.missing();
         if self.reachable.is_empty() && !missing.is_empty() {
@@ -202,18 +201,19 @@ impl<'a> Members<'a> {
         let Some(any) = self.reachable.first() else { return Need::All };
         let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
         let count = usize::from(members).saturating_sub(there);
-        // What others were told of was whole once: what is not there any more is lost and was not kept from being made.
-        if count > 0 && self.allocation.told.is_empty() {
+        // An allocation that its object reports was complete once: what is missing is lost, and no crash interrupted
+        // its creation.
+        if count > 0 && self.allocation.reported.is_empty() {
             return Need::More(Wanted { count, size: any.size, members });
         }
         Need::Nothing
     }
 
-    /// How many are still to be made in the place of what is gone for good; `None` when nothing is to be replaced. A namespace
-    /// that was alone is not: what is made in its place would be empty.
+    /// How many replacements are still to be created for namespaces that are gone for good; `None` when nothing is to
+    /// be replaced. The only namespace of an allocation is not replaced: the new one would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (gone, any) = (self.gone.first()?, self.reachable.first()?);
-        let told = &self.allocation.told;
+        let told = &self.allocation.reported;
         if !self.allocation.replace || told.len() < 2 {
             return None;
         }

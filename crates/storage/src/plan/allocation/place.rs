@@ -9,21 +9,21 @@ use crate::{
     observed::{Drive, NamespaceOwner, Observed},
 };
 
-/// What namespaces are a multiple of, in bytes: a drive formatted with 4 KiB blocks has nothing smaller.
+/// The size of a namespace is a multiple of this, in bytes: a drive with 4 KiB blocks has nothing smaller.
 const BLOCK: u64 = 4096;
 
-/// Drives to make namespaces on, one on each.
+/// The drives for new namespaces, one on each.
 #[derive(Debug)]
 pub(super) struct Placement<'a> {
     pub(super) drives: Vec<&'a Drive>,
     /// Bytes of each namespace.
     pub(super) size: u64,
-    /// How many the allocation is made of.
+    /// How many namespaces the allocation is made of.
     pub(super) members: u16,
 }
 
-/// Bytes that allocations could have now: what drives have left that take part, as far as the disk beneath file-backed ones has it
-/// too, and nothing while there are too few of them for any allocation.
+/// Bytes that a new allocation could have now: the free space of the usable drives, limited by the disk beneath
+/// file-backed ones; 0 when there are too few drives for any allocation.
 #[must_use]
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
@@ -31,7 +31,7 @@ pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
         return 0;
     }
     let left = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-    // Every share of an allocation is rounded up.
+    // The share on each drive is rounded up.
     let piece = BLOCK * free.len().min(spread.most()) as u64;
     observed.pool.map_or(left, |pool| left.min(pool.room() / piece * piece))
 }
@@ -66,10 +66,10 @@ pub(super) fn more<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     let asked = wanted.size.saturating_mul(wanted.count as u64);
-    if !observed.unread.is_empty() {
-        // What is missing may be on a drive of which that is not known.
+    if !observed.unreadable.is_empty() {
+        // A drive whose ledger cannot be read may hold the missing namespaces.
         let (least, drives) = (wanted.count, observed.drives.len());
-        let faulty = faulty(observed, |drive| observed.unread.contains(&drive.nqn));
+        let faulty = faulty(observed, |drive| observed.unreadable.contains(&drive.nqn));
         return Err(Rejection::DrivesFaulty { asked, usable, least, drives, faulty });
     }
     if usable < wanted.count {
@@ -79,8 +79,8 @@ pub(super) fn more<'a>(
     fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
 }
 
-/// A drive that was too slow for one look, or was not probed yet when the node started, is no reason to send a job elsewhere for
-/// good: while enough drives are known, they are waited for.
+/// A drive that was too slow for one observation, or not probed yet after a start, is no reason to send a job
+/// elsewhere: while enough drives are known, the allocation waits for them.
 fn too_few(
     allocation: &Allocation,
     asked: u64,
@@ -107,7 +107,7 @@ fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Dr
     drives
 }
 
-/// The drives that take namespaces.
+/// The drives that accept namespaces.
 fn taking_part(observed: &Observed) -> impl Iterator<Item = &Drive> {
     observed
         .drives
@@ -129,7 +129,8 @@ fn taken<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nq
     of_it.map(|namespace| &namespace.id.subsystem).collect()
 }
 
-/// The placement, if every drive of it has the room; they are sorted by it, so the last has the least.
+/// The placement, if every drive has room for its share. The drives are sorted by free space, so the last has the
+/// least.
 fn fitting<'a>(
     asked: u64,
     placement: Placement<'a>,

@@ -1,4 +1,4 @@
-//! A volume removed, and its group with the last one.
+//! Removes a volume, and its group with the last one.
 
 use super::{Lvm, Rejection};
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Everything of it goes; a group goes with its last volume. What a lost device leaves in a group's metadata is left
-    /// to the erasure of its namespaces, because LVM would have to be forced; so is what a `vgremove` that was cut off leaves.
+    /// Removes everything of the volume, and the group with its last volume. Metadata of a lost device, and the rest of
+    /// an interrupted `vgremove`, would need LVM's `--force`: erasing the namespaces removes them.
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.no_stranger_has(report)?;

@@ -1,4 +1,4 @@
-//! A group that lost a device, given another.
+//! Repairs a group that lost a device, with another device.
 
 use super::Lvm;
 use crate::{
@@ -8,15 +8,16 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Devices that are no members yet take the place of those that are lost: for this volume, and when no other of the group
-    /// lacks anything, for the group. Each part is known to be undone by itself, so that whoever is interrupted goes on.
-    /// Lines that a profile leaves empty are left out, and without any of them a group that has lost a device stays as it is.
+    /// Replaces lost devices by devices that are no members yet: for this volume and, when no other volume of the group
+    /// lacks a part, for the group. The planner sees of each part by itself whether it is done, so an interrupted
+    /// repair continues. Lines that a profile leaves empty are skipped; without any of them a group that has lost a
+    /// device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
             return Vec::new();
         }
-        // Whatever it lies on is in use until it stands still no more.
+        // Whatever uses the volume waits until it is resumed.
         if let Some(resuming) = self.resume() {
             return self.inside(vec![resuming]);
         }
@@ -47,8 +48,9 @@ impl Lvm<'_> {
         self.inside(steps)
     }
 
-    /// What comes before a repair, after which it is looked at again. What an earlier one left shows once the volume has a
-    /// device; and that device may lie on the new parts already, of which nothing is written: LVM would not repair it.
+    /// What must happen before a repair, followed by another observation. First the volume must be active, because only
+    /// then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may already use new
+    /// parts that hold no data yet, and LVM would refuse to repair it.
     fn settle(&self) -> Option<Step> {
         if self.seen.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
@@ -58,13 +60,13 @@ impl Lvm<'_> {
         is_left.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 
-    /// The same in the group's lock space.
+    /// The steps, inside the group's lock space.
     fn inside(&self, steps: Vec<Step>) -> Vec<Step> {
         let joining = (!steps.is_empty()).then(|| self.join()).flatten();
         joining.into_iter().chain(steps).collect()
     }
 
-    /// The steps that make members of those devices that are none yet.
+    /// The steps that add devices to the group which are no members yet.
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {

@@ -1,7 +1,7 @@
 //! Allocations over many drives: where they go, what is completed, adopted, replaced, and what never is.
 
 use super::*;
-use crate::desired::Told;
+use crate::desired::Reported;
 
 const MIB: u64 = 1 << 20;
 
@@ -25,13 +25,13 @@ fn rabbit(drives: u32, namespaces: Vec<Namespace>) -> Observed {
 }
 
 fn over(most: u8, least: u8, told: &[u32]) -> Allocation {
-    let told = told.iter().map(|slot| Told {
+    let told = told.iter().map(|slot| Reported {
         id: NamespaceId { subsystem: nqn(*slot), nsid: 1 },
         size: 8192,
         contested: false,
     });
     let spread = Spread::new(most, least).unwrap();
-    Allocation { spread, told: told.collect(), ..allocation(30_000) }
+    Allocation { spread, reported: told.collect(), ..allocation(30_000) }
 }
 
 fn steps(wanted: &Allocation, observed: &Observed) -> Vec<Step> {
@@ -189,7 +189,7 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
     away.drives[1].fault = Some("its ledger cannot be read".into());
     away.namespaces.remove(1);
-    away.unread.insert(nqn(1));
+    away.unreadable.insert(nqn(1));
     let refusal = refused(&over(4, 2, &[]), &away);
     assert_eq!(refusal.class(), RejectionClass::Lost, "it may be there");
     assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
@@ -227,7 +227,7 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
     assert!(matches!(refusal(vec![taken, unknown(1), unknown(2)])[0], Absence::Other(_)));
 
     let mut contested = told.clone();
-    contested.told[0].contested = true;
+    contested.reported[0].contested = true;
     let all = rabbit(6, vec![unknown(0), unknown(1), unknown(2)]);
     assert_eq!(refused(&contested, &all).class(), RejectionClass::Lost);
     let mut hidden = all;
@@ -386,7 +386,7 @@ fn access_is_a_places_and_not_a_names() {
 fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
     let id = allocation(1).id;
     let mut seen = rabbit(3, Vec::new());
-    seen.lost.insert(ours(1).id, NamespaceOwner::Ours(id));
+    seen.vanished.insert(ours(1).id, NamespaceOwner::Ours(id));
     let strike = Step::DeleteNamespace { id: ours(1).id, allocation: id };
     assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
     let another = AllocationId { index: 9, ..id };

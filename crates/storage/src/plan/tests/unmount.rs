@@ -144,7 +144,7 @@ fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
             path: "/dev/mapper/vg-lv".into(),
             number: DeviceNumber { major: 253, minor: 0 },
             foreign_devices: foreign_devices.iter().map(|&name| name.to_owned()).collect(),
-            beside: Vec::new(),
+            unused_parts: Vec::new(),
         };
         let (activation, report) = (Activation::Active(active), Some(LvmReport::default()));
         let lvm = Some(LvmState { activation, report, ..LvmState::default() });

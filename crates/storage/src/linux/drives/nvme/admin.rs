@@ -1,4 +1,4 @@
-//! The admin commands that managing namespaces takes, whichever way they reach the drive.
+//! The admin commands for managing namespaces, over any way to the drive.
 
 use std::{fmt::Debug, io, time::Duration};
 
@@ -15,17 +15,17 @@ use super::{
 };
 use crate::linux::bounded::is_given_up;
 
-/// One way to a drive's admin queue: its physical function here, a tunnel through the PCIe switch elsewhere.
+/// A way to a drive's admin queue: its physical function here, or a tunnel through the PCIe switch.
 pub(super) trait AdminQueue: Debug + Send + Sync {
-    /// Has `command` carried out; `data` goes to the drive or comes from it, as the opcode says. Answers with dword 0 of the
+    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword 0 of the
     /// completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
-    /// Resets the controller: resources that were moved count from then on.
+    /// Resets the controller, after which moved resources take effect.
     fn reset(&self) -> Result<(), AdminError>;
 }
 
-/// An admin command, as far as these need one.
+/// The fields of an admin command that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) opcode: u8,
@@ -35,7 +35,7 @@ pub(super) struct Command {
     pub(super) timeout: Duration,
 }
 
-/// A command that did not succeed.
+/// Why a command failed.
 #[derive(Debug, Error)]
 pub(super) enum AdminError {
     /// The drive refused it.
@@ -44,10 +44,10 @@ pub(super) enum AdminError {
     /// It did not reach the drive, or no answer came back.
     #[error("the command was not carried out")]
     System(#[source] io::Error),
-    /// It was not sent.
+    /// It was not sent, because the caller has stopped waiting.
     #[error("it had waited so long that it was given up")]
     GivenUp,
-    /// The answer cannot be.
+    /// The answer is invalid.
     #[error("the drive's answer to {what} is not as specified: {why}")]
     Malformed { what: &'static str, why: String },
 }
@@ -61,7 +61,7 @@ impl AdminError {
     }
 }
 
-/// A drive's answer, or why there is none.
+/// A drive's answer, or the error.
 pub(super) type Answered<T> = Result<T, AdminError>;
 
 /// Opcodes (Base 5, figure 138; Format NVM: 5.14).
@@ -74,7 +74,7 @@ pub(super) mod opcode {
     pub(in super::super) const FORMAT: u8 = 0x80;
 }
 
-/// What Identify shows (Base 5.17.1, figure 273).
+/// CNS values of Identify (Base 5.17.1, figure 273).
 pub(super) mod cns {
     pub(in super::super) const NAMESPACE: u8 = 0x00;
     pub(in super::super) const CONTROLLER: u8 = 0x01;
@@ -91,16 +91,17 @@ pub(super) mod log {
     pub(in super::super) const COMMAND_EFFECTS: u32 = 0x05;
 }
 
-/// The namespace that stands for all.
+/// The NSID that stands for all namespaces.
 pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
 
-/// BoundedCalls are answered from the drive's memory.
+/// Deadline of reads, which the drive answers from its memory.
 const QUICK: Duration = Duration::from_secs(10);
-/// Making and deleting take real drives many seconds.
+/// Deadline of creation and deletion, which take real drives many seconds.
 const SLOW: Duration = Duration::from_secs(120);
-/// Erasing takes drives that have no cryptographic way to do it many minutes. One that is cut off is begun anew.
+/// Deadline of an erasure, which takes drives without cryptographic erase many minutes. An interrupted one is begun
+/// anew.
 pub(super) const ERASE: Duration = Duration::from_secs(3600);
-/// A change is not given up while a drive may still be at its slowest command.
+/// Deadline of a change: longer than the slowest command of the drive.
 pub(super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));
 
 /// Resources of a controller (Base 5.28, Virtualization Management, RT).
@@ -110,18 +111,18 @@ pub(super) enum Resource {
     Interrupts,
 }
 
-/// What Virtualization Management does (ACT).
+/// Actions of Virtualization Management (ACT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Virtualization {
-    /// Leaves the primary controller this many flexible resources from its next reset on.
+    /// Leaves this many flexible resources to the primary controller from its next reset on.
     Primary(Resource, u16),
-    /// Gives an offline secondary controller this many.
+    /// Assigns this many resources to an offline secondary controller.
     Assign(Resource, u16),
     /// Brings a secondary controller online.
     Online,
 }
 
-/// How a Format erases (Base 5.14, SES).
+/// Kinds of erasure by Format (Base 5.14, SES).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Erase {
     UserData,
@@ -155,7 +156,7 @@ impl Admin {
         self.identify(cns::ALLOCATED, nsid)
     }
 
-    /// Every namespace there is, in ascending order: as many pages as it takes, because a short list is no list.
+    /// All NSIDs in ascending order, reading as many pages as there are: an incomplete list is an error.
     pub(super) fn allocated(&self) -> Answered<Vec<u32>> {
         let mut all: Vec<u32> = Vec::new();
         loop {
@@ -200,8 +201,8 @@ impl Admin {
         Ok(list.entries.iter().take(list.count.into()).copied().collect())
     }
 
-    /// Whether the drive has an admin command, if it tells (Commands Supported and Effects, log 05h, Base 5.16.1.6): what OACS
-    /// says is not always so.
+    /// Whether the drive has an admin command, if it says so (Commands Supported and Effects, log 05h, Base 5.16.1.6):
+    /// OACS is not always right.
     pub(super) fn supports(&self, opcode: u8) -> Answered<Option<bool>> {
         match self.log::<CommandEffects>(log::COMMAND_EFFECTS) {
             Err(AdminError::Status(_)) => Ok(None),
@@ -209,12 +210,12 @@ impl Admin {
         }
     }
 
-    /// How the drive is.
+    /// The SMART log.
     pub(super) fn smart(&self) -> Answered<SmartLog> {
         self.log(log::SMART)
     }
 
-    /// Retain Asynchronous Event: who waits for the drive's own warnings still gets them.
+    /// Sets Retain Asynchronous Event, so that others still get the drive's own warnings.
     fn log<T: Answer>(&self, id: u32) -> Answered<T> {
         const RETAIN: u32 = 1 << 15;
         let mut answer = T::new_zeroed();
@@ -231,7 +232,7 @@ impl Admin {
         Ok(answer)
     }
 
-    /// Makes a namespace that several controllers may share, every block backed by capacity; answers with its NSID.
+    /// Creates a namespace that several controllers may share, with every block allocated; returns its NSID.
     pub(super) fn create(&self, blocks: u64, format: u8) -> Answered<u32> {
         let mut wanted = IdentifyNamespace::new_zeroed();
         wanted.size = blocks.into();
@@ -245,12 +246,12 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_MANAGEMENT, nsid, 1), &mut []).map(drop)
     }
 
-    /// That it already is, is fine.
+    /// Attaches; succeeds when it is attached already.
     pub(super) fn attach(&self, nsid: u32, controller: u16) -> Answered<()> {
         fine(self.attachment(nsid, controller, 0), Code::AlreadyAttached)
     }
 
-    /// That it already is not, is fine.
+    /// Detaches; succeeds when it is not attached.
     pub(super) fn detach(&self, nsid: u32, controller: u16) -> Answered<()> {
         fine(self.attachment(nsid, controller, 1), Code::NotAttached)
     }
@@ -309,7 +310,7 @@ fn change(opcode: u8, nsid: u32, cdw10: u32) -> Command {
     Command { opcode, nsid, cdw10, cdw11: 0, timeout: SLOW }
 }
 
-/// Nothing is changed for somebody who has gone on, as if it had failed.
+/// Refuses a change when the caller has stopped waiting and treats it as failed.
 pub(super) fn still_wanted() -> Answered<()> {
     if is_given_up() { Err(AdminError::GivenUp) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! A look at all drives: what each holds, and what is recorded of those that cannot be asked.
+//! Observes all drives: the contents of each, and the records of those that cannot be asked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,18 +26,18 @@ use crate::{
     observed::{Drive, Namespace},
 };
 
-/// What a drive shows of itself.
+/// The result of reading a drive.
 enum Shown {
     Contents(Box<Contents>),
-    /// Nothing, since it is none of ours to use, for this reason.
+    /// The drive is not ours to use, for this reason.
     NotOurs(String),
 }
 
 const NOT_MANAGED: &str = "it manages no namespaces, and once did";
 
 impl NvmeDrives {
-    /// Asks all drives side by side; each answers for itself, in the order of their names. Allocations that are made at the
-    /// same time share looks: each by itself would ask about all of the others' namespaces.
+    /// Reads all drives side by side, in the order of their names. Allocations that are made at the same time share an
+    /// observation: otherwise each would ask about the namespaces of all others.
     pub(super) fn look(&self) -> Result<Inventory, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -65,11 +65,11 @@ impl NvmeDrives {
         Ok(inventory)
     }
 
-    /// What a drive shows.
+    /// Reads one drive.
     fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Shown, Fault> {
         let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // What it would tell may be otherwise in a moment: who reaches what, above all.
+        // A running change may change the answer any moment, above all who has access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
@@ -86,7 +86,7 @@ impl NvmeDrives {
         let nqn = &drive.physical.node.nqn;
         match answer {
             Ok(Shown::Contents(contents)) => {
-                self.is_well(nqn);
+                self.clear_warning(nqn);
                 let namespaces = contents.namespaces.iter();
                 inventory
                     .namespaces
@@ -107,7 +107,7 @@ impl NvmeDrives {
         }
     }
 
-    /// A drive that cannot be used, called as the node that found it calls it.
+    /// Enters a drive that cannot be used, by the name that the node has for it.
     fn enter_plugged(&self, inventory: &mut Inventory, drive: &Managed, fault: &str) {
         let node = &drive.physical.node;
         let (serial, model) = (node.serial.clone(), node.model.clone());
@@ -116,7 +116,7 @@ impl NvmeDrives {
         self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
-    /// Drives that the ledgers know and that are not there, or whose ledger cannot be read.
+    /// Enters drives that the ledgers know and that are absent, or whose ledger cannot be read.
     fn enter_absent(
         &self,
         inventory: &mut Inventory,
@@ -130,7 +130,7 @@ impl NvmeDrives {
         for (path, nqn) in self.ledgers.known()? {
             match nqn {
                 Ok(nqn) => drop(absent.insert(nqn)),
-                // Its drive, if that is plugged in, is told by its name.
+                // A drive that is plugged in is reported under its NQN.
                 Err(_) if absent.iter().any(|nqn| self.ledgers.path(nqn) == path) => {}
                 Err(error) => self.enter_nameless(inventory, &path, &error),
             }
@@ -171,7 +171,7 @@ impl NvmeDrives {
         Ok(())
     }
 
-    /// A drive of which not even the name is known: that of its ledger stands for it.
+    /// Enters a drive whose name is unknown, under the name of its ledger.
     fn enter_nameless(&self, inventory: &mut Inventory, path: &Path, error: &io::Error) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if let Ok(nqn) = name.parse() {
@@ -179,18 +179,18 @@ impl NvmeDrives {
         }
     }
 
-    /// A drive of which nobody knows what of ours is on it: not none.
+    /// Enters a drive whose ledger cannot be read: it may hold namespaces of ours.
     fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, path: &Path, error: &io::Error) {
         let fault = format!(
             "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
             path.display()
         );
-        self.tell(nqn, &fault);
+        self.warn_once(nqn, &fault);
         inventory.unread.insert(nqn.clone());
         inventory.drives.push(faulty(nqn, &fault));
     }
 
-    /// What is recorded of a drive that cannot be asked; nobody reaches it.
+    /// Enters a drive that cannot be asked with its records; no host reaches those namespaces.
     fn enter_faulty(&self, inventory: &mut Inventory, drive: Drive, ledger: &Ledger) {
         let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
@@ -202,18 +202,18 @@ impl NvmeDrives {
             members: record.members,
         });
         inventory.namespaces.extend(recorded);
-        self.tell(nqn, drive.fault.as_deref().unwrap_or_default());
+        self.warn_once(nqn, drive.fault.as_deref().unwrap_or_default());
         inventory.drives.push(drive);
     }
 
-    fn tell(&self, nqn: &Nqn, fault: &str) {
+    fn warn_once(&self, nqn: &Nqn, fault: &str) {
         let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
         if told.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
         }
     }
 
-    fn is_well(&self, nqn: &Nqn) {
+    fn clear_warning(&self, nqn: &Nqn) {
         lock(&self.told).remove(nqn);
     }
 
@@ -236,12 +236,12 @@ impl NvmeDrives {
     }
 }
 
-/// Writes down in which slots drives with anything of ours on them are. One that cannot be written down (the disk of the
-/// state is full) costs no look: a drive without a place is never taken for one that was exchanged.
+/// Records the slots of drives that hold anything of ours. A failure (the disk of the state is full) does not fail the
+/// observation: a drive without a recorded slot never counts as replaced.
 fn note_places(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
-        let noted = node.place().map_or(Ok(()), |place| drive.ledger.seen(&place));
+        let noted = node.place().map_or(Ok(()), |place| drive.ledger.record_place(&place));
         if let Err(error) = noted {
             warn!(drive:% = node.nqn, error:%; "the drive's slot was not written down");
         }
@@ -249,12 +249,12 @@ fn note_places(plugged: &[Arc<Managed>]) {
 }
 
 impl Managed {
-    /// Nothing of a drive is changed, or even asked, while this node uses something on it that is not ours.
+    /// Reads a drive; a drive of which this node uses something that is not ours is not even asked.
     fn contents(&self, blocks: &[BlockNode]) -> Result<Shown, Fault> {
         let of_it = |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
         let foreign = blocks.iter().filter(of_it).filter(|block| !self.is_recorded(block));
         match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
-            // Most likely the operating system's own.
+            // Most likely the operating system's own drive.
             Some(why) if self.ledger.records().is_empty() => return Ok(Shown::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}
@@ -268,7 +268,7 @@ impl Managed {
         }
         let mut contents = self.contents_of_ours()?;
         if !contents.is_up {
-            // It was reset, or pulled and put back, and has lost what was brought up.
+            // It was reset, or pulled and put back, and lost its virtual functions.
             self.physical.make_ready()?;
             contents = self.contents_of_ours()?;
         }
@@ -281,7 +281,7 @@ impl Managed {
     }
 }
 
-/// Drives whose slot is known have its number; the others have those that are left, in their order.
+/// Numbers the drives: a known slot's number stays, and the others get the remaining ones in order.
 fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
     let known =
         plugged.iter().filter_map(|drive| Some((&drive.physical.node.nqn, drive.physical.slot()?)));

@@ -1,11 +1,11 @@
-//! Whose the namespaces of a drive are: NVMe has no place for it, so it is written down beside.
+//! Records whose the namespaces of a drive are: NVMe itself has no field for an owner.
 //!
 //! ```text
-//! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be made
+//! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
 //!               /<UUID>.ledger   the same of a drive whose NQN makes no file name; its UUID is derived from that
 //! ```
-//! An intent is on disk before a namespace is asked for: of a namespace that a crash left without a record it is then known
-//! what it was made for. A record holds the NGUID, because a drive gives NSIDs anew.
+//! The agent writes an intent before it asks the drive for a namespace, so that a namespace which a crash left without a
+//! record can be attributed. A record holds the NGUID, because drives reuse NSIDs.
 
 mod record;
 
@@ -27,21 +27,21 @@ use crate::{
     observed::NamespaceOwner,
 };
 
-/// What a drive tells of a namespace, as far as it proves whose it is.
+/// The identity of a namespace, as its drive reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nsid: u32,
     pub(super) nguid: [u8; 16],
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
 }
 
-/// A namespace to be made.
+/// A namespace to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// How many its allocation is made of.
+    /// How many namespaces its allocation is made of.
     pub(super) members: u16,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Wanted {
 pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
-    /// Held while namespaces are made or deleted: which of two new ones is whose could not be told.
+    /// Held while namespaces are created or deleted: two new ones at once could not be attributed.
     turn: Mutex<()>,
     settled: Mutex<bool>,
 }
@@ -92,12 +92,12 @@ impl Ledger {
         Some(read())
     }
 
-    /// One change to the drive's namespaces at a time.
+    /// Lets one thread at a time create or delete namespaces of the drive.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a namespace is about to be made.
+    /// Records that a namespace is about to be created.
     pub(super) fn intend(
         &self,
         allocation: AllocationId,
@@ -114,8 +114,8 @@ impl Ledger {
         })
     }
 
-    /// Notes that a namespace was made, in the place of what was intended; it is one of `of`.
-    pub(super) fn made(
+    /// Replaces the intent by the record of the created namespace; its allocation has this many members.
+    pub(super) fn record_created(
         &self,
         allocation: AllocationId,
         found: Found,
@@ -140,14 +140,14 @@ impl Ledger {
         })
     }
 
-    /// Notes that nothing came of an intent.
-    pub(super) fn not_made(&self, allocation: AllocationId) -> io::Result<()> {
+    /// Drops the intent of a creation that failed.
+    pub(super) fn drop_intent(&self, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| file.intents.retain(|intent| intent.owner != owner))
     }
 
-    /// Notes that every block of a namespace reads as zero.
-    pub(super) fn zeroed(&self, nsid: u32) -> io::Result<()> {
+    /// Records that every block of a namespace reads as zero.
+    pub(super) fn record_zeroed(&self, nsid: u32) -> io::Result<()> {
         self.change(|file| {
             file.namespaces
                 .iter_mut()
@@ -156,8 +156,8 @@ impl Ledger {
         })
     }
 
-    /// Notes that a namespace was erased: from now on it is what is left of one, and nothing that could be lost is on it.
-    pub(super) fn erased(&self, namespace: &Found) -> io::Result<()> {
+    /// Records that a namespace was erased: it holds no data any more, and only remains to be deleted.
+    pub(super) fn record_erased(&self, namespace: &Found) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|record| record.is_of(namespace)) {
                 (record.whole, record.erased) = (false, true);
@@ -165,13 +165,13 @@ impl Ledger {
         })
     }
 
-    /// Whether it was erased, and nobody could write to it since.
+    /// Whether it was erased and attached to no host since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
         self.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
     }
 
-    /// Notes that another took the place of a namespace of `allocation`.
-    pub(super) fn replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
+    /// Records that another namespace replaced one of `allocation`.
+    pub(super) fn record_replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
             let of_it = |record: &&mut Record| record.nsid == nsid && record.owner == owner;
@@ -179,8 +179,8 @@ impl Ledger {
         })
     }
 
-    /// Notes where the drive is, if anything of ours is on it.
-    pub(super) fn seen(&self, place: &Place) -> io::Result<()> {
+    /// Records the drive's slot, if it holds anything of ours.
+    pub(super) fn record_place(&self, place: &Place) -> io::Result<()> {
         self.change(|file| {
             if !file.namespaces.is_empty() {
                 file.place = Some(place.clone());
@@ -188,13 +188,13 @@ impl Ledger {
         })
     }
 
-    /// Where the drive was last seen.
+    /// The drive's last recorded slot.
     pub(super) fn place(&self) -> Option<Place> {
         self.lock().place.clone()
     }
 
-    /// Notes that a namespace of `allocation` is gone.
-    pub(super) fn gone(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
+    /// Removes the record of a namespace of `allocation`.
+    pub(super) fn record_deleted(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
             file.namespaces.retain(|record| record.nsid != nsid || record.owner != owner);
@@ -202,9 +202,9 @@ impl Ledger {
         })
     }
 
-    /// Notes what the host at an endpoint is called. Whoever is where it was before is not called so any more: a name that meant
-    /// two would let neither be told from the other. What was erased before counts as erased no more: the host may write to it.
-    pub(super) fn named(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
+    /// Records the name of the host at an endpoint, and removes it from any other endpoint: a name must identify one
+    /// host. The namespace no longer counts as erased, because the host may write to it.
+    pub(super) fn record_host(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|record| record.nsid == nsid) {
                 record.erased = false;
@@ -214,7 +214,8 @@ impl Ledger {
         })
     }
 
-    /// Settles what a crash left, by the drive's namespaces as `list` has them; only the first call after a start does anything.
+    /// Resolves what a crash left, from the drive's namespaces as `list` returns them; only the first call after a
+    /// start does anything.
     pub(super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,
@@ -228,8 +229,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives each namespace that a crash left without a record to the intent it was made for, and drops intents of which
-    /// nothing came: only what is found now can have been made by an agent that is no more.
+    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only what
+    /// exists at the first call can come from a previous agent.
     fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.lock().intents.clone();
         for intent in intents {
@@ -237,14 +238,14 @@ impl Ledger {
             let of_it =
                 |namespace: &&Found| self.owner(namespace, found) == NamespaceOwner::Partial(id);
             match found.iter().find(of_it) {
-                Some(orphan) => self.made(id, *orphan, intent.members, false)?,
-                None => self.not_made(id)?,
+                Some(orphan) => self.record_created(id, *orphan, intent.members, false)?,
+                None => self.drop_intent(id)?,
             }
         }
         Ok(())
     }
 
-    /// Whose `namespace` is, `all` being all that the drive has.
+    /// Whose `namespace` is; `all` are the drive's namespaces.
     pub(super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
         let file = self.lock();
         let recorded =
@@ -273,14 +274,14 @@ impl Ledger {
         }
     }
 
-    /// Whose `namespace` is, as far as there is a record of it.
+    /// Whose `namespace` is by its record.
     pub(super) fn recorded(&self, namespace: &Found) -> Option<NamespaceOwner> {
         self.record(namespace.nsid)
             .filter(|record| record.is_of(namespace))
             .map(|record| record.owner())
     }
 
-    /// What is recorded as made for an allocation.
+    /// NSIDs of the namespaces recorded for an allocation.
     pub(super) fn nsids_of(&self, allocation: AllocationId) -> Vec<u32> {
         let owner = Owner::of(allocation);
         let file = self.lock();
@@ -295,12 +296,12 @@ impl Ledger {
         self.lock().namespaces.iter().find(|record| record.nsid == nsid).cloned()
     }
 
-    /// Everything that is recorded: what an absent drive has of ours.
+    /// All records: what an absent drive holds of ours.
     pub(super) fn records(&self) -> Vec<Record> {
         self.lock().namespaces.clone()
     }
 
-    /// On disk first: a change that is not there did not happen.
+    /// Changes the file first: a change that is not on disk did not happen.
     fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
         let mut file = self.lock();
         let mut after = file.clone();
@@ -317,14 +318,14 @@ impl Ledger {
     }
 }
 
-/// What ends the name of a ledger that is called as its drive.
+/// Suffix of a ledger named after its drive.
 const PLAIN: &str = ".json";
-/// What ends that of any other.
+/// Suffix of any other ledger.
 const HASHED: &str = ".ledger";
 /// Bytes of a file's name (limits.h, NAME_MAX).
 const LONGEST: usize = 255;
 
-/// The ledger, if it is that drive's.
+/// Checks that the ledger belongs to that drive.
 fn whose(nqn: &Nqn, file: File) -> io::Result<File> {
     if file.nqn == nqn.to_string() {
         return Ok(file);
@@ -366,8 +367,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         ledger.intend(allocation(0), wanted(4096), &[], 1).unwrap();
-        ledger.made(allocation(0), found(1, 4096), 16, true).unwrap();
-        ledger.named(1, 3, &"compute-03".parse().unwrap()).unwrap();
+        ledger.record_created(allocation(0), found(1, 4096), 16, true).unwrap();
+        ledger.record_host(1, 3, &"compute-03".parse().unwrap()).unwrap();
 
         let again = Ledger::open(directory.path(), &nqn()).unwrap();
         let ours = found(1, 4096);
@@ -425,7 +426,7 @@ mod tests {
         let hashed = hashed.map(|file| named(&file));
         for nqn in plain.iter().chain(&hashed) {
             let ledger = Ledger::open(directory.path(), nqn).unwrap();
-            ledger.made(allocation(0), found(1, 4096), 1, true).unwrap();
+            ledger.record_created(allocation(0), found(1, 4096), 1, true).unwrap();
             assert_eq!(Ledger::open(directory.path(), nqn).unwrap().records().len(), 1);
         }
         let paths = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());

@@ -1,4 +1,4 @@
-//! Namespaces as a host has them that was given access: a compute, and the rabbit's own half.
+//! Namespaces on a host that was given access: a compute, and the rabbit's own view.
 
 use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// The kernel looks for a new namespace when the drive announces it. When the announcement got lost it must be asked, and then
-/// there is no event for the end of its look: these pauses sum up to half a second.
+/// The kernel finds a new namespace when the drive announces it. When the announcement was lost the kernel must be
+/// asked to rescan, and no event reports the end of its scan: these pauses add up to half a second.
 const PAUSES_MS: [u16; 5] = [10, 40, 100, 150, 200];
 
 /// Namespaces of drives that another node manages.
@@ -39,7 +39,7 @@ impl Drives for ReachedNamespaces {
         Ok(Inventory::default())
     }
 
-    /// Whose namespaces are is recorded on the rabbit.
+    /// The rabbit records owners; here `made_for` is unknown.
     fn device(
         &self,
         id: &NamespaceId,
@@ -70,7 +70,7 @@ impl Drives for ReachedNamespaces {
         Self::refuse(id)
     }
 
-    fn replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+    fn record_replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
         Self::refuse(id)
     }
 
@@ -91,7 +91,7 @@ impl Drives for ReachedNamespaces {
     }
 }
 
-/// The way from a namespace's identity to its device.
+/// Finds the device of a namespace.
 #[derive(Debug, Clone)]
 pub(super) struct Reach {
     pub(super) sysfs: Sysfs,
@@ -102,7 +102,7 @@ impl Reach {
         Self { sysfs: Sysfs::new(sysfs) }
     }
 
-    /// The namespace's block device, when there is one that `is_it` takes for it.
+    /// The namespace's block device, when there is one that `is_it` accepts.
     pub(super) fn find(
         &self,
         id: &NamespaceId,
@@ -111,8 +111,8 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(is_it))
     }
 
-    /// The same of many, after the kernel was asked once to look at the controllers of the drives of those that are missing. They
-    /// are waited for together.
+    /// The same for many namespaces. Once, the kernel rescans the controllers of the drives with missing namespaces;
+    /// all namespaces are waited for together.
     pub(super) fn find_patiently(
         &self,
         ids: &[NamespaceId],
@@ -142,7 +142,7 @@ impl Reach {
         }
         let controllers = self.sysfs.controllers()?;
         let concerned = controllers.iter().filter(|controller| missing.contains(&controller.nqn));
-        // One that is going cannot be asked; another may still have it.
+        // A controller that is being removed cannot be asked; another may lead to the drive too.
         let asked = concerned.filter(|controller| rescan(&controller.name)).count();
         for milliseconds in PAUSES_MS.iter().filter(|_| asked > 0) {
             pause(Duration::from_millis((*milliseconds).into()));

@@ -1,4 +1,4 @@
-//! Virtual functions, brought up: after a power cycle or a reboot they are gone, or offline and without resources.
+//! Brings up virtual functions: after a power cycle or a reboot they are gone, or offline without resources.
 
 use super::{
     admin::{Resource, Virtualization},
@@ -12,32 +12,32 @@ const EACH: u16 = 2;
 /// A drive's virtual functions.
 #[derive(Debug, Clone)]
 pub(super) struct Functions {
-    /// How many the PCI function can have.
+    /// How many the PCI function supports.
     pub(super) possible: u16,
-    /// How many it has.
+    /// How many are enabled.
     pub(super) enabled: u16,
-    /// The physical function holds resources that the virtual ones need.
+    /// Whether the physical function holds resources that the virtual ones need.
     pub(super) hoarded: bool,
-    /// Resources are from the factory.
+    /// Whether resources come from the factory.
     pub(super) preset: bool,
     pub(super) physical: u16,
     pub(super) secondaries: Vec<SecondaryController>,
 }
 
-/// One change on the way up.
+/// One change towards functions that are online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Virtualize {
         controller: u16,
         action: Virtualization,
     },
-    /// Resources that the physical function gave away are free after that.
+    /// Resets the controller, which frees the resources that the physical function gave up.
     Reset,
-    /// Has this many made, without drivers: an offline controller is none that a driver could start.
+    /// Enables this many functions without drivers: a driver cannot start an offline controller.
     Enable(u16),
 }
 
-/// What is missing; nothing when every function that a chassis needs is online.
+/// The missing steps; none when every function that a chassis needs is online.
 pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let wanted = functions.possible.min(FUNCTIONS);
     let listed = functions.secondaries.iter();
@@ -52,7 +52,7 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let virtualize = |controller, action| Step::Virtualize { controller, action };
     let resources = [Resource::Queues, Resource::Interrupts];
     let mut steps = Vec::new();
-    // A reset of the primary controller ends the secondary ones too: not while any may be in use.
+    // A reset of the primary controller ends the secondary ones too, so not while any may be in use.
     if functions.hoarded && !functions.preset && functions.enabled == 0 {
         let give = |resource| virtualize(functions.physical, Virtualization::Primary(resource, 0));
         steps.extend(resources.map(give));

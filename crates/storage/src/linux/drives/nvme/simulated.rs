@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) namespaces: BTreeMap<u32, Namespace>,
     /// How many namespaces it can have.
     pub(super) most: u32,
-    /// It refuses every namespace with this status, whatever room it tells of.
+    /// The status with which it refuses every namespace, whatever room it reports.
     pub(super) refuses: Option<u16>,
     pub(super) functions: u16,
     /// Virtual functions by number, where they are not as they should be.
@@ -87,7 +87,7 @@ pub(super) enum Lost {
     Cancelled,
 }
 
-/// What is between a drive and whoever asks it.
+/// What is between a drive and its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Here,

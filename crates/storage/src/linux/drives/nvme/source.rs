@@ -1,4 +1,4 @@
-//! Where drives are: their physical functions on this node, or behind its PCIe switches.
+//! Finds drives: physical functions on this node, or behind its PCIe switches.
 
 use std::{
     io,
@@ -28,14 +28,14 @@ pub(super) struct Candidate {
 /// The way to a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Way {
-    /// Its physical function is this node's.
+    /// Its physical function is on this node.
     Here,
-    /// Through a switch.
+    /// It is behind a switch.
     Switch(Behind),
 }
 
 impl Source {
-    /// What is said to switches is appended to the file at `record`.
+    /// Appends every exchange with switches to the file at `record`.
     pub(super) fn new(record: Option<&Path>) -> io::Result<Self> {
         Ok(Self { switches: Fabric::new(record)? })
     }
@@ -45,7 +45,7 @@ impl Source {
         Self { switches }
     }
 
-    /// Drives with a physical function that can be reached.
+    /// Drives whose physical function can be reached.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
         if !self.switches.is_there()? {
             let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
@@ -54,7 +54,7 @@ impl Source {
         Ok(self.behind_switches())
     }
 
-    /// Who is plugged in and has not told its name, if anybody: it may be any drive that is missed.
+    /// A device that is plugged in and has not reported its name, if any: it may be any missing drive.
     pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
         if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
     }
@@ -75,7 +75,7 @@ impl Source {
         found.collect()
     }
 
-    /// What is written beside the slot in which a drive was.
+    /// The label printed beside the slot in which a drive was.
     pub(super) fn label(&self, place: &Place) -> io::Result<String> {
         if !self.switches.is_there()? {
             return Ok(place.slot.clone());

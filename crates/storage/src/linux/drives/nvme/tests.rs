@@ -22,7 +22,7 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
     let drives = drives(state.path(), sysfs.path());
     let ledger = drives.ledgers.of(&nqn).unwrap();
     ledger
-        .made(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
+        .record_created(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
         .unwrap();
 
     let inventory = drives.inventory().unwrap();
@@ -58,7 +58,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&other).unwrap().made(allocation, found, 16, true).unwrap();
+    drives.ledgers.of(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
     let file = drives.ledgers.path(&bad);
     fs::write(&file, "{").unwrap();
 
@@ -100,7 +100,7 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
             let drives = drives(state.path(), sysfs.path());
             assert!(seen(&drives).2.starts_with("identify the drive"), "nothing answers for it");
             let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-            drives.ledgers.of(&nqn).unwrap().made(allocation, found, 16, true).unwrap();
+            drives.ledgers.of(&nqn).unwrap().record_created(allocation, found, 16, true).unwrap();
         }
         fs::remove_dir_all(sysfs.path().join("class")).unwrap();
         let path = {
@@ -140,7 +140,7 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
+    drives.ledgers.of(&id.subsystem).unwrap().record_created(allocation, found, 16, true).unwrap();
     let refused = drives.forget(&id, allocation).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
     // What cannot be written down at the moment, as on a full disk, is no reason to know less.
@@ -207,11 +207,11 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         let drives = drives(state.path(), sysfs.path());
         let ledger = drives.ledgers.of(&gone).unwrap();
         let place = ledger::Place { slot: "3".into(), serial: "A".into() };
-        ledger.seen(&place).unwrap();
+        ledger.record_place(&place).unwrap();
         assert_eq!(ledger.place(), None, "nothing of ours is on it");
         let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-        ledger.made(allocation, found, 16, true).unwrap();
-        ledger.seen(&place).unwrap();
+        ledger.record_created(allocation, found, 16, true).unwrap();
+        ledger.record_place(&place).unwrap();
         plug(sysfs.path(), drive, serial, slot);
 
         let inventory = drives.inventory().unwrap();
@@ -221,7 +221,7 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
         assert_eq!(lost.label, "3", "where it was");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
-        drives.replaced(&id, allocation).unwrap();
+        drives.record_replaced(&id, allocation).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
 

@@ -1,4 +1,4 @@
-//! What a drive shows.
+//! Reads the contents of a drive.
 
 use std::collections::BTreeSet;
 
@@ -16,25 +16,25 @@ use crate::{
     observed::{Attached, DriveWarning, NamespaceOwner},
 };
 
-/// What a drive shows.
+/// The contents of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Contents {
     pub(in super::super) serial: String,
     pub(in super::super) model: String,
     pub(in super::super) firmware: String,
-    /// Bytes.
+    /// Capacity in bytes.
     pub(in super::super) capacity: u64,
     pub(in super::super) unallocated: u64,
-    /// How many namespaces it can have, where it tells.
+    /// How many namespaces it can have, when it says so.
     pub(in super::super) max_namespaces: Option<u32>,
-    /// Percent of its life.
+    /// Percentage of its life used.
     pub(in super::super) wear: u8,
     pub(in super::super) warnings: Vec<DriveWarning>,
     pub(in super::super) smart: Smart,
-    /// Whether every virtual function is online that a chassis needs.
+    /// Whether every virtual function that a chassis needs is online.
     pub(in super::super) is_up: bool,
     pub(in super::super) namespaces: Vec<Held>,
-    /// NSIDs of namespaces that are recorded and that the drive has no more, with whose they were.
+    /// Recorded namespaces that the drive does not have any more, with their owners.
     pub(in super::super) lost: Vec<(u32, NamespaceOwner)>,
 }
 
@@ -43,16 +43,17 @@ pub(in super::super) struct Contents {
 pub(in super::super) struct Held {
     pub(in super::super) found: Found,
     pub(in super::super) owner: NamespaceOwner,
-    /// How many its allocation is made of; 0 when nothing is recorded.
+    /// How many namespaces its allocation is made of; 0 without a record.
     pub(in super::super) members: u16,
-    /// Hosts whose controllers it is attached to.
+    /// Hosts that it is attached to.
     pub(in super::super) access: BTreeSet<Attached>,
 }
 
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
         let controller = self.settle()?;
-        // The records first: what is made meanwhile is on the drive before it is recorded, and not lost.
+        // Read the records first: a namespace made meanwhile is on the drive before it has a record, and must not
+        // count as vanished.
         let mut lost = self.ledger.records();
         let found = self.list()?;
         lost.retain(|record| found.iter().all(|found| found.nsid != record.nsid));
@@ -96,8 +97,8 @@ impl NvmeDrive {
 }
 
 impl NvmeDrive {
-    /// CNTLIDs of the controllers that it is attached to; `None` when it went while we looked. Of an NSID that is no namespace's
-    /// drives say that the field is invalid, too (Base 3.2.1.5).
+    /// CNTLIDs of the controllers that it is attached to; `None` when it was deleted meanwhile. For an NSID that does
+    /// not exist drives may also return Invalid Field (Base 3.2.1.5).
     fn attached(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
         let asked = self.ask("list attached controllers", self.admin.attached(namespace.nsid));
         match asked {

@@ -397,7 +397,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let made = drive.create(allocation(0), wanted(MIB), 1).unwrap();
     assert_eq!(made, Some(Made { nsid: 1, to_zero: true }));
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
-    drive.ledger.zeroed(1).unwrap();
+    drive.ledger.record_zeroed(1).unwrap();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
 }
 
@@ -474,10 +474,10 @@ fn what_was_replaced_goes_with_its_allocation_and_not_before() {
     bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
     // The drive is away: only its ledger is there.
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
-    ledger.replaced(1, allocation(1)).unwrap();
+    ledger.record_replaced(1, allocation(1)).unwrap();
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(0))], "another's word");
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
-    ledger.replaced(1, allocation(0)).unwrap();
+    ledger.record_replaced(1, allocation(0)).unwrap();
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Replaced(allocation(0))]);
     drive.delete(1, allocation(0)).unwrap();

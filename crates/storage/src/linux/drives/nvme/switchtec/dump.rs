@@ -1,4 +1,4 @@
-//! What is plugged into a port: the functions there, and to whom they are bound.
+//! What is plugged into a port: its functions, and the hosts they are bound to.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, KnownLayout};
 
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// A dump of more is none of one drive: it has at most some hundred functions.
+/// A longer dump cannot be of one drive, which has at most some hundred functions.
 const MOST_DWORDS: usize = 0x4000;
 
 /// What is at a port.
@@ -39,7 +39,7 @@ pub(super) struct Functions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Function {
     pub(super) pdfid: u16,
-    /// Where a host has it.
+    /// The host's port that it is bound to.
     pub(super) bound: Option<Seat>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn plugged(switch: &Switch, port: u8) -> Result<Plugged> {
     let bytes = {
         let mut session = switch.session()?;
         let bytes = fetched(&mut session, port);
-        // The dump that was begun is ended, whatever became of it.
+        // End the dump, whether it succeeded or not.
         let ended = session.tell(Command::Dump, &part(0, DUMP_FINISH));
         let bytes = bytes?;
         ended?;
@@ -130,7 +130,8 @@ fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     }
 }
 
-/// The physical function leads, and the virtual ones follow by their numbers: their places are their hosts.
+/// The physical function comes first and the virtual ones follow by number: their order says which host each belongs
+/// to.
 fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
     if first.kind == FUNCTION_IS_VIRTUAL {
         return Err("the first function is a virtual one".to_owned());

@@ -1,4 +1,4 @@
-//! Whether the links at a switch's ports are up, and as fast as they should be.
+//! Whether the links at a switch's ports are up, with their full speed and width.
 
 use super::{
     command::SwitchError,
@@ -12,7 +12,7 @@ use crate::{
 
 const UP: u8 = 1 << 7;
 
-/// Every port of a switch that leads somewhere: also those that it does not tell of.
+/// Every port of a switch that leads somewhere, also those that its answer lacks.
 pub(super) fn of_switch(pax: u8, answer: Result<Vec<LinkEntry>, SwitchError>) -> Vec<PortLink> {
     let told = answer.map_err(|error| in_one_line("ask the switch", &error));
     ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &told)).collect()
@@ -41,7 +41,7 @@ fn width(entry: &LinkEntry, lanes: u8) -> Pair {
     Pair { now: entry.negotiated_width, full: if configured == 0 { lanes } else { configured } }
 }
 
-/// Major LTSSM states (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are L0 with the power saved.
+/// Major LTSSM states (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a link that is up.
 pub(super) fn state(entry: &LinkEntry) -> LinkState {
     let [major, _] = entry.ltssm.get().to_le_bytes();
     match major {

@@ -19,7 +19,7 @@ use std::{
 use super::command::Command;
 use super::transport::{Devices, Transport};
 
-/// Devices, with a note of every exchange.
+/// Devices whose exchanges are recorded.
 #[derive(Debug)]
 pub(super) struct Recorded {
     devices: Box<dyn Devices>,
@@ -30,7 +30,7 @@ pub(super) struct Recorded {
 struct Record {
     path: PathBuf,
     file: File,
-    /// The last line is not in it.
+    /// Whether the last line could not be written.
     has_gap: bool,
 }
 
@@ -44,7 +44,7 @@ impl Recorded {
 }
 
 impl Record {
-    /// A full disk is told once, and not for each of a thousand commands.
+    /// Reports a full disk once, not for each of a thousand commands.
     fn add(&mut self, line: &str) {
         let written = self.file.write_all(line.as_bytes());
         if let (Err(error), false) = (&written, self.has_gap) {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ConvergeError, Converger, Desired, Host, Observed, Rejection, Step,
-    desired::{Access, Allocation, Endpoint, Spread, Told},
+    desired::{Access, Allocation, Endpoint, Reported, Spread},
     host::ObserveError,
     observed::{Drive, Namespace, NamespaceOwner},
     plan::RejectionClass,
@@ -67,7 +67,9 @@ impl Host for Chassis {
             };
             observed.namespaces.extend(contents.namespaces.iter().map(namespace));
             let id = |nsid| NamespaceId { subsystem: nqn.clone(), nsid };
-            observed.lost.extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
+            observed
+                .vanished
+                .extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
         }
         Ok(observed)
     }
@@ -108,8 +110,8 @@ fn allocation() -> Allocation {
 fn told(host: &Chassis) -> Allocation {
     let seen = host.observe(&Desired::Inventory).unwrap().namespaces.into_iter();
     let told =
-        seen.map(|namespace| Told { id: namespace.id, size: namespace.size, contested: false });
-    Allocation { told: told.collect(), ..allocation() }
+        seen.map(|namespace| Reported { id: namespace.id, size: namespace.size, contested: false });
+    Allocation { reported: told.collect(), ..allocation() }
 }
 
 #[test]
@@ -230,7 +232,7 @@ fn what_was_deleted_before_a_crash_is_struck_out_with_its_allocation_and_not_bef
 
     let host = Chassis::start(&simulated, state.path());
     let recorded = || Ledger::open(state.path(), &nqn).unwrap().records().len();
-    let lost = host.observe(&Desired::Inventory).unwrap().lost;
+    let lost = host.observe(&Desired::Inventory).unwrap().vanished;
     let id = NamespaceId { subsystem: nqn.clone(), nsid: 1 };
     assert_eq!(lost, [(id.clone(), NamespaceOwner::Ours(allocation().id))].into());
     let converger = Converger::new(host.clone());
