@@ -1,8 +1,6 @@
 //! Everything that cannot be computed: observing a node and changing it.
 
-use std::{
-    collections::BTreeSet, error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration,
-};
+use std::{collections::BTreeSet, error, fmt::Debug, io, iter, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
@@ -224,13 +222,14 @@ fn of(most: &Option<u32>) -> String {
 }
 
 fn list(failures: &[ExecuteError]) -> String {
-    let told: Vec<_> = failures.iter().map(chain).collect();
+    let told: Vec<_> = failures.iter().map(|failure| error_chain(failure)).collect();
     told.join("; ")
 }
 
-fn chain(failure: &ExecuteError) -> String {
-    let causes = iter::successors(failure.source(), |cause| (*cause).source());
-    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
+/// An error with its causes, in one line.
+pub(crate) fn error_chain(error: &dyn error::Error) -> String {
+    let causes = iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn humantime(duration: Duration) -> String {

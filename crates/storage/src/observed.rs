@@ -83,6 +83,11 @@ impl Observed {
         self.replaced.contains(drive)
     }
 
+    /// The namespaces that were made for an allocation.
+    pub(crate) fn of_allocation(&self, id: AllocationId) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
+    }
+
     /// How many namespaces a drive can have, when it has that many.
     #[must_use]
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {

@@ -29,6 +29,11 @@ impl Volume {
         Self { group, logical, ..self.clone() }
     }
 
+    /// The name of its device in `/dev/mapper`, when it is a logical volume.
+    pub(crate) fn mapper_name(&self) -> String {
+        mapper_name(&self.group, &self.logical)
+    }
+
     /// Whether its names are a guess.
     #[must_use]
     pub fn is_guessed(&self) -> bool {
@@ -40,6 +45,12 @@ impl fmt::Display for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group, self.logical)
     }
+}
+
+/// The name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both parts (lvm2, libdm
+/// `dm_build_dm_name`).
+pub(crate) fn mapper_name(group: &str, logical: &str) -> String {
+    [group, logical].map(|part| part.replace('-', "--")).join("-")
 }
 
 /// What lies between namespaces and a file system.

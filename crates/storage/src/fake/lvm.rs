@@ -8,14 +8,13 @@ use std::{
 };
 
 use crate::{
-    desired::{FileSystemId, NamespaceId, Volume},
+    desired::{FileSystemId, NamespaceId, Volume, mapper_name},
     host::{CommandError, StepError},
     observed::{
         Activation, BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState,
         Mapped, Mapping, Membership, PhysicalVolume, Signature, Unfinished, VolumeDevice,
         VolumeGroup, WARRENS,
     },
-    plan::mapper_name,
     step::VolumeAction,
 };
 
@@ -109,7 +108,7 @@ impl OnDevices {
     ) -> LvmState {
         let wanted = (volume.group.clone(), volume.logical.clone());
         let active = || Mapped {
-            path: PathBuf::from("/dev/mapper").join(mapper_name(volume)),
+            path: PathBuf::from("/dev/mapper").join(volume.mapper_name()),
             number: self.number(&wanted),
             foreign_devices: self.foreign_devices(&volume.group, devices),
             unused_parts: Vec::new(),
@@ -136,7 +135,7 @@ impl OnDevices {
         let left = node
             .unfinished
             .get(&wanted)
-            .map(|left| Unfinished { name: mapper_name(volume), number: self.number(left) });
+            .map(|left| Unfinished { name: volume.mapper_name(), number: self.number(left) });
         Activation::of_left(left.into_iter().collect())
     }
 
@@ -147,7 +146,7 @@ impl OnDevices {
         is_reached: impl Fn(&NamespaceId) -> bool,
     ) -> Vec<Mapping> {
         let mapping = |name: &Name| Mapping {
-            name: [&name.0, &name.1].map(|part| part.replace('-', "--")).join("-"),
+            name: mapper_name(&name.0, &name.1),
             number: self.number(name),
             layers: 1,
             on: self
@@ -176,10 +175,7 @@ impl OnDevices {
         let path = Path::new(device);
         node.active
             .iter()
-            .find(|(group, name)| {
-                let parts = [group, name].map(|part| part.replace('-', "--"));
-                path == Path::new("/dev/mapper").join(parts.join("-"))
-            })
+            .find(|(group, name)| path == Path::new("/dev/mapper").join(mapper_name(group, name)))
             .cloned()
     }
 

@@ -20,6 +20,7 @@ use super::{LinuxHost, bounded::BoundedCalls};
 use crate::{
     desired::AllowedRoots,
     health::{Facts, Link, Probe},
+    host::error_chain,
     observed::PortLink,
 };
 
@@ -59,7 +60,7 @@ impl LinuxProbe {
     /// `None` without [`Self::with_switches`].
     fn ask_switches(&self) -> Option<Result<Vec<PortLink>, String>> {
         let host = self.switched.as_ref()?;
-        Some(host.links().map_err(|error| switched::chain(&error)))
+        Some(host.links().map_err(|error| error_chain(&error)))
     }
 }
 

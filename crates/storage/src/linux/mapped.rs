@@ -6,11 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::mount_table;
 use crate::{
-    desired::Volume,
+    desired::{Volume, mapper_name},
     observed::{Activation, BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished},
-    plan::mapper_name,
 };
 
 const BLOCK: &str = "/sys/block";
@@ -23,8 +21,8 @@ struct Found {
 
 /// What is active of a logical volume here.
 pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmState> {
-    let wanted = mapper_name(volume);
-    let group = format!("{}-", volume.group.replace('-', "--"));
+    let wanted = volume.mapper_name();
+    let group = mapper_name(&volume.group, "");
     let mut state =
         LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
     let mut left = Vec::new();
@@ -205,7 +203,7 @@ fn is_gone(error: &io::Error) -> bool {
 
 fn number(block: &Path) -> io::Result<DeviceNumber> {
     let text = fs::read_to_string(block.join("dev"))?;
-    mount_table::parse_number(text.trim())
+    DeviceNumber::parse(text.trim())
         .ok_or_else(|| io::Error::other(format!("{}/dev holds {text:?}", block.display())))
 }
 

@@ -40,7 +40,7 @@ impl Entry {
         let plain = |text: &str| unescape(text).into_owned();
         Some(Self {
             id: info.mnt_id.try_into().ok()?,
-            device: parse_number(&info.majmin)?,
+            device: DeviceNumber::parse(&info.majmin)?,
             root: plain(&info.root),
             point: PathBuf::from(plain(info.mount_point.to_str()?)),
             kind: plain(&info.fs_type),
@@ -59,7 +59,7 @@ impl Entry {
             .root
             .strip_prefix('/')
             .filter(|name| self.kind == "devtmpfs" && !name.contains('/'))?;
-        parse_number(
+        DeviceNumber::parse(
             fs::read_to_string(Path::new("/sys/class/block").join(name).join("dev")).ok()?.trim(),
         )
     }
@@ -241,11 +241,6 @@ fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
         return (stat.st_mode & libc::S_IFMT == libc::S_IFBLK).then(|| number(stat.st_rdev));
     }
     entry.bound()
-}
-
-pub(super) fn parse_number(text: &str) -> Option<DeviceNumber> {
-    let (major, minor) = text.split_once(':')?;
-    Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on (`mangle` in fs/proc_namespace.c).

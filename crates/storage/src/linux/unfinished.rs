@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use super::{cmd::Cmd, mapped, mount_table};
+use super::{cmd::Cmd, mapped};
 use crate::{
     desired::Volume,
     host::{CommandError, ObserveError},
     observed::{Activation, DeviceNumber, Unfinished},
-    plan::mapper_name,
 };
 
 /// dmsetup(8); libdm mangles tabs in names.
@@ -31,14 +30,14 @@ struct Row {
 
 /// The leftovers of `volume`, whose device cannot be used.
 pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Activation, ObserveError> {
-    let wanted = mapper_name(volume);
+    let wanted = volume.mapper_name();
     let rows = rows(deadline)?;
     Ok(left_of(&wanted, rows))
 }
 
 /// Mappings of an active RAID's parts that the RAID does not use.
 pub(super) fn beside(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
-    Ok(beside_of(&mapper_name(volume), rows(deadline)?))
+    Ok(beside_of(&volume.mapper_name(), rows(deadline)?))
 }
 
 /// The number of the mapping with that name.
@@ -70,7 +69,7 @@ fn row(line: &str) -> Result<Row, String> {
     let [name, major, minor, tables, suspended, open] = fields[..] else {
         return Err(format!("{line:?} has not six columns"));
     };
-    let number = mount_table::parse_number(&format!("{major}:{minor}"))
+    let number = DeviceNumber::parse(&format!("{major}:{minor}"))
         .ok_or_else(|| format!("{line:?} names no device"))?;
     Ok(Row {
         name: name.to_owned(),

@@ -180,7 +180,7 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     }
     let disk = block.canonicalize()?.parent().map(|disk| disk.join("dev"));
     let text = fs::read_to_string(disk.unwrap_or_default())?;
-    Ok(mount_table::parse_number(text.trim()))
+    Ok(DeviceNumber::parse(text.trim()))
 }
 
 /// Runs one command. A destructive one first checks its object again, and one that makes a target checks the result.

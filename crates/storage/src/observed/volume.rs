@@ -17,6 +17,14 @@ pub struct DeviceNumber {
     pub minor: u32,
 }
 
+impl DeviceNumber {
+    /// Parses `<major>:<minor>`, as sysfs and the mount table write it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
 impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)

@@ -88,30 +88,21 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
 /// Deleting a vanished namespace asks its drive once more and removes its record. The record would otherwise claim the
 /// namespace for a deleted object whenever the drive cannot be asked.
 fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
-    let whose =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let lost = observed.vanished.iter().filter(move |(_, owner)| whose.contains(owner));
+    let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));
     lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
 
 /// Removes the records of namespaces on drives that are gone for good; they would outlive their allocation. This comes
 /// last: until then the allocation does not count as released.
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
-    let whose =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let gone = observed.namespaces.iter().filter(move |namespace| whose.contains(&namespace.owner));
+    let gone = observed.of_allocation(id);
     let gone = gone.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
     gone.map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
 /// Partly created namespaces too: a host that reaches one could write to it.
 pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
-    let whose =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let reached = observed
-        .namespaces
-        .iter()
-        .filter(|namespace| whose.contains(&namespace.owner) && namespace.access.contains(host));
+    let reached = observed.of_allocation(id).filter(|namespace| namespace.access.contains(host));
     reached.map(|namespace| detach(namespace, host)).collect()
 }
 

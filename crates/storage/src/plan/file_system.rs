@@ -57,17 +57,11 @@ fn ready_on(
     let more = variables(fs, observed, Some(device));
     let making = making(fs, observed, device, &more)?;
 
-    let mut steps = Vec::new();
     // Records of hooks count for nothing when the file system was not made yet, or was torn down since.
     let torn_down = tear_down(fs).iter().any(|list| hooks::any_ran(list, observed));
-    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
-    let observed = if torn_down || (!making.is_empty() && !observed.hooks.is_empty()) {
-        steps.push(Step::ForgetHooks { scope: fs.scope() });
-        &fresh
-    } else {
-        observed
-    };
-    steps.extend(hooks::open(&fs.scope(), &every(fs), observed));
+    let is_stale = torn_down || (!making.is_empty() && !observed.hooks.is_empty());
+    let (mut steps, observed) = hooks::begin(&fs.scope(), &every(fs), observed, is_stale);
+    let observed = &*observed;
     steps.extend(making);
     steps.extend(hooks::due(&fs.post_activate, observed, &more));
     steps.extend(with_temporary_mount(fs, observed, Some(device), &fs.post_setup)?);

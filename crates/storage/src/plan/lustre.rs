@@ -22,17 +22,11 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     let formatting = pool.format();
     let mounting = mounting(target, observed)?;
 
-    let mut steps = Vec::new();
     // Records of hooks count for nothing when the target was not made yet, or was torn down since.
     let torn_down = tear_down(target).iter().any(|list| hooks::any_ran(list, observed));
-    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
-    let observed = if torn_down || (!formatting.is_empty() && !observed.hooks.is_empty()) {
-        steps.push(Step::ForgetHooks { scope: target.scope() });
-        &fresh
-    } else {
-        observed
-    };
-    steps.extend(hooks::open(&target.scope(), &every(target), observed));
+    let is_stale = torn_down || (!formatting.is_empty() && !observed.hooks.is_empty());
+    let (mut steps, observed) = hooks::begin(&target.scope(), &every(target), observed, is_stale);
+    let observed = &*observed;
     steps.extend(formatting);
     steps.extend(mounting);
     steps.extend(hooks::due(&target.post_activate, observed, &pool.variables()));

@@ -144,12 +144,6 @@ impl<'a> Lvm<'a> {
     }
 }
 
-/// The name of a logical volume's device in `/dev/mapper`: hyphens in either part are doubled (lvm2, libdm
-/// `dm_build_dm_name`).
-pub(crate) fn mapper_name(volume: &Volume) -> String {
-    format!("{}-{}", volume.group.replace('-', "--"), volume.logical.replace('-', "--"))
-}
-
 fn mapper_path(volume: &Volume) -> std::path::PathBuf {
-    std::path::Path::new("/dev/mapper").join(mapper_name(volume))
+    std::path::Path::new("/dev/mapper").join(volume.mapper_name())
 }

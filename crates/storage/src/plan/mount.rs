@@ -19,17 +19,10 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         None => Vec::new(),
     };
 
-    let mut steps = Vec::new();
     // Tear-down hooks ran since: what they undid must be done again.
     let undone = tear_down(&mount.hooks).iter().any(|list| hooks::any_ran(list, observed));
-    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
-    let observed = if undone {
-        steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
-        &fresh
-    } else {
-        observed
-    };
-    steps.extend(hooks::open(&mount.scope, &every(&mount.hooks), observed));
+    let (mut steps, observed) = hooks::begin(&mount.scope, &every(&mount.hooks), observed, undone);
+    let observed = &*observed;
     steps.extend(hooks::due(&mount.hooks.pre_activate, observed, &more));
     steps.extend(reaching);
     if !is_reached {

@@ -79,14 +79,11 @@ impl FakeDrives {
         if self.drive(&id.subsystem).is_none_or(|drive| drive.place != Place::Replaced) {
             return Err(refused("forget namespace", id, libc::EPERM));
         }
-        let whose = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
-        let namespace =
-            self.namespaces.get_mut(id).filter(|namespace| whose.contains(&namespace.owner));
-        namespace.into_iter().for_each(|namespace| namespace.owner = NamespaceOwner::Unknown);
+        let namespace = self.namespaces.get_mut(id);
+        namespace
+            .filter(|namespace| namespace.owner.allocation() == Some(allocation))
+            .into_iter()
+            .for_each(|namespace| namespace.owner = NamespaceOwner::Unknown);
         Ok(())
     }
 
@@ -105,12 +102,7 @@ impl FakeDrives {
     ) -> Result<(), StepError> {
         let Some(namespace) = self.namespaces.get(id) else { return Ok(()) };
         self.working(&id.subsystem)?;
-        let ours = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
-        if !ours.contains(&namespace.owner) {
+        if namespace.owner.allocation() != Some(allocation) {
             return Err(refused("delete namespace", id, libc::EPERM));
         }
         if self.is_mounted(id) {

@@ -130,11 +130,7 @@ fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
 
 fn number(block: &Path) -> io::Result<DeviceNumber> {
     let text = fs::read_to_string(block.join("dev"))?;
-    let parse = |text: &str| {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
-    };
-    parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    DeviceNumber::parse(text.trim()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sets up a loop device over `file`, with direct I/O where the file's file system has it.

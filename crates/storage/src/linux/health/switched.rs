@@ -1,6 +1,6 @@
 //! Links to computes and drives, from PCIe switches. Pure.
 
-use std::{collections::BTreeMap, error::Error, iter};
+use std::collections::BTreeMap;
 
 use crate::{
     desired::Endpoint,
@@ -48,12 +48,6 @@ fn link(port: &PortLink) -> Link {
         }
         LinkState::Unknown(why) => Link::Unread(why.clone()),
     }
-}
-
-/// An error with its causes.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let causes = iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::members::Wanted;
 use crate::{
     Rejection,
     desired::{Allocation, Nqn, Spread},
-    observed::{Drive, NamespaceOwner, Observed},
+    observed::{Drive, Observed},
 };
 
 /// The size of a namespace is a multiple of this, in bytes: a drive with 4 KiB blocks has nothing smaller.
@@ -122,11 +122,7 @@ fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, Stri
 
 /// The drives that have anything of the allocation.
 fn taken<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nqn> {
-    let id = allocation.id;
-    let mine =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let of_it = observed.namespaces.iter().filter(|namespace| mine.contains(&namespace.owner));
-    of_it.map(|namespace| &namespace.id.subsystem).collect()
+    observed.of_allocation(allocation.id).map(|namespace| &namespace.id.subsystem).collect()
 }
 
 /// The placement, if every drive has room for its share. The drives are sorted by free space, so the last has the

@@ -1,6 +1,6 @@
 //! Activates a volume on this node, and deactivates it.
 
-use super::{Lvm, Rejection, mapper_name};
+use super::{Lvm, Rejection};
 use crate::{
     Step,
     observed::{Activation, DeviceNumber, Mapped, Unfinished},
@@ -96,7 +96,7 @@ impl Lvm<'_> {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);
         }
         let is_gone = active.foreign_devices.is_empty() && self.state.devices.is_empty();
-        let name = mapper_name(self.volume);
+        let name = self.volume.mapper_name();
         (is_gone && self.report().is_some())
             .then_some(Step::RemoveMapping { name, number: active.number })
     }

@@ -21,7 +21,7 @@ use super::{
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
 };
-use crate::desired::Endpoint;
+use crate::{desired::Endpoint, host::error_chain};
 
 /// The fault of a drive that cannot erase namespaces one by one.
 pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): no other's data would be safe on it";
@@ -210,10 +210,9 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     })
 }
 
-/// An error with its causes, in one line.
+/// What failed and why, in one line.
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.fold(what.to_owned(), |text, cause| format!("{text}: {cause}"))
+    format!("{what}: {}", error_chain(error))
 }
 
 #[cfg(test)]

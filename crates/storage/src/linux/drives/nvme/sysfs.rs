@@ -203,10 +203,7 @@ impl Sysfs {
         let Some(nsid) = attribute(path, "nsid")?.and_then(|nsid| nsid.parse().ok()) else {
             return Ok(None);
         };
-        let number = attribute(path, "dev")?.and_then(|number| {
-            let (major, minor) = number.split_once(':')?;
-            Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
-        });
+        let number = attribute(path, "dev")?.and_then(|number| DeviceNumber::parse(&number));
         let nqn = attribute(&path.join("device"), "subsysnqn")?.and_then(|nqn| nqn.parse().ok());
         let is_hidden = attribute(path, "hidden")?.is_some_and(|hidden| hidden == "1");
         let (Some(number), Some(subsystem), false) = (number, nqn, is_hidden) else {

@@ -13,7 +13,6 @@ use crate::{
             wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
         },
     },
-    observed::NamespaceOwner,
 };
 
 impl NvmeDrive {
@@ -40,13 +39,8 @@ impl NvmeDrive {
     }
 
     fn belongs(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
-        let ours = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
         let found = self.owner(namespace)?;
-        if ours.contains(&found) {
+        if found.allocation() == Some(allocation) {
             return Ok(());
         }
         Err(DriveError::NotOurs { wanted: format!("allocation {allocation}"), found })
