@@ -21,7 +21,7 @@ mod tests;
 
 /// A step that failed; those before it stand.
 #[derive(Debug, Error)]
-#[error("{}", told(.step, .source))]
+#[error("{}", description(.step, .source))]
 pub struct ExecuteError {
     /// The step.
     pub step: Box<Step>,
@@ -44,7 +44,7 @@ impl ExecuteError {
     }
 }
 
-fn told(step: &Step, source: &StepError) -> String {
+fn description(step: &Step, source: &StepError) -> String {
     match source {
         StepError::Command(_) => step.briefly(),
         _ => step.to_string(),

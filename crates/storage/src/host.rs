@@ -222,8 +222,8 @@ fn of(most: &Option<u32>) -> String {
 }
 
 fn list(failures: &[ExecuteError]) -> String {
-    let told: Vec<_> = failures.iter().map(|failure| error_chain(failure)).collect();
-    told.join("; ")
+    let texts: Vec<_> = failures.iter().map(|failure| error_chain(failure)).collect();
+    texts.join("; ")
 }
 
 /// An error with its causes, in one line.

@@ -167,11 +167,11 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
         MountSource::Volume { volume: wanted, .. } => {
             // sysfs names the devices beneath a mount. LVM is asked only about a volume that must be activated or
             // deactivated.
-            let told = |seen: &LvmState| match to_be {
+            let needs_report = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
                 ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,
             };
-            let state = volume(observer, wanted, signed, told)?;
+            let state = volume(observer, wanted, signed, needs_report)?;
             if to_be == ToBe::Unmounted {
                 observed.in_use = users(observer, mount, wanted, &state, observed.target.as_ref())?;
             }
@@ -216,13 +216,15 @@ fn volume(
     observer: &impl Observer,
     volume: &Volume,
     signed: bool,
-    told: impl Fn(&LvmState) -> bool,
+    needs_report: impl Fn(&LvmState) -> bool,
 ) -> Result<VolumeState, ObserveError> {
     let (devices, missing) = devices(observer, &volume.namespaces, volume.made_for)?;
     let mut state = VolumeState { devices, missing, ..VolumeState::default() };
     match volume.layer {
         VolumeLayer::Plain => {}
-        VolumeLayer::Lvm(_) => state.lvm = Some(logical(observer, volume, &state.devices, told)?),
+        VolumeLayer::Lvm(_) => {
+            state.lvm = Some(logical(observer, volume, &state.devices, needs_report)?)
+        }
     }
     let device = device_of(volume, &state);
     if let Some(device) = device.filter(|_| signed) {
@@ -235,13 +237,13 @@ fn logical(
     observer: &impl Observer,
     volume: &Volume,
     devices: &[BlockDevice],
-    told: impl Fn(&LvmState) -> bool,
+    needs_report: impl Fn(&LvmState) -> bool,
 ) -> Result<LvmState, ObserveError> {
     if volume.is_guessed() && !devices.is_empty() {
         return guessed(observer, volume, devices);
     }
     let mut seen = observer.mapped(volume, devices)?;
-    if told(&seen) {
+    if needs_report(&seen) {
         // LVM without a device list would read every disk of the node.
         let nothing = || Ok(LvmReport::default());
         seen.report = Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);

@@ -154,8 +154,8 @@ impl Observer for FakeHost {
             return Ok(Use::MountedHere);
         }
         let is_kept = local.kept.contains(&device.number);
-        let told = vec!["process 4711 (sh) in another mount namespace".to_owned()];
-        Ok(is_kept.then(|| Holders { names: told, processes: Vec::new() }).into())
+        let names = vec!["process 4711 (sh) in another mount namespace".to_owned()];
+        Ok(is_kept.then(|| Holders { names, processes: Vec::new() }).into())
     }
 
     fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {

@@ -130,9 +130,9 @@ impl BoundedCalls {
         let id = Arc::new(OnceLock::new());
         let named = Arc::clone(&id);
         let given_up = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&given_up);
+        let flag = Arc::clone(&given_up);
         let thread = thread::Builder::new().name(self.what.into()).spawn(move || {
-            GIVEN_UP.set(told);
+            GIVEN_UP.set(flag);
             // This thread alone sets it.
             let _ = named.set(gettid());
             // After the deadline nobody receives the result.
@@ -174,11 +174,11 @@ impl BoundedCalls {
     fn error(&self, GivenUp { id, deadline }: GivenUp) -> io::Error {
         let thread = id.map_or_else(String::new, |id| format!(" ({})", hung::thread(id)));
         let (what, seconds) = (self.what, deadline.as_secs_f32());
-        let mut told = vec![format!("the {what} did not end within {seconds} s{thread}")];
+        let mut texts = vec![format!("the {what} did not end within {seconds} s{thread}")];
         if self.tells_locks {
-            told.extend(hung::locks());
+            texts.extend(hung::locks());
         }
-        io::Error::new(io::ErrorKind::TimedOut, told.join("; "))
+        io::Error::new(io::ErrorKind::TimedOut, texts.join("; "))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Stuck>>> {

@@ -78,17 +78,17 @@ fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
         Ok(spaces) => spaces,
         Err(error) => return vec![format!("{} cannot be read: {error}", sysfs.display())],
     };
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for space in spaces {
-        told.extend(
+        lines.extend(
             recovery(&sysfs.join(&space)).map(|state| format!("lock space {space} {state}")),
         );
         match locks(debugfs, &space) {
-            Ok(locks) => told.extend(locks),
-            Err(why) => told.push(format!("locks of lock space {space} cannot be read: {why}")),
+            Ok(locks) => lines.extend(locks),
+            Err(why) => lines.push(format!("locks of lock space {space} cannot be read: {why}")),
         }
     }
-    told
+    lines
 }
 
 /// Why a lock space grants no locks. Its status is 0 from the loss of a node until dlm_controld lets it continue
@@ -122,12 +122,12 @@ fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
     let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_wanted_here()).collect();
     wanted.sort_by_key(|lock| std::cmp::Reverse(lock.waits));
     let more = wanted.len().saturating_sub(NAMED);
-    let mut told: Vec<_> =
+    let mut lines: Vec<_> =
         wanted.iter().take(NAMED).map(|lock| lock.describe(space, &locks)).collect();
-    told.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
+    lines.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
     let unanswered = waiters(&read("waiters")?)?;
-    told.extend(unanswered.iter().take(NAMED).map(|waiter| waiter.describe(space)));
-    Ok(told)
+    lines.extend(unanswered.iter().take(NAMED).map(|waiter| waiter.describe(space)));
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -146,14 +146,14 @@ mod tests {
         fs::write(space.join("recover_status"), status).unwrap();
     }
 
-    fn told(root: &Path) -> Vec<String> {
+    fn lines(root: &Path) -> Vec<String> {
         ungranted_in(&root.join("sys"), &root.join("debug"))
     }
 
     #[test]
     fn a_node_in_no_lock_space_waits_for_no_lock() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(told(root.path()), [""; 0]);
+        assert_eq!(lines(root.path()), [""; 0]);
     }
 
     #[test]
@@ -164,10 +164,13 @@ mod tests {
         fs::create_dir(&debug).unwrap();
         fs::write(debug.join("lvm_a4f0_0_locks"), requests::RECORDED).unwrap();
         fs::write(debug.join("lvm_a4f0_0_waiters"), "2000a 1 2 GBLK\n").unwrap();
-        let told = told(root.path());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("\"VGLK\"") && told[0].contains("held EX by node 2"), "{told:?}");
-        assert!(told[1].contains("GBLK") && told[1].contains("node 2"), "{told:?}");
+        let lines = lines(root.path());
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines[0].contains("\"VGLK\"") && lines[0].contains("held EX by node 2"),
+            "{lines:?}"
+        );
+        assert!(lines[1].contains("GBLK") && lines[1].contains("node 2"), "{lines:?}");
     }
 
     #[test]
@@ -175,9 +178,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         space(root.path(), "a", "0\n");
         space(root.path(), "b", "3f\n");
-        let told = told(root.path());
-        assert!(told[0].starts_with("lock space a is stopped: dlm_controld waits"), "{told:?}");
-        assert!(told[1].starts_with("locks of lock space a cannot be read: "), "{told:?}");
-        assert!(told[2].starts_with("lock space b is being recovered (status 3f)"), "{told:?}");
+        let lines = lines(root.path());
+        assert!(lines[0].starts_with("lock space a is stopped: dlm_controld waits"), "{lines:?}");
+        assert!(lines[1].starts_with("locks of lock space a cannot be read: "), "{lines:?}");
+        assert!(lines[2].starts_with("lock space b is being recovered (status 3f)"), "{lines:?}");
     }
 }

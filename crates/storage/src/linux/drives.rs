@@ -25,11 +25,11 @@ pub(super) struct Inventory {
     pub(super) drives: Vec<Drive>,
     pub(super) namespaces: Vec<Namespace>,
     /// Records of namespaces that their drives, which list all they have, do not have.
-    pub(super) lost: BTreeMap<NamespaceId, NamespaceOwner>,
+    pub(super) vanished: BTreeMap<NamespaceId, NamespaceOwner>,
     /// Drives whose slot holds another drive now.
     pub(super) replaced: BTreeSet<Nqn>,
     /// Drives whose ledger cannot be read.
-    pub(super) unread: BTreeSet<Nqn>,
+    pub(super) unreadable: BTreeSet<Nqn>,
     pub(super) pool: Option<Pool>,
     /// SMART logs of the drives that could be asked.
     pub(super) smart: BTreeMap<Nqn, Smart>,

@@ -251,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_process_is_named_with_the_time_of_its_start() {
-        let told = name(&Process::myself().unwrap());
-        let (_, since) = told.split_once(", since ").unwrap();
+        let text = name(&Process::myself().unwrap());
+        let (_, since) = text.split_once(", since ").unwrap();
         let began: Timestamp = since.trim_end_matches(')').parse().unwrap();
-        assert!(began <= Timestamp::now(), "{told}");
+        assert!(began <= Timestamp::now(), "{text}");
     }
 
     #[test]

@@ -19,15 +19,15 @@ static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(P
 
 /// What the processes of a process group (setpgid(2)) wait for.
 pub(super) fn group(group: Pid) -> String {
-    let mut told = match all_processes() {
+    let mut texts = match all_processes() {
         Ok(all) => {
             let members = all.flatten().filter(|process| is_member(process, group));
             named(members.map(|process| standing(&process)).collect())
         }
         Err(error) => vec![format!("the processes of group {group} cannot be listed: {error}")],
     };
-    told.extend(locks());
-    told.join("; ")
+    texts.extend(locks());
+    texts.join("; ")
 }
 
 /// A process, distinct from a later one with the same PID.
@@ -58,12 +58,12 @@ pub(super) fn members(group: Pid) -> Vec<Life> {
 
 /// What one process waits for.
 pub(super) fn process(pid: Pid) -> String {
-    let mut told = vec![match Process::new(pid.as_raw()) {
+    let mut texts = vec![match Process::new(pid.as_raw()) {
         Ok(process) => standing(&process),
         Err(error) => format!("process {pid} cannot be looked at: {error}"),
     }];
-    told.extend(locks());
-    told.join("; ")
+    texts.extend(locks());
+    texts.join("; ")
 }
 
 /// Where in the kernel a thread of ours stands.
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_stack_is_told_from_the_inside() {
-        let told = place(text(STACK), text("gfs2_glock_wait"));
-        assert!(told.starts_with(", in gfs2_glock_wait+0x3f/0x80 < gfs2_glock_nq+"), "{told}");
+        let texts = place(text(STACK), text("gfs2_glock_wait"));
+        assert!(texts.starts_with(", in gfs2_glock_wait+0x3f/0x80 < gfs2_glock_nq+"), "{texts}");
     }
 
     #[test]
@@ -149,21 +149,21 @@ mod tests {
             place(denied(), text("do_wait")),
             ", in do_wait, stack unreadable: permission denied"
         );
-        let told = place(denied(), denied());
-        assert_eq!(told.matches("unreadable: permission denied").count(), 2, "{told}");
+        let texts = place(denied(), denied());
+        assert_eq!(texts.matches("unreadable: permission denied").count(), 2, "{texts}");
         assert_eq!(place(text(""), text("0")), "", "it runs");
     }
 
     #[test]
     fn many_processes_are_counted() {
-        let told = named((0..11).map(|pid| format!("process {pid}")).collect());
-        assert_eq!((told.len(), told[8].as_str()), (NAMED + 1, "and 3 more processes"));
+        let texts = named((0..11).map(|pid| format!("process {pid}")).collect());
+        assert_eq!((texts.len(), texts[8].as_str()), (NAMED + 1, "and 3 more processes"));
     }
 
     #[test]
     fn a_process_that_is_gone_is_said_to_be() {
         // The kernel's greatest (PID_MAX_LIMIT) is 2^22.
-        let told = process(Pid::from_raw(1 << 23));
-        assert!(told.starts_with("process 8388608 cannot be looked at"), "{told}");
+        let texts = process(Pid::from_raw(1 << 23));
+        assert!(texts.starts_with("process 8388608 cannot be looked at"), "{texts}");
     }
 }

@@ -274,11 +274,13 @@ mod tests {
         lies_on("dm-1", "nvme1n1");
         lies_on("dm-2", "dm-0");
         lies_on("dm-2", "dm-1");
-        let mut told = mappings_in(sysfs.path()).unwrap();
-        told.sort_by_key(|mapping| mapping.number);
-        let told: Vec<_> =
-            told.iter().map(|mapping| (&*mapping.name, mapping.layers, mapping.on.len())).collect();
-        assert_eq!(told, [("vg-lv_rimage_0", 1, 1), ("vg-lv_rimage_1", 1, 0), ("vg-lv", 2, 1)]);
+        let mut found = mappings_in(sysfs.path()).unwrap();
+        found.sort_by_key(|mapping| mapping.number);
+        let found: Vec<_> = found
+            .iter()
+            .map(|mapping| (&*mapping.name, mapping.layers, mapping.on.len()))
+            .collect();
+        assert_eq!(found, [("vg-lv_rimage_0", 1, 1), ("vg-lv_rimage_1", 1, 0), ("vg-lv", 2, 1)]);
     }
 
     #[test]

@@ -24,14 +24,14 @@ impl Observer for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
-        let (replaced, unread, smart) = (found.replaced, found.unread, found.smart);
-        let lost = found.lost;
+        let (replaced, unreadable, smart) = (found.replaced, found.unreadable, found.smart);
+        let vanished = found.vanished;
         Ok(Observed {
             drives,
             namespaces,
-            vanished: lost,
+            vanished,
             replaced,
-            unreadable: unread,
+            unreadable,
             pool,
             smart,
             ..Observed::default()

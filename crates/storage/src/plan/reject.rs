@@ -414,16 +414,16 @@ pub enum Rejection {
 }
 
 fn crowded(full: &[(Nqn, u32)]) -> String {
-    let told = |(drive, most): &(Nqn, u32)| {
+    let described = |(drive, most): &(Nqn, u32)| {
         format!("; {drive} has all {most} namespaces that it can have")
     };
-    full.iter().map(told).collect()
+    full.iter().map(described).collect()
 }
 
 fn unusable(faulty: &[(Nqn, String)]) -> String {
-    let told = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
-    let told: Vec<_> = faulty.iter().map(told).collect();
-    told.join(", ")
+    let described = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
+    let described: Vec<_> = faulty.iter().map(described).collect();
+    described.join(", ")
 }
 
 fn join(namespaces: &[NamespaceId]) -> String {
@@ -435,16 +435,16 @@ fn join(namespaces: &[NamespaceId]) -> String {
 }
 
 fn list(missing: &[Missing]) -> String {
-    let told: Vec<_> = missing.iter().map(ToString::to_string).collect();
-    told.join("; ")
+    let described: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    described.join("; ")
 }
 
 fn differing(strange: &[String], unused: &[PathBuf]) -> String {
     let lies = (!strange.is_empty()).then(|| format!("it lies on {}", strange.join(", ")));
     let unused: Vec<_> = unused.iter().map(|path| path.display().to_string()).collect();
     let lacks = (!unused.is_empty()).then(|| format!("it lacks {}", unused.join(", ")));
-    let told: Vec<_> = lies.into_iter().chain(lacks).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
+    let described: Vec<_> = lies.into_iter().chain(lacks).collect();
+    if described.is_empty() { String::new() } else { format!(" ({})", described.join("; ")) }
 }
 
 fn with_uuid(uuid: &Option<String>) -> String {

@@ -188,9 +188,9 @@ mod tests {
         let all = understand(RECORDED).unwrap();
         let wanted: Vec<_> = all.iter().filter(|lock| lock.is_wanted_here()).collect();
         let [wanted] = wanted[..] else { panic!("{wanted:?}") };
-        let told = wanted.describe("lvm_a", &all);
-        assert!(told.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));
-        assert!(told.ends_with("for more than 10 s, held EX by node 2"), "{told}");
+        let text = wanted.describe("lvm_a", &all);
+        assert!(text.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));
+        assert!(text.ends_with("for more than 10 s, held EX by node 2"), "{text}");
     }
 
     /// GFS2's inode glock 2/5, whose master is node 2; converted from shared to exclusive.
@@ -199,9 +199,9 @@ mod tests {
         let line = "10a 2 30b 0 0 5 0 3 3 5 2500000 2 24 \"       2               5\"\n";
         let all = understand(line).unwrap();
         assert!(all[0].is_wanted_here());
-        let told = all[0].describe("job1", &all);
-        assert!(told.contains("lock \"2               5\" of lock space job1"), "{told}");
-        assert!(told.contains("wanted EX instead of PR") && told.ends_with("node 2 decides"));
+        let text = all[0].describe("job1", &all);
+        assert!(text.contains("lock \"2               5\" of lock space job1"), "{text}");
+        assert!(text.contains("wanted EX instead of PR") && text.ends_with("node 2 decides"));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_unanswered_message_is_told_with_its_node() {
-        let told = waiters("2000a 1 2 GBLK\n").unwrap()[0].describe("lvm_a");
-        assert_eq!(told, "node 2 has not answered for lock \"GBLK\" (2000a) of lock space lvm_a");
+        let text = waiters("2000a 1 2 GBLK\n").unwrap()[0].describe("lvm_a");
+        assert_eq!(text, "node 2 has not answered for lock \"GBLK\" (2000a) of lock space lvm_a");
     }
 }

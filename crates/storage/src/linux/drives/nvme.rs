@@ -68,7 +68,7 @@ pub(in crate::linux) struct NvmeDrives {
     shared: SharedLook<Inventory>,
     changes: BoundedCalls,
     drives: Mutex<BTreeMap<Nqn, Arc<Managed>>>,
-    told: Mutex<BTreeMap<Nqn, Fault>>,
+    warned: Mutex<BTreeMap<Nqn, Fault>>,
 }
 
 /// The drives that are plugged in.
@@ -108,7 +108,7 @@ impl NvmeDrives {
             shared: SharedLook::default(),
             changes: BoundedCalls::of_changes(change.max(admin::CHANGE)),
             drives: Mutex::default(),
-            told: Mutex::default(),
+            warned: Mutex::default(),
         })
     }
 
@@ -153,8 +153,8 @@ impl NvmeDrives {
 
     /// Logs once why a drive that is not ours is left alone.
     fn leave_out(&self, nqn: &Nqn, why: &str) {
-        let told = lock(&self.told).insert(nqn.clone(), why.to_owned());
-        if told.as_deref() != Some(why) {
+        let warned = lock(&self.warned).insert(nqn.clone(), why.to_owned());
+        if warned.as_deref() != Some(why) {
             info!(drive:% = nqn, cause = why; "the drive is left out");
         }
     }

@@ -117,8 +117,8 @@ fn mark_read_only(
 fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
-        let told = attribute(&sysfs.join("class/block").join(name), "ro")?;
-        Ok(told.is_some_and(|text| text == "1"))
+        let text = attribute(&sysfs.join("class/block").join(name), "ro")?;
+        Ok(text.is_some_and(|text| text == "1"))
     };
     let blocks = Sysfs::new(sysfs).blocks()?.into_iter().map(|block| block.device);
     Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())

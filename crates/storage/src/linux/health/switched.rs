@@ -12,8 +12,8 @@ use crate::{
 const SLOTS: u8 = 16;
 
 /// Links by slot. A node without switches has none; when its switches cannot be read every link is unread.
-pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
-    let ports = match told {
+pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
+    let ports = match answer {
         Ok(ports) => ports,
         Err(why) => return (0..SLOTS).map(|slot| (slot, Link::Unread(why.clone()))).collect(),
     };
@@ -25,14 +25,14 @@ pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link
 }
 
 /// Links of drives by slot: those that are up or down. A drive whose switch cannot be asked reports that itself.
-pub(super) fn slots(told: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
+pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
     let drive = |port: PortLink| match (port.end, link(&port)) {
         (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {
             Some((u32::from(index), link))
         }
         _ => None,
     };
-    told.unwrap_or_default().into_iter().filter_map(drive).collect()
+    answer.unwrap_or_default().into_iter().filter_map(drive).collect()
 }
 
 /// A link in training is neither up nor lost: some milliseconds later it is up or down.

@@ -119,8 +119,8 @@ impl<'a> Members<'a> {
                 members.reachable.push(namespace);
             }
         }
-        for told in &allocation.reported {
-            members.enter(told, observed);
+        for reported in &allocation.reported {
+            members.enter(reported, observed);
         }
         if members.lacks() == Some(0) {
             members.lost.clear();
@@ -139,9 +139,9 @@ impl<'a> Members<'a> {
         Some(usize::from(members).saturating_sub(all.len()))
     }
 
-    fn enter(&mut self, told: &Reported, observed: &'a Observed) {
+    fn enter(&mut self, reported: &Reported, observed: &'a Observed) {
         let id = self.allocation.id;
-        let found = observed.namespaces.iter().find(|namespace| namespace.id == told.id);
+        let found = observed.namespaces.iter().find(|namespace| namespace.id == reported.id);
         let why = match found.map(|namespace| (namespace, &namespace.owner)) {
             Some((_, NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of))) if *of == id => {
                 return;
@@ -154,23 +154,23 @@ impl<'a> Members<'a> {
                 | NamespaceOwner::Replaced(of),
             )) => Absence::Other(format!("it is recorded for allocation {of}")),
             Some((_, NamespaceOwner::Foreign(why))) => Absence::Other(why.clone()),
-            Some((namespace, NamespaceOwner::Unknown)) if namespace.size != told.size => {
+            Some((namespace, NamespaceOwner::Unknown)) if namespace.size != reported.size => {
                 Absence::Size(namespace.size)
             }
-            Some((_, NamespaceOwner::Unknown)) if told.contested => Absence::Contested,
+            Some((_, NamespaceOwner::Unknown)) if reported.contested => Absence::Contested,
             Some((namespace, NamespaceOwner::Unknown)) => {
                 self.adoptable.push(namespace);
                 return;
             }
-            None => match fault(&told.id, observed) {
+            None => match fault(&reported.id, observed) {
                 Some(fault) => Absence::Drive(fault.to_owned()),
-                None if observed.drives.iter().any(|drive| drive.nqn == told.id.subsystem) => {
+                None if observed.drives.iter().any(|drive| drive.nqn == reported.id.subsystem) => {
                     Absence::Deleted
                 }
                 None => Absence::NoDrive,
             },
         };
-        self.lost.push(Missing { id: told.id.clone(), why });
+        self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
     /// Adopts all that the status names when only the records are missing: an incomplete set proves nothing.
@@ -213,11 +213,12 @@ impl<'a> Members<'a> {
     /// be replaced. The only namespace of an allocation is not replaced: the new one would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (gone, any) = (self.gone.first()?, self.reachable.first()?);
-        let told = &self.allocation.reported;
-        if !self.allocation.replace || told.len() < 2 {
+        let reported = &self.allocation.reported;
+        if !self.allocation.replace || reported.len() < 2 {
             return None;
         }
-        let is_new = |namespace: &&Namespace| told.iter().all(|told| told.id != namespace.id);
+        let is_new =
+            |namespace: &&Namespace| reported.iter().all(|reported| reported.id != namespace.id);
         let there =
             self.reachable.iter().copied().chain(self.away.iter().map(|(namespace, _)| *namespace));
         let made = there.filter(is_new).count();

@@ -121,8 +121,8 @@ mod tests {
             }
         }
         assert_eq!(drive.endpoint(0x41), None, "the physical function is nobody's");
-        let told = drive.of(Endpoint::Compute(15)).unwrap_err().to_string();
-        assert!(told.contains("endpoint 16: it has 4 virtual functions"), "{told}");
+        let text = drive.of(Endpoint::Compute(15)).unwrap_err().to_string();
+        assert!(text.contains("endpoint 16: it has 4 virtual functions"), "{text}");
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl NvmeDrives {
                 let lost = contents.lost.iter().map(|(nsid, owner)| {
                     (NamespaceId { subsystem: nqn.clone(), nsid: *nsid }, owner.clone())
                 });
-                inventory.lost.extend(lost);
+                inventory.vanished.extend(lost);
                 let label = drive.physical.label();
                 inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);
@@ -186,7 +186,7 @@ impl NvmeDrives {
             path.display()
         );
         self.warn_once(nqn, &fault);
-        inventory.unread.insert(nqn.clone());
+        inventory.unreadable.insert(nqn.clone());
         inventory.drives.push(faulty(nqn, &fault));
     }
 
@@ -207,14 +207,14 @@ impl NvmeDrives {
     }
 
     fn warn_once(&self, nqn: &Nqn, fault: &str) {
-        let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
-        if told.as_deref() != Some(fault) {
+        let warned = lock(&self.warned).insert(nqn.clone(), fault.to_owned());
+        if warned.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
         }
     }
 
     fn clear_warning(&self, nqn: &Nqn) {
-        lock(&self.told).remove(nqn);
+        lock(&self.warned).remove(nqn);
     }
 
     fn namespace(&self, nqn: &Nqn, held: &Held, blocks: &[BlockNode]) -> Namespace {

@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn a_status_is_told_with_its_number_and_in_words() {
-        let told = Status::new(0x4115).to_string();
-        assert_eq!(told, "NVMe status 115h (not enough unallocated capacity; do not retry)");
+        let text = Status::new(0x4115).to_string();
+        assert_eq!(text, "NVMe status 115h (not enough unallocated capacity; do not retry)");
         assert_eq!(Status::new(0x0281).to_string(), "NVMe status 281h (media or data integrity)");
     }
 }

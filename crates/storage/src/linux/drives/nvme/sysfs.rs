@@ -337,9 +337,9 @@ mod tests {
         put(root.path(), "class/nvme/nvme2/subsysnqn", "nqn.1994\u{1b}[31m\n");
         put(root.path(), "class/nvme/nvme3/subsysnqn", "\n");
         put(root.path(), "class/nvme/nvme4/subsysnqn", "nqn.1994-11.com:made up   of blanks\n");
-        let told = Sysfs::new(root.path()).misnamed().unwrap();
+        let found = Sysfs::new(root.path()).misnamed().unwrap();
         let expected = "nvme2 is left out: \"nqn.1994\\u{1b}[31m\" is not an NVMe qualified name: 1 to 256 printable ASCII characters";
-        assert_eq!(told, [expected]);
+        assert_eq!(found, [expected]);
         let controllers = Sysfs::new(root.path()).controllers().unwrap();
         let names: Vec<_> = controllers.iter().map(|controller| &*controller.name).collect();
         assert_eq!(names, ["nvme0", "nvme1", "nvme4"]);

@@ -63,7 +63,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     fs::write(&file, "{").unwrap();
 
     let inventory = drives.inventory().unwrap();
-    assert_eq!(inventory.unread, BTreeSet::from([bad.clone()]), "and it is not empty");
+    assert_eq!(inventory.unreadable, BTreeSet::from([bad.clone()]), "and it is not empty");
     assert_eq!(inventory.namespaces.len(), 1, "of the other all is known");
     let seen = inventory.drives.iter().find(|drive| drive.nqn == bad).unwrap();
     let fault = seen.fault.as_deref().unwrap();
@@ -78,7 +78,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
 
     fs::remove_file(&file).unwrap();
-    assert!(drives.inventory().unwrap().unread.is_empty(), "it is read again in each look");
+    assert!(drives.inventory().unwrap().unreadable.is_empty(), "it is read again in each look");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
             let inventory = drives.inventory().unwrap();
             let [drive] = &inventory.drives[..] else { panic!("{name}: {inventory:?}") };
             assert_eq!(drive.nqn, nqn);
-            (inventory.namespaces.len(), inventory.unread.len(), drive.fault.clone().unwrap())
+            (inventory.namespaces.len(), inventory.unreadable.len(), drive.fault.clone().unwrap())
         };
         {
             let drives = drives(state.path(), sysfs.path());
@@ -110,7 +110,7 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
         };
         fs::write(&path, "{").unwrap();
         let inventory = drives(state.path(), sysfs.path()).inventory().unwrap();
-        assert_eq!(inventory.unread.len(), 1, "it may have anything of ours: {inventory:?}");
+        assert_eq!(inventory.unreadable.len(), 1, "it may have anything of ours: {inventory:?}");
         let fault = inventory.drives[0].fault.as_deref().unwrap();
         assert!(fault.contains(&format!("ledger {} cannot be read", path.display())), "{fault}");
         plug(sysfs.path(), name, "A", "4");
@@ -127,7 +127,7 @@ fn a_drive_that_is_left_out_is_told() {
     plug(sysfs.path(), "drive0", "A", "3");
     assert!(drives.inventory().unwrap().drives.is_empty());
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
-    let told = lock(&drives.told).get(&nqn).cloned();
+    let told = lock(&drives.warned).get(&nqn).cloned();
     assert_eq!(told.as_deref(), Some("its model \"\" is none of --drive-model"));
 }
 

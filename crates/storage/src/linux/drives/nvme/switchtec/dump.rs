@@ -82,9 +82,9 @@ fn fetched(session: &mut Session<'_>, port: u8) -> Result<Vec<u8>> {
 }
 
 fn data_of<'a>(piece: &'a DumpPiece, switch: &Switch) -> Result<&'a [u8]> {
-    let told = usize::try_from(piece.dwords.get()).unwrap_or(usize::MAX).min(DUMP_MOST);
-    let wrong = || switch.malformed(Command::Dump, format!("a piece of {told} dwords"));
-    let dwords = told.checked_sub(DUMP_HEAD).filter(|length| *length > 0).ok_or_else(wrong)?;
+    let stated = usize::try_from(piece.dwords.get()).unwrap_or(usize::MAX).min(DUMP_MOST);
+    let wrong = || switch.malformed(Command::Dump, format!("a piece of {stated} dwords"));
+    let dwords = stated.checked_sub(DUMP_HEAD).filter(|length| *length > 0).ok_or_else(wrong)?;
     piece.data.get(..dwords * 4).ok_or_else(wrong)
 }
 
@@ -108,10 +108,10 @@ fn head<T: FromBytes + FromZeros + KnownLayout + Immutable>(bytes: &[u8]) -> Rea
 fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     let (attachment, bytes) = head::<AttachmentHead>(bytes)?;
     let count = usize::from(attachment.functions.get());
-    let told = of_24(attachment.dwords) * 4;
+    let stated = of_24(attachment.dwords) * 4;
     let needed = size_of::<AttachmentHead>() + count * size_of::<FunctionEntry>();
-    if told != needed {
-        return Err(format!("{count} functions in {told} bytes instead of {needed}"));
+    if stated != needed {
+        return Err(format!("{count} functions in {stated} bytes instead of {needed}"));
     }
     let mut entries = Vec::with_capacity(count);
     let mut rest = bytes;
@@ -206,14 +206,14 @@ mod tests {
         assert!(matches!(read(&dump(1, &[])).unwrap(), Plugged::Other(_)));
         let mut card = entry(0, 1);
         (card.class, card.vendor) = ([0, 0, 2], 0x15b3.into());
-        let Plugged::Other(told) = read(&dump(0, &[card])).unwrap() else { panic!() };
-        assert_eq!(told, "15b3:0000, which is no NVMe drive");
+        let Plugged::Other(stated) = read(&dump(0, &[card])).unwrap() else { panic!() };
+        assert_eq!(stated, "15b3:0000, which is no NVMe drive");
     }
 
     #[test]
     fn what_cannot_be_is_not_taken_for_a_drive() {
         let whole = dump(0, &[entry(0, 3), entry(1, 0)]);
-        for (bytes, told) in [
+        for (bytes, stated) in [
             (&whole[..whole.len() - 1], "it ends"),
             (&whole[..10], "it ends"),
             (&dump(3, &[])[..], "03h is no kind of port"),
@@ -222,7 +222,7 @@ mod tests {
             (&dump(0, &[entry(0, 3), entry(2, 0), entry(1, 0)]), "in no order"),
         ] {
             let error = read(bytes).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(stated), "{error}");
         }
         let mut short = whole;
         short[24] = 2;

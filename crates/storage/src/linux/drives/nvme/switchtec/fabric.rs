@@ -39,7 +39,7 @@ pub(in super::super) struct Fabric {
     scans: Vec<Mutex<Scan>>,
     pace: Pace,
     seen: AtomicBool,
-    told: Mutex<BTreeMap<String, String>>,
+    warned: Mutex<BTreeMap<String, String>>,
 }
 
 /// A drive that was found behind them.
@@ -88,7 +88,7 @@ impl Fabric {
             devices,
             pace,
             seen: AtomicBool::new(false),
-            told: Mutex::default(),
+            warned: Mutex::default(),
         }
     }
 
@@ -233,14 +233,14 @@ impl Fabric {
 
     /// Warns once, until the reason changes.
     fn warn_once(&self, what: &str, why: &str) {
-        let told = lock(&self.told).insert(what.to_owned(), why.to_owned());
-        if told.as_deref() != Some(why) {
+        let warned = lock(&self.warned).insert(what.to_owned(), why.to_owned());
+        if warned.as_deref() != Some(why) {
             warn!(cause = why; "{what} cannot be used");
         }
     }
 
     fn clear_warning(&self, what: &str) {
-        lock(&self.told).remove(what);
+        lock(&self.warned).remove(what);
     }
 }
 

@@ -14,18 +14,18 @@ const UP: u8 = 1 << 7;
 
 /// Every port of a switch that leads somewhere, also those that its answer lacks.
 pub(super) fn of_switch(pax: u8, answer: Result<Vec<LinkEntry>, SwitchError>) -> Vec<PortLink> {
-    let told = answer.map_err(|error| in_one_line("ask the switch", &error));
-    ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &told)).collect()
+    let answer = answer.map_err(|error| in_one_line("ask the switch", &error));
+    ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &answer)).collect()
 }
 
 fn link(
     Port { pax, port }: Port,
     end: LinkEnd,
     lanes: u8,
-    told: &Result<Vec<LinkEntry>, String>,
+    answer: &Result<Vec<LinkEntry>, String>,
 ) -> PortLink {
     let unknown = |why: &str| (LinkState::Unknown(why.to_owned()), Pair { now: 0, full: lanes }, 0);
-    let (state, width, generation) = match told {
+    let (state, width, generation) = match answer {
         Err(why) => unknown(why),
         Ok(entries) => match entries.iter().find(|entry| entry.port == port) {
             None => unknown("the switch does not list the port"),
