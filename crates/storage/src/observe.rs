@@ -223,7 +223,7 @@ fn volume(
     match volume.layer {
         VolumeLayer::Plain => {}
         VolumeLayer::Lvm(_) => {
-            state.lvm = Some(logical(observer, volume, &state.devices, needs_report)?)
+            state.lvm = Some(logical(observer, volume, &state.devices, needs_report)?);
         }
     }
     let device = device_of(volume, &state);
