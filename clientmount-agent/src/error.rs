@@ -344,7 +344,7 @@ mod tests {
         let held = |processes: &[i32]| StepError::Held {
             call: "umount(2)",
             target: "/mnt/nnf/job-0".into(),
-            holders: storage::observed::Holders { told: Vec::new(), processes: processes.into() },
+            holders: storage::observed::Holders { names: Vec::new(), processes: processes.into() },
             source: io::Error::from_raw_os_error(16),
         };
         let of = |source| {

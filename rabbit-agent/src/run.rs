@@ -118,7 +118,7 @@ pub async fn work<E>(
         fences: Fences::default(),
     };
     let fences = tools.fences.clone();
-    let gated = converger.through(|host| Arc::new(Gate { host, fences: fences.clone() }));
+    let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
     // Before anything is given to anybody it is known who is fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, signs.clone());
     let node = signs.health.looks_due().map(|()| Update::of_node()).boxed();

@@ -1,4 +1,4 @@
-//! Observe, plan, execute, look again: until nothing is left to do.
+//! Observe, plan, execute and observe again until no steps are left.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -20,67 +20,69 @@ use crate::{
     plan,
 };
 
-/// Looks at a node and plan again this often: a rabbit needs three rounds to create, attach and confirm.
+/// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
 const ROUNDS: usize = 6;
 
-/// Lets others be faster this often: as many units as there are drives may want the freest one at once.
-const OUTRUN: usize = 64;
+/// How often another unit may win a race before that counts as a failure: as many units as there are drives may want
+/// the freest drive at once.
+const MAX_LOST_RACES: usize = 64;
 
-/// Groups that work at the same time in one call; each needs a thread that may block in the kernel.
+/// Groups that work at the same time in one call. Each needs a thread, which may block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
 
-/// What a unit's convergence changed: empty when it already was as desired.
+/// What a convergence changed: no steps when the unit already was as desired.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Converged {
     /// The steps taken, in order.
     pub steps: Vec<Step>,
-    /// What the last look saw.
+    /// The last observation.
     pub observed: crate::Observed,
 }
 
 /// Why a unit is not as desired.
 #[derive(Debug, Error)]
 pub enum ConvergeError {
-    /// The node could not be looked at.
+    /// The observation failed.
     #[error("observe the node")]
     Observe(#[source] ObserveError),
     /// The node was left untouched.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// A step failed; those before it stand.
+    /// A step failed; the steps before it stay done.
     #[error(transparent)]
     Step(#[from] ExecuteError),
     /// Steps remain after several rounds: something undoes them.
     #[error("still not as desired after {rounds} rounds, next would be: {next}")]
     NotConverging {
-        /// How often it was tried.
+        /// Rounds made.
         rounds: usize,
         /// The first step of the plan that remains.
         next: String,
     },
-    /// Who worked on it panicked; the steps before that stand, and other units go on.
+    /// The thread that worked on the unit panicked. Steps before that stay done, and other units continue.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
 
-/// Brings one node to what is desired of it.
+/// Brings one node to the desired state.
 #[derive(Debug)]
 pub struct Converger {
     host: Arc<dyn Host>,
     groups: Arc<Mutex<HashMap<String, Arc<Mutex<()>>>>>,
 }
 
-/// One call's work on a unit.
+/// What one call did for a unit.
 #[derive(Debug, Default)]
 struct Work {
     done: Vec<Step>,
-    /// Whether nothing was there of it at the first look, and nobody was told of any.
+    /// Whether the first observation found nothing of the allocation, and no object's status names a namespace of it.
     is_new: Option<bool>,
 }
 
 impl Work {
-    /// Whether this call made a part of what cannot be made whole. What was there before may hold data, and stays.
-    fn is_begun_in_vain(&self, error: &ConvergeError) -> bool {
+    /// Whether this call created part of an allocation that cannot be completed. What existed before this call may hold
+    /// data and stays.
+    fn must_be_released(&self, error: &ConvergeError) -> bool {
         let creates = |step: &Step| matches!(step, Step::CreateNamespace { .. });
         let in_vain = match error {
             ConvergeError::Rejected(_) | ConvergeError::NotConverging { .. } => {
@@ -94,33 +96,33 @@ impl Work {
 }
 
 fn is_new(desired: &Desired, observed: &Observed) -> bool {
-    let Desired::Allocated(Allocation { id, told, .. }) = desired else { return false };
-    let of_it = |it: &Namespace| match &it.owner {
+    let Desired::Allocated(Allocation { id, reported, .. }) = desired else { return false };
+    let of_it = |namespace: &Namespace| match &namespace.owner {
         NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of) => of == id,
         NamespaceOwner::Partial(_) | NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
     };
-    told.is_empty() && !observed.namespaces.iter().any(of_it)
+    reported.is_empty() && !observed.namespaces.iter().any(of_it)
 }
 
 impl Converger {
-    /// A converger for `host`; two of them for one node would not serialise against each other.
+    /// A converger for `host`. Use one per node: two do not serialise against each other.
     #[must_use]
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
 
-    /// The same node, reached through a host that stands before this one's: units of one group still take turns.
+    /// The same node through a host that wraps this one. Units of one group still take turns.
     #[must_use]
-    pub fn through(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
+    pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
     }
 
-    /// Observes, plans and executes until nothing is left to do.
+    /// Observes, plans and executes until no steps are left.
     ///
-    /// Blocks while another unit of the same [`Desired::group`] is worked on.
+    /// Blocks while another unit of the same [`Desired::group`] converges.
     ///
     /// # Errors
-    /// As [`ConvergeError`] tells; what was done stands, and calling again goes on from there.
+    /// See [`ConvergeError`]. Steps taken stay done, and the next call continues from there.
     pub fn converge(&self, desired: &Desired) -> Result<Converged, ConvergeError> {
         let group = self.group(&desired.group());
         let result = {
@@ -132,7 +134,8 @@ impl Converger {
         result
     }
 
-    /// Converges every unit, groups side by side, units of one group in the order given; results in the order given.
+    /// Converges every unit: groups side by side, units of one group in the order given. Results have the order of
+    /// `desired`.
     #[must_use]
     pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -157,10 +160,10 @@ impl Converger {
         results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
     }
 
-    /// What [`Converger::converge`] would do first.
+    /// The steps that [`Converger::converge`] would take first.
     ///
     /// # Errors
-    /// When the node cannot be looked at, or the desire is rejected.
+    /// When the node cannot be observed, or the planner rejects the desire.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
         Ok(caught(|| plan(desired, &observed))??)
@@ -169,7 +172,7 @@ impl Converger {
     /// What the node shows of `desired`.
     ///
     /// # Errors
-    /// When the look is not whole.
+    /// When the observation is incomplete.
     pub fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         caught(|| self.host.observe(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
     }
@@ -178,15 +181,15 @@ impl Converger {
         let mut work = Work::default();
         let outcome = self.work(desired, &mut work);
         if let (Err(error), Desired::Allocated(allocation)) = (&outcome, desired)
-            && work.is_begun_in_vain(error)
+            && work.must_be_released(error)
         {
-            self.give_back(allocation.id);
+            self.release(allocation.id);
         }
         outcome
     }
 
     fn work(&self, desired: &Desired, work: &mut Work) -> Result<Converged, ConvergeError> {
-        let (mut round, mut outrun) = (0, 0);
+        let (mut round, mut lost_races) = (0, 0);
         loop {
             round += 1;
             let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
@@ -201,16 +204,19 @@ impl Converger {
                     next: next.to_string(),
                 });
             }
-            // One drive that refuses must not keep what is on the others.
+            // A drive that refuses must not hold up the work on the other drives.
             let each = matches!(
                 desired,
                 Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. }
             );
             let apply = if each { execute_each } else { execute };
             match apply(&*self.host, steps, &mut work.done) {
-                // Another unit was faster (it took the drive's room): that is no round of ours, and the next look knows.
-                Err(ExecuteError { source: StepError::Changed(_), .. }) if outrun < OUTRUN => {
-                    outrun += 1;
+                // Another unit changed the node first, e.g. took the drive's room. That is no round of ours: observe
+                // again.
+                Err(ExecuteError { source: StepError::Changed(_), .. })
+                    if lost_races < MAX_LOST_RACES =>
+                {
+                    lost_races += 1;
                     round -= 1;
                 }
                 other => other.map_err(of_step)?,
@@ -218,9 +224,9 @@ impl Converger {
         }
     }
 
-    /// Gives back what was made of an allocation that cannot be had whole. What stays all the same is known to be its own, and
-    /// is used or given back by the next call.
-    fn give_back(&self, id: AllocationId) {
+    /// Releases what this call created of an allocation that cannot be completed. Whatever remains has a record as this
+    /// allocation's, and the next call uses or releases it.
+    fn release(&self, id: AllocationId) {
         let given = self.work(&Desired::Released(id), &mut Work::default());
         if let Err(error) = given {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
@@ -238,8 +244,8 @@ impl Converger {
     }
 }
 
-/// A drive without room is no failure of the drive: its like is rejected where the look shows it. Neither is a device that is too
-/// small for its file system.
+/// A drive that turns out to have no room is a rejection, like a drive whose observation shows no room. So is a device
+/// that is too small for its file system.
 fn of_step(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();
@@ -256,7 +262,7 @@ fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
     lock(queue).pop_front()
 }
 
-/// No unit panics while it holds one: its panic is caught inside its turn.
+/// A poisoned lock is harmless: `caught` ends a unit's panic while it holds its group.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,7 +17,7 @@ mod volume;
 
 use std::collections::BTreeSet;
 
-pub use allocation::{Access, Allocation, AllocationId, Endpoint, Spread, SpreadError, Told};
+pub use allocation::{Access, Allocation, AllocationId, Endpoint, Reported, Spread, SpreadError};
 pub use file_system::{FileSystem, FileSystemId, FileSystemKind};
 pub use hook::{Hook, HookId, HookScope};
 pub use index_tree::{IndexLink, IndexLinkError, IndexTree};
@@ -25,6 +25,7 @@ pub use lustre::{Dataset, LustreClient, LustreTarget, TargetLines};
 pub use mount::{Mount, MountHooks, MountSource, Owner, RootFile};
 pub use mount_point::{AllowedRoots, MountPoint, MountPointError};
 pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid};
+pub(crate) use volume::mapper_name;
 pub use volume::{LvmLines, Volume, VolumeLayer};
 
 use crate::observed::Attached;

@@ -21,7 +21,7 @@ mod tests;
 
 /// A step that failed; those before it stand.
 #[derive(Debug, Error)]
-#[error("{}", told(.step, .source))]
+#[error("{}", description(.step, .source))]
 pub struct ExecuteError {
     /// The step.
     pub step: Box<Step>,
@@ -44,7 +44,7 @@ impl ExecuteError {
     }
 }
 
-fn told(step: &Step, source: &StepError) -> String {
+fn description(step: &Step, source: &StepError) -> String {
     match source {
         StepError::Command(_) => step.briefly(),
         _ => step.to_string(),
@@ -100,7 +100,9 @@ fn on_each_drive(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Vec
             })
         };
         let working: Vec<_> = drives.into_iter().map(work).collect();
-        let end = |it: ScopedJoinHandle<'_, _>| it.join().unwrap_or_else(|it| resume_unwind(it));
+        let end = |thread: ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
         working.into_iter().map(end).collect()
     });
     let mut failures = Vec::new();
@@ -142,7 +144,7 @@ pub fn execute_each(
 /// Many failures as one. That others were faster ([`StepError::Changed`]) is the whole of it only when nothing else failed: it
 /// is answered by looking again. That there is no room is it when nothing is broken.
 fn several(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
-    failures.sort_by_key(|it| match it.source {
+    failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,
         StepError::NoRoom(_) => 1,
         _ => 0,

@@ -5,9 +5,9 @@
 
 mod apply;
 mod drives;
-mod eyes;
 mod files;
 mod lvm;
+mod observer;
 mod zpool;
 
 use std::{
@@ -29,11 +29,11 @@ use crate::{
         AllowedRoots, HookId, HookScope, MountPoint, NamespaceId, NodeName, Owner, RootFile,
     },
     host::{ObserveError, StepError},
-    look::look,
+    observe::observe,
     observed::{DeviceNumber, MountedThing, Signature, Superblock},
 };
 
-/// When an injected failure strikes.
+/// When an injected failure happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The step does nothing and fails.
@@ -61,9 +61,9 @@ struct Local {
     mounts: Vec<FakeMount>,
     volumes: OnNode,
     imported: BTreeSet<String>,
-    /// Where somebody works, and the processes that are told.
+    /// Mount points that somebody uses, and the processes that are reported.
     busy: BTreeMap<PathBuf, Vec<i32>>,
-    /// Devices that somebody has mounted or open in another mount namespace.
+    /// Devices that are mounted or open in another mount namespace.
     kept: BTreeSet<DeviceNumber>,
     hooks: BTreeMap<HookScope, BTreeSet<HookId>>,
     fault: Option<(usize, Fault)>,
@@ -77,7 +77,7 @@ struct FakeMount {
     owner: Owner,
     /// In its root; every mount is taken for a file system of its own.
     file: Option<RootFile>,
-    /// Not made by a step.
+    /// Whether no step made it.
     foreign: bool,
 }
 
@@ -110,7 +110,7 @@ impl FakeHost {
         Self { node, roots, drives, lvm, pools, local: Mutex::default() }
     }
 
-    /// The next step but `after` fails, once.
+    /// Makes a step fail once, after `after` others.
     pub fn fail(&self, after: usize, fault: Fault) {
         self.local().fault = Some((after, fault));
     }
@@ -136,7 +136,7 @@ impl FakeHost {
         self.local().busy.insert(target.path(), processes);
     }
 
-    /// Nobody does any more.
+    /// Ends [`Self::hold`].
     pub fn let_go(&self, target: &MountPoint) {
         self.local().busy.remove(&target.path());
     }
@@ -149,7 +149,7 @@ impl FakeHost {
         local.kept.extend(device);
     }
 
-    /// Nobody does any more, wherever.
+    /// Ends [`Self::keep_elsewhere`] everywhere.
     pub fn leave_elsewhere(&self) {
         self.local().kept.clear();
     }
@@ -191,7 +191,7 @@ impl FakeHost {
         self.local().files.plant_file(&at.path());
     }
 
-    /// What a namespace's device begins with, from now on.
+    /// Sets the signature of a namespace's device.
     pub fn plant_signature(&self, id: &NamespaceId, signature: Signature) {
         self.drives().plant_signature(id, signature);
     }
@@ -201,7 +201,7 @@ impl FakeHost {
         self.drives().plant_namespace(size);
     }
 
-    /// From now on the drive in this slot refuses whatever changes its namespaces, or does so no more.
+    /// Makes the drive in this slot refuse every change of its namespaces, or stop refusing.
     pub fn set_refusing(&self, slot: u32, refuses: bool) {
         self.drives().set_refusing(slot, refuses);
     }
@@ -211,7 +211,7 @@ impl FakeHost {
         self.drives().pull(slot);
     }
 
-    /// And puts it back.
+    /// Puts the drive back into its slot.
     pub fn put_drive_back(&self, slot: u32) {
         self.drives().put_back(slot);
     }
@@ -221,7 +221,7 @@ impl FakeHost {
         self.drives().swap(slot);
     }
 
-    /// The records beside the drives are lost: what is on them stays.
+    /// Loses the ledgers: the drives keep their contents.
     pub fn lose_records(&self) {
         self.drives().lose_records();
     }
@@ -243,18 +243,18 @@ impl FakeHost {
         self.local().imported.insert(name.to_owned());
     }
 
-    /// And takes it away.
+    /// Removes that pool.
     pub fn lift_pool(&self, name: &str) {
         self.pools().forget(name);
         self.local().imported.remove(name);
     }
 
-    /// The agent that was here before made this volume group: it carries no tag of Warren's.
+    /// Makes this volume group one of an earlier agent: it has no tag of Warren's.
     pub fn disown_group(&self, group: &str) {
         self.lvm().disown(group);
     }
 
-    /// What a logical volume begins with, from now on.
+    /// Sets the signature of a logical volume.
     pub fn plant_on_volume(&self, group: &str, name: &str, signature: Signature) {
         self.lvm().set_signature(&(group.to_owned(), name.to_owned()), signature);
     }
@@ -331,7 +331,7 @@ impl FakeHost {
 
 impl Host for FakeHost {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        look(self, desired)
+        observe(self, desired)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {

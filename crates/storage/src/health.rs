@@ -1,7 +1,7 @@
-//! How a node's hardware and file systems are: facts, for whoever judges them.
+//! The state of a node's hardware and file systems, as facts without a judgement.
 //!
-//! Facts are what was read and nothing more. What could not be read is not there, and [`Facts::unread`] says why: a list with
-//! gaps is neither "all fine" nor "all bad".
+//! Facts are what was read and nothing more. [`Facts::unread`] says what could not be read and why, so that a gap is
+//! neither "all fine" nor "all bad".
 
 use std::{collections::BTreeMap, fmt, fmt::Debug, path::PathBuf};
 
@@ -10,29 +10,29 @@ use crate::{
     observed::{DeviceNumber, Drive, OwnGroup},
 };
 
-/// Whoever reads the facts of a node.
+/// Reads the facts of a node.
 pub trait Probe: Debug + Send + Sync {
-    /// Links to computes by slot, as far as the site told where they are; no drive is asked for it.
+    /// Links to computes by slot, for the slots that the site's configuration names. This asks no drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
-    /// Everything else. A part that hangs is left out after its deadline.
+    /// Everything else. A part that does not answer within its deadline is left out.
     fn facts(&self) -> Facts;
 }
 
-/// A look at how the node is.
+/// One reading of a node's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Drives whose physical functions the node has.
     pub drives: BTreeMap<Nqn, DriveFacts>,
-    /// Links of drives by slot, as PCIe switches tell them; those that they do not tell of are left out.
+    /// Links of drives by slot, from the PCIe switches; slots that they do not report are left out.
     pub slots: BTreeMap<u32, Link>,
     /// File systems at mount points beneath the allowed roots; `None` when the mount table could not be read.
     pub file_systems: Option<Vec<FileSystemFacts>>,
-    /// Volume groups of ours; `None` when nobody looked at them.
+    /// Volume groups of ours; `None` when they were not observed.
     pub groups: Option<Vec<GroupFacts>>,
     /// Memory of the node.
     pub memory: Option<Memory>,
-    /// What its processors have to do.
+    /// Load of its processors.
     pub load: Option<Load>,
     /// How long its tasks wait.
     pub pressure: Option<Pressure>,
@@ -45,16 +45,16 @@ pub struct Facts {
 /// A PCIe link, as the end away from the processor shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
-    /// Something is at its other end.
+    /// A device is at the other end.
     Up {
         /// What both ends agreed on; `None` where there is no PCIe capability, as in some guests.
         current: Option<LinkRate>,
         /// The most that both ends can.
         most: Option<LinkRate>,
     },
-    /// Nothing is.
+    /// No device is at the other end.
     Down,
-    /// It could not be looked at.
+    /// It could not be read; the text says why.
     Unread(String),
 }
 
@@ -74,7 +74,7 @@ impl LinkRate {
         self.transfers < most.transfers || self.lanes < most.lanes
     }
 
-    /// What remains of both where two ends must agree.
+    /// The lower speed and width of two ends.
     #[must_use]
     pub fn common(self, other: Self) -> Self {
         Self { transfers: self.transfers.min(other.transfers), lanes: self.lanes.min(other.lanes) }
@@ -82,7 +82,7 @@ impl LinkRate {
 }
 
 impl LinkRate {
-    /// Of a generation of PCIe (PCI Express Base Specification 6.0, 4.2): `None` of one that is none.
+    /// The rate of a PCIe generation (PCI Express Base Specification 6.0, 4.2); `None` for an unknown generation.
     #[must_use]
     pub fn of_generation(generation: u8, lanes: u8) -> Option<Self> {
         let transfers = match generation {
@@ -99,7 +99,8 @@ impl LinkRate {
 }
 
 impl Facts {
-    /// Gives drives the links that switches tell of their slots: behind a switch a node sees no physical function.
+    /// Gives each drive the link that the switches report for its slot: behind a switch a node sees no physical
+    /// function.
     pub fn link_drives(&mut self, drives: &[Drive]) {
         for drive in drives {
             if let Some(link) = self.slots.get(&drive.slot) {
@@ -116,14 +117,14 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// What the kernel knows of a drive; what could not be read of it is not there.
+/// What the kernel knows of a drive; a field that could not be read is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveFacts {
     /// Its link.
     pub link: Option<Link>,
     /// Errors on its link.
     pub errors: Option<LinkErrors>,
-    /// How warm it is; `None` of a controller that is not live, too: the kernel would have to ask it.
+    /// Its temperature; `None` also while its controller is not live, because the kernel would have to ask it.
     pub temperature: Option<Temperature>,
     /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when
     /// that is not known.
@@ -163,37 +164,37 @@ pub struct Smart {
     pub spare_threshold: u8,
     /// Times that data could not be read as it was written.
     pub media_errors: u64,
-    /// Times that power went without notice.
+    /// Times that the drive lost power without notice.
     pub unsafe_shutdowns: u64,
-    /// How warm it is; `None` of a drive that does not say.
+    /// Its temperature; `None` when the drive does not report one.
     pub temperature: Option<Temperature>,
 }
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystemFacts {
-    /// Where.
+    /// Its mount point.
     pub target: String,
     /// Its device.
     pub device: DeviceNumber,
     /// Its type.
     pub kind: String,
-    /// It was mounted to be read only: the mount itself takes no writes.
+    /// Whether it was mounted read-only on request.
     pub asked_read_only: bool,
-    /// It takes no writes: the file system itself is read-only.
+    /// Whether the file system itself is read-only.
     pub is_read_only: bool,
     /// Whether it answers.
     pub answer: Answer,
 }
 
-/// What a file system says when it is asked for its root directory.
+/// The answer of a file system to a stat of its root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It is well.
     Well,
-    /// It was shut down after an error, and everything in it fails; the text says what gave it away.
+    /// The kernel shut it down after an error, and every access fails; the text says how that was seen.
     ShutDown(String),
-    /// It says nothing.
+    /// It did not answer.
     Silent(String),
 }
 
@@ -202,24 +203,24 @@ pub enum Answer {
 pub struct GroupFacts {
     /// Its name.
     pub name: String,
-    /// Whose namespaces it lies on.
+    /// The allocation whose namespaces it lies on.
     pub allocation: Option<AllocationId>,
     /// The devices that it lies on.
     pub devices: Vec<PathBuf>,
     /// Whether a lock manager guards it.
     pub is_shared: bool,
-    /// Physical volumes that it misses.
+    /// Physical volumes that are missing.
     pub missing: u32,
-    /// Namespaces of its allocation that are no members that LVM uses, each with the reason.
+    /// Namespaces of its allocation that LVM does not use as members, each with the reason.
     pub lost: Vec<String>,
     /// Logical volumes that are not whole, each with what LVM says of it (`lv_health_status`, lvs(8)).
     pub unwell: Vec<(String, String)>,
 }
 
 impl GroupFacts {
-    /// What is to be told of a group that Warren made; `None` of another's. What is merely not attached to this node is not
-    /// missing: somebody attaches it just now, or will. What is known to be lost is, whatever else is not attached: that may be
-    /// the namespace which is to take its place.
+    /// The facts of a group that Warren made; `None` for another's. A namespace that is only not attached to this node
+    /// does not count as missing: it is being attached, or will be. A namespace known to be lost counts in any case,
+    /// because one that is not attached may be its replacement.
     #[must_use]
     pub fn of(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
@@ -230,9 +231,11 @@ impl GroupFacts {
         let (unattached, lost) = (count(seen.unattached.len()), count(seen.lost.len()));
         let missing = group.missing.saturating_sub(unattached).max(group.missing.min(lost));
         let lost = seen.lost.iter().map(|(id, why)| format!("{id}: {why}"));
-        let trouble =
-            group.volumes.iter().filter_map(|it| Some((it.name.clone(), it.trouble.clone()?)));
-        // A volume is partial for want of what is not attached, too.
+        let trouble = group
+            .volumes
+            .iter()
+            .filter_map(|volume| Some((volume.name.clone(), volume.trouble.clone()?)));
+        // A volume is partial also while a member is not attached.
         let is_whole_elsewhere = unattached > 0 && missing == 0;
         Some(Self {
             name: group.name.clone(),
@@ -249,9 +252,9 @@ impl GroupFacts {
 /// Bytes of memory (proc_meminfo(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it.
+    /// Total bytes.
     pub total: u64,
-    /// What can be had without swapping.
+    /// Bytes available without swapping.
     pub available: u64,
 }
 
@@ -260,7 +263,7 @@ pub struct Memory {
 pub struct Load {
     /// Mean of five minutes, in hundredths of a task.
     pub hundredths: u64,
-    /// Processors that they share.
+    /// Processors of the node.
     pub processors: u64,
 }
 
@@ -268,7 +271,7 @@ pub struct Load {
 /// of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// For memory. For disks it says nothing: on a rabbit that copies data everything waits for them.
+    /// For memory. Disks tell nothing: on a rabbit that copies data every task waits for them.
     pub memory: u64,
 }
 
@@ -310,7 +313,7 @@ mod tests {
             label: String::new(),
             capacity: 1,
             allocated: 0,
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: None,

@@ -1,8 +1,6 @@
-//! Everything that cannot be computed: a node, looked at and changed.
+//! Everything that cannot be computed: observing a node and changing it.
 
-use std::{
-    collections::BTreeSet, error::Error as _, fmt::Debug, io, iter, path::PathBuf, time::Duration,
-};
+use std::{collections::BTreeSet, error, fmt::Debug, io, iter, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
@@ -15,10 +13,10 @@ use crate::{
 
 /// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
 pub trait Host: Debug + Send + Sync {
-    /// Looks at what this desire concerns, and at nothing else.
+    /// Observes what this desire concerns, and nothing else.
     ///
     /// # Errors
-    /// When the look is not whole: a list with gaps is no list.
+    /// When the observation is incomplete: a list with gaps counts as no list.
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError>;
 
     /// Takes one step. Taking it again after a crash is safe.
@@ -28,15 +26,15 @@ pub trait Host: Debug + Send + Sync {
     fn apply(&self, step: &Step) -> Result<(), StepError>;
 }
 
-/// The node could not be looked at.
+/// The node could not be observed.
 #[derive(Debug, Error)]
 pub enum ObserveError {
     /// Reading a path failed.
     #[error("read {path}")]
     Read {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -51,12 +49,12 @@ pub enum ObserveError {
         /// What is wrong with it.
         why: String,
     },
-    /// Who looked panicked.
+    /// The observing thread panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
 
-/// A step that failed, with what only this layer knows.
+/// Why a step failed.
 #[derive(Debug, Error)]
 pub enum StepError {
     /// A system call failed.
@@ -64,7 +62,7 @@ pub enum StepError {
     System {
         /// The call, e.g. `mount(2)`.
         call: &'static str,
-        /// What it was for.
+        /// The path, device or name that it concerned.
         target: String,
         /// errno.
         #[source]
@@ -75,9 +73,9 @@ pub enum StepError {
     Held {
         /// The call, e.g. `umount(2)`.
         call: &'static str,
-        /// What it was for.
+        /// The path, device or name that it concerned.
         target: String,
-        /// Who.
+        /// Who uses it.
         holders: Holders,
         /// errno.
         #[source]
@@ -86,40 +84,40 @@ pub enum StepError {
     /// A command failed.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The kernel did not answer in time; the child that asked is left to it.
+    /// The kernel did not answer in time. The child that made the call is abandoned.
     #[error("{call} {target} did not return within {}: {waits}", humantime(*.deadline))]
     Hung {
         /// The call.
         call: &'static str,
-        /// What it was for.
+        /// The path, device or name that it concerned.
         target: String,
-        /// How long it was waited for.
+        /// How long the agent waited.
         deadline: Duration,
-        /// Its process, where in the kernel it stands, and the locks that this node was not granted.
+        /// The child, where in the kernel it stands, and the DLM locks that this node was not granted.
         waits: String,
     },
-    /// More than this one failed, none of them for want of another.
+    /// Several steps failed independently.
     #[error("{} more failed, {}", .others.len(), list(.others))]
     Several {
-        /// The first.
+        /// The first failure.
         #[source]
         first: Box<StepError>,
-        /// The others.
+        /// The other failures.
         others: Vec<ExecuteError>,
     },
-    /// A drive has no room where by all that it tells it has some.
+    /// A drive refused a namespace although it reports room.
     #[error(transparent)]
     NoRoom(RoomRefused),
     /// A device is too small for its file system.
     #[error(transparent)]
     TooSmall(TooSmall),
-    /// The node changed between the look and the step.
+    /// The node changed between the observation and the step.
     #[error("{0}")]
     Changed(String),
 }
 
 impl StepError {
-    /// The processes that are in the way of any of what failed.
+    /// The processes that hold up any of the failed steps.
     #[must_use]
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
@@ -133,43 +131,43 @@ impl StepError {
     }
 }
 
-/// A drive that refuses a namespace for want of room, and tells of room: it gives space only in larger pieces, or keeps some.
+/// A drive that reports room and refuses a namespace for want of it: it allocates in larger pieces, or reserves some.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{drive} has no room for a namespace of {size} bytes ({why}), while it tells of {left} of {capacity} bytes left and has \
      {namespaces}{} namespaces",
-    of(.most_namespaces)
+    of(.max_namespaces)
 )]
 pub struct RoomRefused {
-    /// Which.
+    /// The drive.
     pub drive: Nqn,
     /// Bytes asked for.
     pub size: u64,
-    /// Bytes that it tells are left.
+    /// Bytes that it reports as free.
     pub left: u64,
     /// Its size in bytes.
     pub capacity: u64,
     /// How many namespaces it has.
     pub namespaces: usize,
-    /// How many it can have, where it tells.
-    pub most_namespaces: Option<u32>,
+    /// How many it can have, when it reports that.
+    pub max_namespaces: Option<u32>,
     /// Its answer.
     pub why: String,
 }
 
-/// A device on which mkfs makes nothing, and which is smaller than what it takes.
+/// A device that is smaller than the file system needs, so that mkfs refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{} has {size} bytes, on which no {kind} can be made ({why}): ask for at least {least} bytes", .device.display()
 )]
 pub struct TooSmall {
-    /// Which.
+    /// The device.
     pub device: PathBuf,
-    /// What was to be made on it.
+    /// The file system that was to be made.
     pub kind: FileSystemKind,
     /// Its size in bytes.
     pub size: u64,
-    /// Bytes that it takes.
+    /// Bytes that the file system needs.
     pub least: u64,
     /// What mkfs said.
     pub why: String,
@@ -183,7 +181,7 @@ pub enum CommandError {
     Start {
         /// Its `argv[0]`.
         program: String,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -210,9 +208,9 @@ pub enum CommandError {
     TimedOut {
         /// The command line as it ran.
         command: String,
-        /// How long it was given.
+        /// Its deadline.
         deadline: Duration,
-        /// Its stderr, likewise.
+        /// Its stderr: all of it, or 512 bytes of either end.
         stderr: String,
         /// Its processes, where in the kernel each stood, and the locks that this node was not granted.
         waits: String,
@@ -224,13 +222,14 @@ fn of(most: &Option<u32>) -> String {
 }
 
 fn list(failures: &[ExecuteError]) -> String {
-    let told: Vec<_> = failures.iter().map(chain).collect();
-    told.join("; ")
+    let texts: Vec<_> = failures.iter().map(|failure| error_chain(failure)).collect();
+    texts.join("; ")
 }
 
-fn chain(failure: &ExecuteError) -> String {
-    let causes = iter::successors(failure.source(), |cause| (*cause).source());
-    causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"))
+/// An error with its causes, in one line.
+pub(crate) fn error_chain(error: &dyn error::Error) -> String {
+    let causes = iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn humantime(duration: Duration) -> String {

@@ -1,5 +1,6 @@
 //! A real node.
 
+mod bounded;
 mod busy;
 mod child;
 mod cmd;
@@ -11,14 +12,13 @@ pub mod health;
 mod holders;
 mod hung;
 mod in_use;
-mod look;
-mod looks;
 mod lvm;
 mod mapped;
 pub mod mgs;
 mod mount;
 mod mount_line;
 mod mount_table;
+mod observer;
 mod place;
 mod records;
 mod root_file;
@@ -38,9 +38,9 @@ use std::{
 use thiserror::Error;
 
 use self::{
+    bounded::BoundedCalls,
     cmd::Cmd,
     drives::{Drives, FilePool, NvmeDrives, ReachedNamespaces},
-    looks::Looks,
     mount::Deadlines,
     records::Records,
 };
@@ -48,23 +48,23 @@ use crate::{
     Desired, Host, Observed, Step,
     desired::{AllowedRoots, FileSystemId, FileSystemKind, HookId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
-    look::look,
+    observe::observe,
     observed::{BlockDevice, DeviceName, DeviceNumber, PortLink, Signature, VolumeDevice},
     step::{Mountable, VolumeAction, ZfsAction},
 };
 
-/// How a real node is set up.
+/// Configuration of a real node.
 #[derive(Debug, Clone)]
 pub struct LinuxConfig {
     /// Where namespaces come from.
     pub drives: DriveConfig,
-    /// Beneath which directories mounts may be made.
+    /// Directories beneath which the agent may mount.
     pub roots: AllowedRoots,
-    /// Where it is recorded which hooks ran; root's own directory.
+    /// Directory of the hook records; root's own.
     pub state: PathBuf,
-    /// What a site's command is given before its process group is killed.
+    /// Deadline of a site's command, after which its process group is killed.
     pub command_deadline: Duration,
-    /// What mount(2) and umount(2) are given before their child is left to the kernel.
+    /// Deadline of mount(2) and umount(2), after which their child is abandoned.
     pub mount_deadline: Duration,
 }
 
@@ -73,55 +73,55 @@ pub struct LinuxConfig {
 pub enum DriveConfig {
     /// NVMe drives whose physical functions this node has: a rabbit.
     Nvme {
-        /// This node, among the hosts that reach namespaces.
+        /// The name of this node.
         node: NodeName,
-        /// Parts of the model numbers that may be used; any when empty.
+        /// Parts of the model numbers of usable drives; empty means all.
         models: Vec<String>,
-        /// File to which everything is appended that is said to PCIe switches, if it is to be kept.
+        /// File that records every exchange with PCIe switches, when wanted.
         record: Option<PathBuf>,
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
     /// Sparse files on loop devices.
     File {
-        /// The pool's directory, shared by all nodes on this box.
+        /// The pool's directory, shared by all nodes on this machine.
         pool: PathBuf,
-        /// This node: it sees only namespaces that it was given access to.
+        /// The name of this node: it sees only namespaces that are attached to it.
         node: NodeName,
-        /// How many drives a pool that does not exist yet gets; 0 on a node that only reaches namespaces.
+        /// How many drives to create in a new pool; 0 on a node that only uses namespaces.
         drives: u16,
-        /// Bytes of each.
+        /// Size of each drive in bytes.
         drive_capacity: u64,
     },
 }
 
-/// A node's storage cannot be set up.
+/// Why a node's storage cannot be set up.
 #[derive(Debug, Error)]
 pub enum LinuxHostError {
-    /// The directory of hook records cannot be made or opened.
+    /// The directory of hook records cannot be created or opened.
     #[error("open the hook records in {}", .path.display())]
     Records {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The ledgers of NVMe drives cannot be made or opened.
+    /// The ledgers of NVMe drives cannot be created or opened.
     #[error("open the ledgers of drives in {}", .path.display())]
     Ledgers {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The pool of file drives cannot be made or opened.
+    /// The pool of file drives cannot be created or opened.
     #[error("open the pool of file drives in {}", .path.display())]
     Pool {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -131,7 +131,7 @@ pub enum LinuxHostError {
 #[derive(Debug)]
 pub struct LinuxHost {
     node: Arc<Node>,
-    looks: Looks,
+    calls: BoundedCalls,
 }
 
 #[derive(Debug)]
@@ -145,7 +145,7 @@ struct Node {
 }
 
 impl LinuxHost {
-    /// A host with this configuration; makes the pool when it is asked for drives and there is none.
+    /// A host with this configuration. It creates the pool of file drives when there is none and drives are asked for.
     ///
     /// # Errors
     /// When its directories cannot be opened.
@@ -168,27 +168,28 @@ impl LinuxHost {
             ),
         };
         let deadlines = Deadlines { command: config.command_deadline, call: config.mount_deadline };
-        // One deadline for the tool that a look may start, one for the look.
-        let looks = Looks::new(deadlines.call.saturating_mul(2));
+        // One deadline for a tool that the observation may run, and one for the rest.
+        let calls = BoundedCalls::new(deadlines.call.saturating_mul(2));
         let node = Node { drives, records, roots: config.roots, deadlines, is_one_of_many };
-        Ok(Self { node: Arc::new(node), looks })
+        Ok(Self { node: Arc::new(node), calls })
     }
 
-    /// The PCIe links between hosts and drives: every port of both switches of a rabbit, and nothing on a node without switches.
-    /// A switch that does not answer has ports in a state that is unknown. It waits for a command that a switch carries out.
+    /// The PCIe links between hosts and drives: every port of both switches of a rabbit; none on a node without
+    /// switches. Ports of a switch that does not answer have an unknown state. The call waits for a command that a
+    /// switch is carrying out.
     ///
     /// # Errors
-    /// When it cannot be told whether there are switches, or a look at them has not ended within twice
+    /// When it is unknown whether there are switches, or reading them takes longer than twice
     /// [`LinuxConfig::mount_deadline`].
     pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         let node = Arc::clone(&self.node);
-        let taken = self.looks.take("links", move || node.drives.links());
+        let taken = self.calls.run("links", move || node.drives.links());
         taken.map_err(|source| ObserveError::Read { path: "/dev/switchtec*".to_owned(), source })?
     }
 }
 
 impl Node {
-    /// A device may have got another name, or gone, since it was looked at.
+    /// Checks that the device still has its path: it may have another, or be gone, since the observation.
     fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let is_there = match &device.name {
             DeviceName::Namespace(id) => self.is_at(id, &device.path),
@@ -215,7 +216,7 @@ impl Node {
         signature::make(device, kind, id, line, self.deadlines.command)?;
         let (device, deadline) = (&device.path, self.deadlines.command);
         let (at, name) = (device.clone(), format!("signature of {}", device.display()));
-        let read = looks::within(deadline, &name, move || signature::read(&at, deadline));
+        let read = bounded::within(deadline, &name, move || signature::read(&at, deadline));
         let read = read.map_err(|source| failed("read signature", &device.display(), source))?;
         match read {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
@@ -255,8 +256,9 @@ impl Node {
         moved.map_or(Ok(()), |device| Err(not_there(&device.namespace, &device.path)))
     }
 
-    /// What is left of a volume whose namespaces are gone holds no data: there is nowhere to write it to. What a command of
-    /// LVM's has not finished was never given to anybody. Either way the kernel refuses it while somebody has it open.
+    /// The mapping of a volume whose namespaces are gone holds no data, because it has no device to write to. A mapping
+    /// that LVM did not complete was never used. In both cases the kernel refuses the removal while somebody has it
+    /// open.
     fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
         let found = unfinished::number_of(name, self.deadlines.call)
             .map_err(|source| failed("find mapping", &name, io::Error::other(source)))?;
@@ -267,30 +269,32 @@ impl Node {
         Ok(())
     }
 
-    /// Whatever is active of the group by now may be in use, and its locks are what keeps other nodes from it.
+    /// Refuses while anything of the group is active: it may be in use, and its locks keep other nodes out.
     fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
         let mappings = mapped::mappings();
         let mappings = mappings.map_err(|source| failed("find mappings", &group, source))?;
-        if mappings.iter().any(|it| it.group().as_deref() == Some(group)) {
+        if mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group)) {
             return Err(StepError::Changed(format!("volumes of {group} are active by now")));
         }
         dlm::drop_group(group, self.deadlines.command)
     }
 
     fn run_hook(&self, id: &HookId, line: &str) -> Result<(), StepError> {
-        Cmd::shell(line).of(id.scope.as_str()).run(self.deadlines.command)?;
+        Cmd::shell(line).for_owner(id.scope.as_str()).run(self.deadlines.command)?;
         self.records.put(id).map_err(|source| failed("record hook", id, source))
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { allocation, drive, size, of } => {
-                self.drives.create(*allocation, drive, *size, *of)
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.drives.create(*allocation, drive, *size, *members)
             }
-            Step::AdoptNamespace { id, allocation, size, of } => {
-                self.drives.adopt(id, *allocation, *size, *of)
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                self.drives.adopt(id, *allocation, *size, *members)
             }
-            Step::ReplaceNamespace { id, allocation } => self.drives.replaced(id, *allocation),
+            Step::ReplaceNamespace { id, allocation } => {
+                self.drives.record_replaced(id, *allocation)
+            }
             Step::ForgetNamespace { id, allocation } => self.drives.forget(id, *allocation),
             Step::DeleteNamespace { id, allocation } => self.drives.delete(id, *allocation),
             Step::Attach { id, endpoint, node } => self.drives.attach(id, *endpoint, node),
@@ -349,8 +353,8 @@ impl Node {
 impl Host for LinuxHost {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         let (node, wanted, name) = (Arc::clone(&self.node), desired.clone(), desired.unit());
-        self.looks
-            .take(&name, move || look(&*node, &wanted))
+        self.calls
+            .run(&name, move || observe(&*node, &wanted))
             .map_err(|source| ObserveError::Read { path: name, source })?
     }
 

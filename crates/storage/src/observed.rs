@@ -29,24 +29,24 @@ use crate::{
     health::Smart,
 };
 
-/// A look at a node. What the desire does not concern is left empty.
+/// One observation of a node. What the desire does not concern stays empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The rabbit's drives.
     pub drives: Vec<Drive>,
-    /// SMART logs of those that have one and could be asked.
+    /// SMART logs of the drives that could be asked.
     pub smart: BTreeMap<Nqn, Smart>,
     /// The namespaces on them, foreign ones included.
     pub namespaces: Vec<Namespace>,
-    /// What is recorded of namespaces that are no more, as their drives tell: a crash came between the deletion and its record.
-    pub lost: BTreeMap<NamespaceId, NamespaceOwner>,
-    /// Drives whose slot holds another one by now: they are gone for good, unlike one that is merely absent.
+    /// Recorded namespaces that their drives do not have any more: a crash came between the deletion and its record.
+    pub vanished: BTreeMap<NamespaceId, NamespaceOwner>,
+    /// Drives whose slot holds another drive now: they are gone for good, not just absent.
     pub replaced: BTreeSet<Nqn>,
-    /// Drives of which what was written down cannot be read: anything of ours may be on them, and given to anybody.
-    pub unread: BTreeSet<Nqn>,
+    /// Drives whose ledger cannot be read: they may hold namespaces of ours, attached to any host.
+    pub unreadable: BTreeSet<Nqn>,
     /// The file system that carries file-backed drives; `None` for real ones.
     pub pool: Option<Pool>,
-    /// Volume groups on namespaces of ours, as far as this node reaches those.
+    /// Volume groups on namespaces of ours that this node reaches.
     pub groups: Vec<OwnGroup>,
     /// All of device-mapper's devices on this node.
     pub mappings: Vec<Mapping>,
@@ -58,43 +58,49 @@ pub struct Observed {
     pub zpool: Option<PoolState>,
     /// The mount point.
     pub target: Option<TargetState>,
-    /// Who uses what the mount point showed and shows no more: the device, or a file system without one.
+    /// Who uses the device, or a file system without one, after it was unmounted from the mount point.
     pub in_use: Use,
-    /// The file that is to be in the root of what is mounted there, as it is.
+    /// The file in the root of what is mounted there, which should be [`Mount::file`](crate::desired::Mount).
     pub file: Option<RootFile>,
-    /// Where hooks of a file system see it.
+    /// The temporary mount point at which hooks see a file system.
     pub temporary: Option<TargetState>,
-    /// The mount that a bind mount shows once more.
+    /// The mount that a bind mount repeats.
     pub source: Option<TargetState>,
     /// Mounts beneath the allowed roots, in the order they were made.
     pub mounts: Vec<(MountPoint, MountedThing)>,
     /// The index tree's root.
     pub tree: Option<TreeState>,
-    /// The desire's hooks of which it is recorded that they ran.
+    /// Those of the desire's hooks that ran, by their records.
     pub hooks: BTreeSet<HookId>,
-    /// Whether the scope of those hooks is open: something was begun that its tear-down hooks must end.
+    /// Whether the hooks' scope is open: something began that tear-down hooks must end.
     pub hooks_open: bool,
 }
 
 impl Observed {
-    /// Whether another drive is in this one's slot: it is plugged in nowhere, and nobody reaches what is on it.
+    /// Whether another drive is in this drive's slot, so that no host reaches what is on it.
     #[must_use]
     pub fn is_replaced(&self, drive: &Nqn) -> bool {
         self.replaced.contains(drive)
     }
 
-    /// How many namespaces a drive can have, if it has them all.
+    /// The namespaces that were made for an allocation.
+    pub(crate) fn of_allocation(&self, id: AllocationId) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
+    }
+
+    /// How many namespaces a drive can have, when it has that many.
     #[must_use]
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
-        let on_it = self.namespaces.iter().filter(|it| it.id.subsystem == drive.nqn).count();
-        drive.most_namespaces.filter(|most| on_it >= *most as usize)
+        let on_it =
+            self.namespaces.iter().filter(|namespace| namespace.id.subsystem == drive.nqn).count();
+        drive.max_namespaces.filter(|most| on_it >= *most as usize)
     }
 }
 
 /// A drive of the rabbit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// Its subsystem.
+    /// The NQN of its subsystem.
     pub nqn: Nqn,
     /// Serial number.
     pub serial: String,
@@ -104,33 +110,33 @@ pub struct Drive {
     pub firmware: String,
     /// Its slot, counted from 0.
     pub slot: u32,
-    /// What is written beside that slot; empty where nothing tells.
+    /// The label printed beside the slot; empty when unknown.
     pub label: String,
-    /// Bytes.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// Bytes that its namespaces occupy.
+    /// Bytes that namespaces occupy.
     pub allocated: u64,
-    /// How many namespaces it can have; `None` where nothing tells.
-    pub most_namespaces: Option<u32>,
-    /// Percent of its life that is used; more than 100 on one that outlives its estimate.
+    /// How many namespaces it can have; `None` when unknown.
+    pub max_namespaces: Option<u32>,
+    /// Percentage of its life used; more than 100 when it outlives its estimate.
     pub wear: u8,
-    /// What it warns of.
+    /// Its critical warnings.
     pub warnings: Vec<DriveWarning>,
-    /// Why it cannot be used now; what is known of its namespaces is what was written down of them.
+    /// Why it cannot be used now. What is known of its namespaces then comes from the ledger.
     pub fault: Option<String>,
 }
 
 impl Drive {
-    /// Bytes that are free for namespaces: none on a drive that warns of losing them.
+    /// Bytes free for new namespaces: 0 when it warns of anything but its temperature.
     #[must_use]
     pub fn free(&self) -> u64 {
         let left = self.capacity.saturating_sub(self.allocated);
-        let may_fail = self.warnings.iter().any(|it| *it != DriveWarning::Temperature);
+        let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);
         if self.fault.is_none() && !may_fail { left } else { 0 }
     }
 }
 
-/// What a drive warns of (NVM Express Base Specification 2.0, 5.16.1.3, Critical Warning).
+/// A drive's critical warning (NVM Express Base Specification 2.0, 5.16.1.3, Critical Warning).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DriveWarning {
     /// Spare blocks run out.
@@ -148,7 +154,7 @@ pub enum DriveWarning {
 }
 
 impl DriveWarning {
-    /// Whether the drive will take no more data, or soon.
+    /// Whether the drive accepts no more data, now or soon.
     #[must_use]
     pub fn ends_writing(&self) -> bool {
         matches!(self, Self::SpareLow | Self::ReadOnly)
@@ -168,17 +174,17 @@ impl fmt::Display for DriveWarning {
     }
 }
 
-/// Bytes of the file system beneath file-backed drives.
+/// Space of the file system beneath file-backed drives, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
-    /// What it can still take.
+    /// Free bytes.
     pub available: u64,
-    /// What existing namespaces may still claim of that: their files are sparse.
+    /// Bytes that existing namespaces may still take, because their files are sparse.
     pub promised: u64,
 }
 
 impl Pool {
-    /// Bytes that may still be promised.
+    /// Bytes that new namespaces may take.
     #[must_use]
     pub fn room(&self) -> u64 {
         self.available.saturating_sub(self.promised)
@@ -192,42 +198,42 @@ pub struct Namespace {
     pub id: NamespaceId,
     /// Whose it is.
     pub owner: NamespaceOwner,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Hosts that reach it.
+    /// Hosts that it is attached to.
     pub access: BTreeSet<Attached>,
     /// Its block device on this node, when it has one.
     pub device: Option<PathBuf>,
-    /// How many namespaces its allocation was made of, as it is written down with each; 0 when that is not known.
-    pub of: u16,
+    /// How many namespaces its allocation was made of, from the namespace's record; 0 when unknown.
+    pub members: u16,
 }
 
 impl Namespace {
-    /// Whether the host that `access` means reaches it, and is known by its name.
+    /// Whether it is attached to the host that `access` means, and under that name.
     #[must_use]
-    pub fn is_given(&self, access: &Access) -> bool {
+    pub fn is_attached_to(&self, access: &Access) -> bool {
         self.access.iter().any(|host| host.is(access))
     }
 }
 
-/// Whose a namespace is. Only what an allocation of ours owns is ever deleted.
+/// Whose a namespace is. The agent deletes only what an allocation of ours owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceOwner {
-    /// An allocation's.
+    /// It belongs to an allocation.
     Ours(AllocationId),
-    /// Begun for an allocation and never finished: a crash left it.
+    /// A crash interrupted its creation for an allocation.
     Partial(AllocationId),
-    /// An allocation's until its drive was gone for good and another namespace took its place. It may hold the last copy of
-    /// what somebody needs, so it goes with its allocation and not before.
+    /// It belonged to an allocation until its drive was gone for good and another namespace replaced it. It may hold
+    /// the last copy of somebody's data, so the agent deletes it only with its allocation.
     Replaced(AllocationId),
-    /// Nothing is recorded of it: somebody else's, or ours with its record lost.
+    /// There is no record: it is somebody else's, or ours with a lost record.
     Unknown,
-    /// Somebody else's; the text says what gave it away.
+    /// Somebody else's; the text says how that was seen.
     Foreign(String),
 }
 
 impl NamespaceOwner {
-    /// The allocation that it was made for, as far as that is known.
+    /// The allocation that it was made for, when that is known.
     #[must_use]
     pub const fn allocation(&self) -> Option<AllocationId> {
         match self {

@@ -1,4 +1,4 @@
-//! A panic as an error of the one unit it came from.
+//! A panic as an error of the one unit that it came from.
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -12,13 +12,13 @@ use std::{
 
 use thiserror::Error;
 
-/// A defect of this program; where it is stands in the log, by the panic's own message.
+/// A defect of this program. The panic's own message in the log says where.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("a defect of this agent (report it with the log): {0}")]
 pub struct Panicked(String);
 
 impl Panicked {
-    /// What a panic left behind.
+    /// The message of a panic.
     #[must_use]
     pub fn of(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -27,8 +27,8 @@ impl Panicked {
     }
 }
 
-/// Does work whose panic is to cost nothing but itself. What the work shares with others it must leave whole at all times:
-/// the locks beneath [`Host`](crate::Host) hold maps and lists that one call changes.
+/// Runs `work` and turns a panic into an error. `work` must leave whatever it shares with others consistent at all
+/// times: the locks beneath [`Host`](crate::Host) hold maps and lists that one call changes.
 ///
 /// # Errors
 /// When it panicked.

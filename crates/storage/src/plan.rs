@@ -18,7 +18,6 @@ mod zpool;
 mod tests;
 
 pub use allocation::{Absence, Missing, allocatable, missing};
-pub(crate) use lvm::mapper_name;
 pub use reject::{Rejection, RejectionClass, without_remedy};
 
 use crate::{Desired, Observed, Step};

@@ -16,95 +16,95 @@ use crate::desired::{
 };
 use crate::observed::{BlockDevice, DeviceNumber, VolumeDevice};
 
-/// One change to a node; taking it again is safe.
+/// One change to a node. Applying it again is safe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Make a namespace, its blocks zero.
+    /// Create a namespace whose blocks read as zero.
     CreateNamespace {
-        /// Whose it will be.
+        /// The allocation that will own it.
         allocation: AllocationId,
-        /// On which drive.
+        /// The drive.
         drive: Nqn,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
         /// How many namespaces the allocation is made of, this one included.
-        of: u16,
+        members: u16,
     },
-    /// Record that a namespace of which no record is left is an allocation's.
+    /// Record that a namespace without a record belongs to an allocation.
     AdoptNamespace {
-        /// Which.
+        /// The namespace.
         id: NamespaceId,
-        /// Whose it is.
+        /// The allocation that owns it.
         allocation: AllocationId,
-        /// Bytes that it must have.
+        /// The size that it must have, in bytes.
         size: u64,
         /// How many namespaces the allocation is made of, this one included.
-        of: u16,
+        members: u16,
     },
-    /// Record that another namespace took the place of one whose drive is gone for good.
+    /// Record that another namespace replaced one whose drive is gone for good.
     ReplaceNamespace {
-        /// Which.
+        /// The namespace.
         id: NamespaceId,
-        /// Whose it must be.
+        /// The allocation that must own it.
         allocation: AllocationId,
     },
-    /// Strike out what is recorded of a namespace whose drive is gone for good.
+    /// Remove the record of a namespace whose drive is gone for good.
     ForgetNamespace {
-        /// Which.
+        /// The namespace.
         id: NamespaceId,
-        /// Whose it must be.
+        /// The allocation that must own it.
         allocation: AllocationId,
     },
     /// Delete a namespace with its data.
     DeleteNamespace {
-        /// Which.
+        /// The namespace.
         id: NamespaceId,
-        /// Whose it must be.
+        /// The allocation that must own it.
         allocation: AllocationId,
     },
-    /// Let a host reach a namespace.
+    /// Give a host access to a namespace.
     Attach {
-        /// Which.
+        /// The namespace.
         id: NamespaceId,
-        /// The host's place.
+        /// The host's port in the chassis.
         endpoint: Endpoint,
         /// The host.
         node: NodeName,
     },
-    /// Let a host reach a namespace no more.
+    /// Take a host's access to a namespace away.
     Detach {
-        /// Which.
+        /// The namespace.
         id: NamespaceId,
         /// The host.
         node: NodeName,
     },
     /// Run one of LVM's commands.
     Volume {
-        /// Which.
+        /// The command.
         action: VolumeAction,
-        /// Device, volume group or logical volume that it is for.
+        /// The device, volume group or logical volume that it changes.
         on: String,
-        /// All devices that it may look at or change; each must still be what it was.
+        /// All devices that LVM may read or change; each must still be the same namespace.
         devices: Vec<BlockDevice>,
         /// Its arguments, expanded.
         line: String,
     },
     /// Run one of the commands of ZFS or of Lustre's targets.
     Zfs {
-        /// Which.
+        /// The command.
         action: ZfsAction,
-        /// Pool or dataset that it is for.
+        /// The pool or dataset that it changes.
         on: String,
-        /// All devices of the allocation; each must still be what it was.
+        /// All devices of the allocation; each must still be the same namespace.
         devices: Vec<BlockDevice>,
         /// Its arguments, expanded.
         line: String,
     },
-    /// Take away a device of a logical volume whose namespaces are gone, or which was never finished.
+    /// Remove a mapping of a logical volume that was never completed, or whose namespaces are gone.
     RemoveMapping {
         /// Its name in `/dev/mapper`.
         name: String,
-        /// What must be found there.
+        /// The device number that it must have.
         number: DeviceNumber,
     },
     /// Leave the lock space of a volume group that is gone.
@@ -112,21 +112,22 @@ pub enum Step {
         /// The group.
         group: String,
     },
-    /// Let LVM use a device again on which a `vgcreate`, a `vgextend` or a `vgremove` was cut off.
+    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that LVM can
+    /// use it.
     UnmarkPhysical {
-        /// Where.
+        /// The device.
         device: VolumeDevice,
     },
-    /// Wipe what a mkfs of ours left when it was cut off.
+    /// Wipe what an interrupted mkfs of ours left.
     WipeSignature {
-        /// Where.
+        /// The device.
         device: VolumeDevice,
-        /// What must be found there.
+        /// The UUID that it must have.
         id: FileSystemId,
     },
     /// Make a file system.
     MakeFileSystem {
-        /// Where.
+        /// The device.
         device: VolumeDevice,
         /// Its type.
         kind: FileSystemKind,
@@ -135,18 +136,18 @@ pub enum Step {
         /// Arguments of `mkfs -t <kind>`, expanded.
         line: String,
     },
-    /// Make the directory, or for raw the file, to mount on.
+    /// Create the directory, or for raw the file, to mount on.
     CreateMountPoint {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
-        /// Whether it is a file.
+        /// Whether to create a file.
         file: bool,
     },
     /// Mount.
     Mount {
-        /// What.
+        /// What to mount.
         source: Mountable,
-        /// Where.
+        /// The mount point.
         target: MountPoint,
         /// File system type.
         kind: FileSystemKind,
@@ -155,77 +156,77 @@ pub enum Step {
     },
     /// Unmount.
     Unmount {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
-        /// Device of what must be found there.
+        /// The device that must be mounted there.
         device: DeviceNumber,
         /// Arguments of `umount`, expanded.
         line: String,
     },
-    /// Remove an empty mount point, and its parent when that was an index tree's root and is empty now.
+    /// Remove an empty mount point, and its parent when that is the empty root of an index tree.
     RemoveMountPoint {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
     },
-    /// Make a directory and those above it.
+    /// Create a directory and its parents.
     CreateDirectory {
-        /// Where.
+        /// The directory.
         path: MountPoint,
     },
     /// Remove an empty directory.
     RemoveDirectory {
-        /// Where.
+        /// The directory.
         path: MountPoint,
     },
-    /// Give a mount's root to its user.
+    /// Change the owner of a mount's root: chown(2).
     SetOwner {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
-        /// To whom.
+        /// The new owner.
         owner: Owner,
     },
     /// Write a file into a mount's root.
     WriteFile {
-        /// Where.
+        /// The mount point.
         target: MountPoint,
-        /// What.
+        /// The file.
         file: RootFile,
     },
-    /// Put a link in an index tree, in place of one that leads elsewhere.
+    /// Create a link in an index tree, or replace one that leads elsewhere.
     Link {
         /// The tree.
         root: MountPoint,
         /// The link.
         link: IndexLink,
     },
-    /// Take a link out of an index tree.
+    /// Remove a link from an index tree.
     Unlink {
         /// The tree.
         root: MountPoint,
         /// Its name.
         name: String,
     },
-    /// Record that something begins whose hooks must one day end it.
+    /// Record that work begins which tear-down hooks must end.
     OpenHooks {
-        /// Whose hooks.
+        /// The hooks' scope.
         scope: HookScope,
     },
     /// Run a site's hook, then record that it ran.
     RunHook {
-        /// Its record.
+        /// The key of its record.
         id: HookId,
         /// The expanded line for `bash -c`.
         line: String,
     },
-    /// Forget which hooks of a scope ran.
+    /// Remove the records of a scope's hooks.
     ForgetHooks {
-        /// Whose hooks.
+        /// The hooks' scope.
         scope: HookScope,
     },
 }
 
 impl Step {
-    /// What kind of step it is, in one word that never changes: journals are filtered by it.
+    /// The step's kind, in one word that never changes: journals are filtered by it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -259,7 +260,7 @@ impl Step {
         }
     }
 
-    /// Its text without the site's command line: the error of a command names its line itself.
+    /// The text without the site's command line: the error of a command quotes its line itself.
     #[must_use]
     pub fn briefly(&self) -> String {
         let whole = self.to_string();
@@ -277,7 +278,7 @@ impl Step {
         }
     }
 
-    /// The drive it changes, when that is all it changes: steps of one kind on different drives may be taken side by side.
+    /// The drive, when the step changes nothing else: steps of one kind on different drives may run side by side.
     #[must_use]
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
@@ -326,7 +327,7 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CreateNamespace { allocation, drive, size, of: _ } => {
+            Self::CreateNamespace { allocation, drive, size, members: _ } => {
                 write!(f, "create namespace of {size} bytes on {drive} for allocation {allocation}")
             }
             Self::AdoptNamespace { id, allocation, .. } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use storage::{
     ConvergeError, Converger, Desired, Host, Observed, Step,
-    desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Spread, Told},
+    desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Reported, Spread},
     fake::{FakeHost, Fault},
     observed::{Drive, Namespace, NamespaceOwner},
     plan::missing,
@@ -35,14 +35,18 @@ fn look(host: &FakeHost) -> Observed {
 
 fn ours(host: &FakeHost, index: u32) -> Vec<Namespace> {
     let owner = NamespaceOwner::Ours(allocation(index).id);
-    look(host).namespaces.into_iter().filter(|it| it.owner == owner).collect()
+    look(host).namespaces.into_iter().filter(|namespace| namespace.owner == owner).collect()
 }
 
 /// The allocation as its object tells of it once it was made.
 fn told(host: &FakeHost, index: u32) -> Allocation {
-    let told = |it: Namespace| Told { id: it.id, size: it.size, contested: false };
+    let told = |namespace: Namespace| Reported {
+        id: namespace.id,
+        size: namespace.size,
+        contested: false,
+    };
     let told = ours(host, index).into_iter().map(told).collect();
-    Allocation { told, ..allocation(index) }
+    Allocation { reported: told, ..allocation(index) }
 }
 
 fn free(host: &FakeHost) -> u64 {
@@ -118,7 +122,7 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
             Converger::new(host.clone()).converge(&wanted).unwrap();
             let made = ours(&host, 0);
             let drives: std::collections::BTreeSet<_> =
-                made.iter().map(|it| &it.id.subsystem).collect();
+                made.iter().map(|namespace| &namespace.id.subsystem).collect();
             assert_eq!((made.len(), drives.len()), (16, 16), "after {after}, {cut}");
             assert_eq!(free(&host), 18 * 1024 * MIB - 160 * MIB, "after {after}, {cut}");
             Converger::new(host.clone()).converge(&Desired::Released(allocation(0).id)).unwrap();
@@ -141,12 +145,13 @@ fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
         lost.to_string().ends_with("drive-3 cannot be reached: it is not plugged in"),
         "{lost}"
     );
-    assert_eq!(ours(&host, 0).iter().filter(|it| it.device.is_some()).count(), 15);
+    assert_eq!(ours(&host, 0).iter().filter(|namespace| namespace.device.is_some()).count(), 15);
 
     host.put_drive_back(3);
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
     assert_eq!(missing(&wanted, &seen), []);
-    let ids = |all: &[Namespace]| all.iter().map(|it| it.id.clone()).collect::<Vec<_>>();
+    let ids =
+        |all: &[Namespace]| all.iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&ours(&host, 0)), ids(&made));
 
     host.pull_drive(3);
@@ -175,8 +180,11 @@ fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
     assert_eq!(missing(&wanted, &seen), []);
     let now = ours(&host, 0);
     assert_eq!(now.len(), 16);
-    assert!(now.iter().all(|it| it.device.is_some() && it.size == 10 * MIB), "{now:?}");
-    let of_old = |it: &&Namespace| it.owner == NamespaceOwner::Replaced(wanted.id);
+    assert!(
+        now.iter().all(|namespace| namespace.device.is_some() && namespace.size == 10 * MIB),
+        "{now:?}"
+    );
+    let of_old = |namespace: &&Namespace| namespace.owner == NamespaceOwner::Replaced(wanted.id);
     assert_eq!(seen.namespaces.iter().filter(of_old).count(), 1);
     assert_eq!(converger.plan(&Desired::Allocated(told(&host, 0))).unwrap(), []);
     for after in 0..3 {

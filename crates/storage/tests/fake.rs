@@ -403,7 +403,7 @@ fn a_group_that_lost_a_drive_is_missing_it() {
     assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 0);
     let slot = |id: &NamespaceId| {
         let seen = rabbit.observe(&Desired::Inventory).unwrap();
-        seen.drives.iter().find(|it| it.nqn == id.subsystem).unwrap().slot
+        seen.drives.iter().find(|drive| drive.nqn == id.subsystem).unwrap().slot
     };
     memory.rabbit.pull_drive(slot(&fs.volume.namespaces[1]));
     assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 1);

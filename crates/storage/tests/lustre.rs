@@ -45,7 +45,10 @@ fn allocation() -> Allocation {
 fn namespaces(host: &FakeHost) -> Vec<NamespaceId> {
     let seen = host.observe(&Desired::Inventory).unwrap().namespaces;
     let ours = NamespaceOwner::Ours(allocation().id);
-    seen.into_iter().filter(|it| it.owner == ours).map(|it| it.id).collect()
+    seen.into_iter()
+        .filter(|namespace| namespace.owner == ours)
+        .map(|namespace| namespace.id)
+        .collect()
 }
 
 /// The first object target of a file system, with every hook that a profile can have.
@@ -250,13 +253,13 @@ fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     let lost = seen.drives.iter().find(|drive| drive.nqn.to_string() == slot).unwrap().slot;
     host.swap_drive(lost);
     assert!(settle(&converger, &Desired::TargetReady(before.clone())).is_empty());
-    let told = seen.namespaces.iter().filter(|it| before.namespaces.contains(&it.id));
-    let told = told.map(|it| storage::desired::Told {
-        id: it.id.clone(),
-        size: it.size,
+    let told = seen.namespaces.iter().filter(|namespace| before.namespaces.contains(&namespace.id));
+    let told = told.map(|namespace| storage::desired::Reported {
+        id: namespace.id.clone(),
+        size: namespace.size,
         contested: false,
     });
-    let wanted = Allocation { told: told.collect(), ..allocation() };
+    let wanted = Allocation { reported: told.collect(), ..allocation() };
     converger.converge(&Desired::Allocated(wanted)).unwrap();
     let after = LustreTarget { namespaces: namespaces(&host), ..before.clone() };
     assert_ne!(after.namespaces, before.namespaces);

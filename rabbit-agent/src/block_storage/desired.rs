@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use api::{NnfNodeBlockStorage, nnf_node_block_storage::NnfNodeBlockStorageDeviceStatus};
 use storage::desired::{
-    Access, Allocation, AllocationId, NameError, NamespaceId, ObjectUid, Spread, Told,
+    Access, Allocation, AllocationId, NameError, NamespaceId, ObjectUid, Reported, Spread,
 };
 use thiserror::Error;
 
@@ -114,7 +114,7 @@ pub fn desired(
             id: AllocationId { owner, index: number },
             capacity,
             spread: policy.spread,
-            told: told(object, index, elsewhere)?,
+            reported: told(object, index, elsewhere)?,
             replace: policy.replace,
             access: access(index, &asked.access, chassis)?,
         });
@@ -136,7 +136,7 @@ pub fn remembered(
     let allocation = |(index, number)| {
         let id = AllocationId { owner, index: number };
         let told = told(object, index, elsewhere)?;
-        Ok(Allocation { told, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
+        Ok(Allocation { reported: told, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
     };
     (0..count).zip(0..).map(allocation).collect()
 }
@@ -176,7 +176,7 @@ fn told(
     object: &NnfNodeBlockStorage,
     index: usize,
     elsewhere: &Elsewhere,
-) -> Result<Vec<Told>, BlockStorageError> {
+) -> Result<Vec<Reported>, BlockStorageError> {
     let status = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
     let devices = status.get(index).map_or(&[][..], |it| &it.devices);
     let others = status.iter().enumerate().filter(|(other, _)| *other != index);
@@ -188,7 +188,7 @@ fn told(
             .iter()
             .any(|it| (&it.nqn, &it.namespace_id) == (&device.nqn, &device.namespace_id));
         let contested = twice || elsewhere.may_have(&id);
-        Ok(Told { id, size: u64::try_from(device.capacity_allocated).unwrap_or(0), contested })
+        Ok(Reported { id, size: u64::try_from(device.capacity_allocated).unwrap_or(0), contested })
     };
     devices.iter().enumerate().map(named).collect()
 }
@@ -244,7 +244,7 @@ mod tests {
         let mut object = samples::block_storage_ready(2);
         let told = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
             let wanted = desired(object, &samples::chassis(), samples::POLICY, elsewhere).unwrap();
-            let told = wanted.into_iter().flat_map(|it| it.told);
+            let told = wanted.into_iter().flat_map(|it| it.reported);
             told.map(|it| (it.id.nsid, it.size, it.contested)).collect::<Vec<_>>()
         };
         let nobody = Elsewhere::Told(BTreeSet::new());

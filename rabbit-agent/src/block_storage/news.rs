@@ -42,7 +42,7 @@ mod tests {
         let id = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11".parse().unwrap();
         let allocation = storage::desired::AllocationId { owner: id, index: 0 };
         let drive = drive.parse().unwrap();
-        let step = Step::CreateNamespace { allocation, drive, size: 512, of: 2 };
+        let step = Step::CreateNamespace { allocation, drive, size: 512, members: 2 };
         Ok(Converged { steps: vec![step], ..Converged::default() })
     }
 

@@ -105,7 +105,7 @@ async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wri
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
-    let told = |it: &&Allocation| !it.told.is_empty();
+    let told = |it: &&Allocation| !it.reported.is_empty();
     let units = wanted.iter().filter(told).cloned().map(Desired::Allocated).collect();
     let mut kept = view.allocate(context, units).await.into_iter();
     let outcome = |it: &Allocation| match if told(&it) { kept.next() } else { None } {
@@ -257,7 +257,7 @@ async fn adopt(
             chain(&error)
         ),
     }
-    lost.retain(|_, it| it.told.iter().any(|told| has_no_record(&told.id, seen)));
+    lost.retain(|_, it| it.reported.iter().any(|told| has_no_record(&told.id, seen)));
     let ids: BTreeSet<_> = lost.keys().copied().collect();
     let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
     all_done("adopt", &ids, &results).map(|()| ids)
@@ -276,7 +276,7 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
 /// The allocations of an object that anything is recorded for: also what is not on its drive any more, whose record would
 /// outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
-    let owners = seen.namespaces.iter().map(|it| &it.owner).chain(seen.lost.values());
+    let owners = seen.namespaces.iter().map(|it| &it.owner).chain(seen.vanished.values());
     owners.filter_map(NamespaceOwner::allocation).filter(move |id| id.owner == owner)
 }
 
@@ -292,7 +292,7 @@ mod tests {
         let at = |nsid| NamespaceId { subsystem: "nqn.x:d0".parse().unwrap(), nsid };
         let other = samples::OWNER.parse().unwrap();
         let lost = [(at(3), of(owner, 2)), (at(4), of(other, 5))].into();
-        let seen = Observed { lost, ..Observed::default() };
+        let seen = Observed { vanished: lost, ..Observed::default() };
         let ids: Vec<_> = owned(&seen, owner).collect();
         assert_eq!(ids, [AllocationId { owner, index: 2 }]);
     }

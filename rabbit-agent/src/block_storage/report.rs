@@ -96,7 +96,7 @@ fn made(
         ours.iter().map(|it| (it.id.clone(), device(&it.id, it.size))).collect();
     // What it was told to have and has not stays in the list: nothing takes its place. All have one size, whatever was told.
     let each = ours.iter().map(|it| it.size).max().unwrap_or_default();
-    for told in allocation.told.iter().filter(|it| missing.contains(&it.id)) {
+    for told in allocation.reported.iter().filter(|it| missing.contains(&it.id)) {
         devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, each));
     }
     let mut reached = ours;
@@ -123,7 +123,7 @@ fn accesses(
     let granted = allocation
         .access
         .iter()
-        .filter(|it| reached.iter().all(|namespace| namespace.is_given(it)));
+        .filter(|it| reached.iter().all(|namespace| namespace.is_attached_to(it)));
     let told = granted.map(|it| {
         let device_paths = match it.endpoint {
             Endpoint::Rabbit => reached
@@ -174,7 +174,7 @@ mod tests {
             size: 4096,
             access: allocation.access.iter().cloned().map(Attached::from).collect(),
             device: Some(format!("/dev/loop{nsid}").into()),
-            of: 2,
+            members: 2,
         };
         let mut foreign = namespace(9);
         foreign.owner = NamespaceOwner::Foreign("no owner".into());

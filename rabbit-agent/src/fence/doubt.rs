@@ -28,7 +28,7 @@ pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String>
     let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
     let namespaces = namespaces.filter(|it| !seen.is_replaced(&it.id.subsystem));
     doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
-    doubts.extend(seen.unread.iter().map(|nqn| {
+    doubts.extend(seen.unreadable.iter().map(|nqn| {
         let fault = drive(seen, &nqn.to_string()).and_then(|it| it.fault.as_deref());
         format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
     }));
@@ -97,7 +97,7 @@ mod tests {
             label: String::new(),
             capacity: 1 << 30,
             allocated: 0,
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: fault.map(str::to_owned),
@@ -118,7 +118,7 @@ mod tests {
             id: NamespaceId { subsystem: nqn.parse().unwrap(), nsid },
             owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
             size: 4096,
-            of: 1,
+            members: 1,
             access: access.iter().map(|it| host(it)).collect(),
             device: None,
         }
@@ -255,7 +255,7 @@ mod tests {
         let mut seen = seen(Vec::new());
         seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
         assert_eq!(told(&seen), "");
-        seen.unread.insert(OTHER.parse().unwrap());
+        seen.unreadable.insert(OTHER.parse().unwrap());
         let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
         assert_eq!(told(&seen), expected);
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use daemon::{chain, vital_now};
-use storage::linux::uevents::{Heard, Uevents};
+use storage::linux::uevents::{Received, Uevents};
 
 use super::Board;
 
@@ -56,9 +56,9 @@ fn drain(ear: &Uevents) -> io::Result<bool> {
     let mut concerned = false;
     loop {
         match ear.next() {
-            Ok(Heard::Event(event)) => concerned |= event.concerns_storage(),
+            Ok(Received::Event(event)) => concerned |= event.concerns_storage(),
             // What of it was lost may have been the one that mattered.
-            Ok(Heard::Lost) => concerned = true,
+            Ok(Received::Overrun) => concerned = true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(concerned),
             Err(error) => return Err(error),
         }

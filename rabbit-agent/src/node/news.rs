@@ -137,7 +137,7 @@ mod tests {
             label: String::new(),
             capacity: 100,
             allocated: 0,
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: fault.map(str::to_owned),

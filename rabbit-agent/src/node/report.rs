@@ -240,7 +240,7 @@ mod tests {
             label: String::new(),
             capacity,
             allocated,
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: None,
@@ -426,7 +426,7 @@ mod tests {
             size: 1,
             access: BTreeSet::new(),
             device: None,
-            of: 1,
+            members: 1,
         };
         let all = [
             namespace(NamespaceOwner::Ours(AllocationId { owner, index: 0 })),
@@ -447,7 +447,7 @@ mod tests {
             .into();
         let owner = NamespaceOwner::Unknown;
         let (id, access) = (at("d0", 1), BTreeSet::new());
-        let there = Namespace { id, owner, size: 1, access, device: None, of: 0 };
+        let there = Namespace { id, owner, size: 1, access, device: None, members: 0 };
         let silent = Drive {
             nqn: at("d1", 1).subsystem,
             fault: Some("it does not answer".into()),

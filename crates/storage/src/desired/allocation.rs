@@ -42,7 +42,7 @@ impl Endpoint {
         }
     }
 
-    /// What a host there is called as long as nobody knows better.
+    /// The name of a host there while nobody knows a better one.
     #[must_use]
     pub fn name(self) -> NodeName {
         let name = format!("endpoint-{}", self.number());
@@ -66,7 +66,7 @@ pub struct Spread {
     least: u8,
 }
 
-/// A spread that cannot be.
+/// `most` or `least` is 0, or `least` is more than `most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("at most {most} and at least {least} drives for an allocation: use 1 <= least <= most")]
 pub struct SpreadError {
@@ -92,51 +92,51 @@ impl Spread {
         }
     }
 
-    /// As many drives are taken when there are so many.
+    /// The number of drives to use when that many are available.
     #[must_use]
     pub fn most(self) -> usize {
         self.most.into()
     }
 
-    /// With fewer drives an allocation is refused.
+    /// The number of drives below which an allocation is refused.
     #[must_use]
     pub fn least(self) -> usize {
         self.least.into()
     }
 }
 
-/// A namespace that others were told of as the allocation's.
+/// A namespace that the allocation's object reports in its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// Which.
+pub struct Reported {
+    /// The namespace.
     pub id: NamespaceId,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Another allocation is told to have it too: then it is nobody's until that is settled.
+    /// The status of another allocation names it too: it belongs to neither until that is settled.
     pub contested: bool,
 }
 
 /// Capacity that should exist, and who should reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// Whose it is.
+    /// The NnfNodeBlockStorage and the index in it.
     pub id: AllocationId,
-    /// Bytes asked for, at least 1; what is allocated may be rounded up.
+    /// Bytes asked for, at least 1. The allocated size may be rounded up.
     pub capacity: u64,
-    /// Over how many drives, when it is made.
+    /// The number of drives for a new allocation.
     pub spread: Spread,
-    /// The namespaces that its object's status names; nothing else proves whose they are when a ledger is lost.
-    pub told: Vec<Told>,
-    /// Whether a namespace on a drive that is gone for good gets a successor on another drive.
+    /// The namespaces that the object's status names. When a ledger is lost nothing else proves whose they are.
+    pub reported: Vec<Reported>,
+    /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
     pub replace: bool,
-    /// Exactly the hosts that reach it.
+    /// Exactly the hosts that should reach it.
     pub access: BTreeSet<Access>,
 }
 
 impl Allocation {
-    /// One of which nobody was told yet.
+    /// An allocation whose object reports no namespaces yet.
     #[must_use]
     pub fn new(id: AllocationId, capacity: u64, spread: Spread, access: BTreeSet<Access>) -> Self {
-        Self { id, capacity, spread, told: Vec::new(), replace: true, access }
+        Self { id, capacity, spread, reported: Vec::new(), replace: true, access }
     }
 }

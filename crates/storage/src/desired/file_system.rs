@@ -62,8 +62,8 @@ pub enum FileSystemKind {
 }
 
 impl FileSystemKind {
-    /// Bytes of the smallest device on which it is made nowadays: mkfs.xfs(8) refuses less since xfsprogs 5.19, and mkfs.gfs2(8)
-    /// takes 16 MiB for one journal and more for others.
+    /// Bytes of the smallest device that mkfs accepts: mkfs.xfs(8) refuses less since xfsprogs 5.19; mkfs.gfs2(8) takes
+    /// 16 MiB for one journal and more for others.
     #[must_use]
     pub fn least(self) -> u64 {
         match self {
@@ -137,12 +137,12 @@ pub struct FileSystem {
     pub post_teardown: Vec<Hook>,
     /// Arguments of `mount -t <kind>` for the temporary mount.
     pub mount: Option<SiteCommand>,
-    /// Where hooks see it.
+    /// The mount point at which hooks see it.
     pub temporary: MountPoint,
 }
 
 impl FileSystem {
-    /// Under which its hook runs are recorded.
+    /// The key of its hook records.
     #[must_use]
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)

@@ -1,11 +1,11 @@
-//! Hooks: a site's command lines around our steps. That one ran is the only thing a node cannot show, so it is recorded.
+//! Hooks: a site's command lines around our steps. A node cannot show that a hook ran, so each run is recorded.
 
 use std::fmt;
 
 use super::{FileSystemId, MountPoint, ObjectUid};
 use crate::template::SiteCommand;
 
-/// What a group of hook records belongs to; they are forgotten together.
+/// The owner of a group of hook records, which are dropped together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookScope(String);
 
@@ -16,8 +16,8 @@ impl HookScope {
         Self(format!("fs-{id}"))
     }
 
-    /// Hooks of a ClientMount's mount at `target`. Its place in `spec.mounts` does not name it: the object may be changed, and
-    /// the records of one mount must not be taken for another's.
+    /// Hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not identify it: the object may
+    /// change, and one mount must not inherit another's records.
     #[must_use]
     pub fn mount(client_mount: ObjectUid, target: &MountPoint) -> Self {
         Self(format!("mount-{client_mount}.{}", client_mount.name(&target.to_string()).simple()))
@@ -56,7 +56,7 @@ impl fmt::Display for HookId {
 /// A site's command line, run through `bash -c` at least once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Its record.
+    /// The key of its record.
     pub id: HookId,
     /// What to run.
     pub command: SiteCommand,

@@ -5,10 +5,10 @@ use std::fmt;
 use super::{AllocationId, FileSystemId, Hook, HookScope, MountPoint, NameError, NamespaceId};
 use crate::template::SiteCommand;
 
-/// Bytes of a dataset's name with its pool's (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
+/// Bytes of a dataset's name, its pool included (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
 const LONGEST: usize = 255;
 
-/// What a pool cannot be called, nor begin with (zpool-create(8)).
+/// Words that zpool-create(8) refuses as a pool's name or its beginning.
 const RESERVED: [&str; 5] = ["mirror", "raidz", "draid", "spare", "log"];
 
 /// A pool and the one dataset in it that is the target.
@@ -26,7 +26,7 @@ impl Dataset {
     pub fn new(pool: &str, name: &str) -> Result<Self, NameError> {
         let is_plain = |text: &str| {
             !text.is_empty()
-                && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.:".contains(&it))
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
         };
         let begins = pool.starts_with(|first: char| first.is_ascii_alphabetic());
         let reserved = RESERVED.iter().any(|word| pool.starts_with(word));
@@ -67,14 +67,14 @@ pub struct TargetLines {
     pub unmount: Option<SiteCommand>,
 }
 
-/// What is done with the whole file system, on the rabbit that has its first object target.
+/// The client mount of the whole file system, for hooks on the rabbit that has its first object target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LustreClient {
     /// `<mgs nids>:/<fsname>`.
     pub source: String,
-    /// Where hooks see it.
+    /// The mount point at which hooks see it.
     pub temporary: MountPoint,
-    /// Arguments of `mount -t lustre` for that; without them no hook that needs it is run.
+    /// Arguments of `mount -t lustre` for that mount; without them no hook that needs it runs.
     pub mount: Option<SiteCommand>,
     /// Run once with it mounted, when all targets are up.
     pub post_setup: Vec<Hook>,

@@ -28,12 +28,12 @@ pub struct RootFile {
 pub enum MountSource {
     /// A file system on a volume, proved by its UUID. Raw volumes have no superblock to prove.
     Volume {
-        /// Where it lives.
+        /// The volume that it is on.
         volume: Volume,
-        /// Which it must be.
+        /// The UUID that its superblock must have.
         id: FileSystemId,
     },
-    /// Another mount shown once more, for `--index-root`.
+    /// Another mount, bound to this mount point too, for `--index-root`.
     Bind(MountPoint),
     /// A Lustre file system: `<mgs nids>:/<fsname>`.
     Lustre(String),
@@ -63,13 +63,13 @@ pub struct MountHooks {
 /// One file system at one mount point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Under which hook runs are recorded.
+    /// The key of its hook records.
     pub scope: HookScope,
-    /// Where.
+    /// The mount point.
     pub target: MountPoint,
     /// Its type. Raw is bound on a file, everything else on a directory.
     pub kind: FileSystemKind,
-    /// What.
+    /// The file system to mount.
     pub source: MountSource,
     /// Arguments of `mount -t <kind>`; `None` when the site's line is empty: the step and its checks are skipped.
     pub mount: Option<SiteCommand>,
@@ -77,7 +77,7 @@ pub struct Mount {
     pub unmount: Option<SiteCommand>,
     /// Owner of the mount's root, when the object says `setPermissions`.
     pub owner: Option<Owner>,
-    /// What is to be in its root.
+    /// A file to write into its root.
     pub file: Option<RootFile>,
     /// The site's hooks.
     pub hooks: MountHooks,

@@ -1,4 +1,4 @@
-//! Mount points: paths from API objects, which are hostile until they passed through here.
+//! Mount points: paths from API objects. Nothing else in the crate trusts such a path before it passed here.
 
 use std::{
     ffi::OsStr,
@@ -29,14 +29,14 @@ pub enum MountPointError {
     /// A name in it is longer than NAME_MAX (255, limits.h) allows.
     #[error("a name of {0} bytes in the path is longer than 255")]
     NameTooLong(usize),
-    /// More directories beneath the root than anybody needs: each is made, looked at and removed.
+    /// More directories beneath the root than anybody needs: the agent would have to make, check and remove each.
     #[error(
         "the path leads through {levels} directories beneath {root}: use at most {MOST_LEVELS}"
     )]
     TooDeep {
-        /// How many.
+        /// Directories in the path.
         levels: usize,
-        /// Beneath which root.
+        /// The allowed root.
         root: String,
     },
     /// Not strictly beneath an allowed root.
@@ -49,7 +49,7 @@ pub enum MountPointError {
     },
 }
 
-/// Directories beneath which mounting is allowed, e.g. `/mnt/nnf`. None is `/`.
+/// Directories beneath which mounts are allowed, e.g. `/mnt/nnf`. None of them is `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedRoots(Vec<PathBuf>);
 

@@ -12,21 +12,26 @@ pub struct Volume {
     pub group: String,
     /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
     pub logical: String,
-    /// The namespaces beneath it.
+    /// The namespaces that it is made of.
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that they were made for, where that is recorded: on the rabbit. What is recorded for another one by now is
-    /// none of them, for a drive gives an NSID anew.
+    /// The allocation that they were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace that is
+    /// recorded for another allocation by now is none of them.
     pub made_for: Option<AllocationId>,
     /// What lies between them and the file system.
     pub layer: VolumeLayer,
 }
 
 impl Volume {
-    /// The same volume, called as LVM calls it where its names were a guess.
+    /// The same volume with the names that LVM reports, where its own were a guess.
     #[must_use]
     pub fn named(&self, names: Option<&(String, String)>) -> Self {
         let (group, logical) = names.cloned().unwrap_or((self.group.clone(), self.logical.clone()));
         Self { group, logical, ..self.clone() }
+    }
+
+    /// The name of its device in `/dev/mapper`, when it is a logical volume.
+    pub(crate) fn mapper_name(&self) -> String {
+        mapper_name(&self.group, &self.logical)
     }
 
     /// Whether its names are a guess.
@@ -40,6 +45,12 @@ impl fmt::Display for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group, self.logical)
     }
+}
+
+/// The name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both parts (lvm2, libdm
+/// `dm_build_dm_name`).
+pub(crate) fn mapper_name(group: &str, logical: &str) -> String {
+    [group, logical].map(|part| part.replace('-', "--")).join("-")
 }
 
 /// What lies between namespaces and a file system.
@@ -64,7 +75,7 @@ impl VolumeLayer {
 
 /// A site's arguments for LVM's commands; `None` where its line is empty: that command and its checks are skipped.
 ///
-/// A compute has only those of the lock and of activation: it never makes, repairs or removes.
+/// A compute has only those of the lock and of activation: it never creates, repairs or removes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmLines {
     /// `pvcreate`, for each device by itself.
@@ -75,9 +86,9 @@ pub struct LvmLines {
     pub vg_create: Option<SiteCommand>,
     /// `vgremove`.
     pub vg_remove: Option<SiteCommand>,
-    /// `vgextend`, for a device that takes the place of one that is lost.
+    /// `vgextend`, for a device that replaces a lost one.
     pub vg_extend: Option<SiteCommand>,
-    /// `vgreduce`, for one that is lost.
+    /// `vgreduce`, for a lost device.
     pub vg_reduce: Option<SiteCommand>,
     /// `lvcreate --yes`.
     pub lv_create: Option<SiteCommand>,
@@ -93,9 +104,10 @@ pub struct LvmLines {
     pub activate: Option<SiteCommand>,
     /// `lvchange`, to deactivate.
     pub deactivate: Option<SiteCommand>,
-    /// Whether the group's lock space is left with the last volume: a compute does, a rabbit stays for the others.
+    /// Whether the node leaves the group's lock space with its last volume: a compute does, a rabbit stays for the
+    /// other nodes.
     pub leaves_lock_space: bool,
-    /// Whether the volume's names are a guess, because the profile that names it is gone: what LVM has on the namespaces
-    /// tells them, and the lines have no values of `$VG_NAME` and `$LV_NAME` of their own.
+    /// Whether the volume's names are a guess because the profile that names it is gone. LVM then reports the names
+    /// from the namespaces, and the lines have no values of `$VG_NAME` and `$LV_NAME` of their own.
     pub finds_names: bool,
 }

@@ -167,10 +167,10 @@ impl Host for Meeting {
             self.0.wait();
         }
         match step.on().to_string() {
-            it if it.ends_with("drive-1:1") => Err(StepError::Changed("faster".to_owned())),
-            it if it.ends_with("drive-3:1") => Err(StepError::System {
+            text if text.ends_with("drive-1:1") => Err(StepError::Changed("faster".to_owned())),
+            text if text.ends_with("drive-3:1") => Err(StepError::System {
                 call: "erase",
-                target: it,
+                target: text,
                 source: io::Error::from_raw_os_error(libc::EIO),
             }),
             _ => Ok(()),

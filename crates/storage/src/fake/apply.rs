@@ -16,13 +16,15 @@ use crate::{
 impl FakeHost {
     pub(super) fn take(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { allocation, drive, size, of } => {
-                self.drives().create(NamespaceOwner::Ours(*allocation), drive, *size, *of)
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                self.drives().create(NamespaceOwner::Ours(*allocation), drive, *size, *members)
             }
-            Step::AdoptNamespace { id, allocation, size, of } => {
-                self.drives().adopt(id, *allocation, *size, *of)
+            Step::AdoptNamespace { id, allocation, size, members } => {
+                self.drives().adopt(id, *allocation, *size, *members)
             }
-            Step::ReplaceNamespace { id, allocation } => self.drives().replaced(id, *allocation),
+            Step::ReplaceNamespace { id, allocation } => {
+                self.drives().record_replaced(id, *allocation)
+            }
             Step::ForgetNamespace { id, allocation } => self.drives().forget(id, *allocation),
             Step::DeleteNamespace { id, .. } | Step::Detach { id, .. } if self.is_mapped(id) => {
                 Err(refused("open", id, libc::EBUSY))
@@ -69,7 +71,7 @@ impl FakeHost {
         }
     }
 
-    /// What a crash in the middle of a step leaves; nothing, for steps that the kernel takes whole.
+    /// The effect of a crash in the middle of a step; none for steps that are atomic in the kernel.
     pub(super) fn take_half(&self, step: &Step) {
         match step {
             Step::CreateNamespace { allocation, drive, size, .. } => {

@@ -26,14 +26,14 @@ pub(super) struct FakeDrives {
     /// Bytes of the disk beneath.
     pub(super) available: u64,
     next_minor: u32,
-    /// How many nodes have mounted each.
+    /// How many nodes have mounted each namespace.
     mounts: BTreeMap<NamespaceId, usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FakeNamespace {
     owner: NamespaceOwner,
-    of: u16,
+    members: u16,
     size: u64,
     access: BTreeMap<Endpoint, NodeName>,
     minor: Option<u32>,
@@ -50,7 +50,7 @@ impl FakeNamespace {
     }
 
     fn reaches(&self, node: &NodeName) -> bool {
-        self.access.values().any(|it| it == node)
+        self.access.values().any(|name| name == node)
     }
 }
 
@@ -73,14 +73,14 @@ impl FakeDrives {
 
     pub(super) fn inventory(&self) -> Observed {
         let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
-        // Of a drive that is not here only what is recorded is known.
+        // Of an absent drive only the records are known.
         let is_known = |id: &NamespaceId, namespace: &FakeNamespace| {
             here(id) || namespace.owner != NamespaceOwner::Unknown
         };
-        let has_any = |it: &&FakeDrive| {
-            it.is_here() || self.on(&it.nqn).any(|(id, namespace)| is_known(id, namespace))
+        let has_any = |drive: &&FakeDrive| {
+            drive.is_here() || self.on(&drive.nqn).any(|(id, namespace)| is_known(id, namespace))
         };
-        let drives = self.drives.iter().filter(has_any).map(|it| self.shown(it));
+        let drives = self.drives.iter().filter(has_any).map(|drive| self.shown(drive));
         let known = self.namespaces.iter().filter(|(id, namespace)| is_known(id, namespace));
         let namespaces = known.map(|(id, namespace)| Namespace {
             id: id.clone(),
@@ -88,14 +88,14 @@ impl FakeDrives {
             size: namespace.size,
             access: if here(id) { namespace.attached() } else { BTreeSet::new() },
             device: namespace.minor.filter(|_| here(id)).map(path),
-            of: namespace.of,
+            members: namespace.members,
         });
-        let replaced = self.drives.iter().filter(|it| it.place == Place::Replaced);
+        let replaced = self.drives.iter().filter(|drive| drive.place == Place::Replaced);
         let promised = self.promised();
         Observed {
             drives: drives.collect(),
             namespaces: namespaces.collect(),
-            replaced: replaced.map(|it| it.nqn.clone()).collect(),
+            replaced: replaced.map(|drive| drive.nqn.clone()).collect(),
             pool: Some(Pool { available: self.available, promised }),
             ..Observed::default()
         }
@@ -113,7 +113,7 @@ impl FakeDrives {
             label: String::new(),
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
-            most_namespaces: None,
+            max_namespaces: None,
             wear: 0,
             warnings: Vec::new(),
             fault: (!here).then(|| "it is not plugged in".to_owned()),
@@ -121,7 +121,7 @@ impl FakeDrives {
     }
 
     fn drive(&self, nqn: &Nqn) -> Option<&FakeDrive> {
-        self.drives.iter().find(|it| it.nqn == *nqn)
+        self.drives.iter().find(|drive| drive.nqn == *nqn)
     }
 
     /// The drive, to make or erase a namespace on it.
@@ -135,10 +135,10 @@ impl FakeDrives {
         }
     }
 
-    /// Nothing is known any more of any namespace but what the drives tell.
+    /// Loses all records of namespaces.
     pub(super) fn lose_records(&mut self) {
         for namespace in self.namespaces.values_mut() {
-            (namespace.owner, namespace.of) = (NamespaceOwner::Unknown, 0);
+            (namespace.owner, namespace.members) = (NamespaceOwner::Unknown, 0);
         }
     }
 
@@ -159,10 +159,11 @@ impl FakeDrives {
         self.namespaces.iter().filter(move |(id, _)| id.subsystem == *nqn)
     }
 
-    /// A drive that is not in its slot takes its devices along.
+    /// An absent drive's devices are absent too.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
-        let is_there = |it: &FakeDrive| it.nqn == id.subsystem && it.place == Place::InItsSlot;
-        self.drives.iter().find(|it| is_there(it))?;
+        let is_there =
+            |drive: &FakeDrive| drive.nqn == id.subsystem && drive.place == Place::InItsSlot;
+        self.drives.iter().find(|drive| is_there(drive))?;
         let namespace = self.namespaces.get(id).filter(|namespace| namespace.reaches(node))?;
         let minor = namespace.minor?;
         Some(BlockDevice {
@@ -223,13 +224,20 @@ impl FakeDrives {
     }
 
     pub(super) fn plant_namespace(&mut self, size: u64) {
-        let Some(drive) = self.drives.first().map(|it| it.nqn.clone()) else { return };
+        let Some(drive) = self.drives.first().map(|drive| drive.nqn.clone()) else { return };
         let owner = NamespaceOwner::Foreign("planted".to_owned());
         let id = self.free_id(&drive);
         let content = Signature::Foreign { kind: "ext4".to_owned(), uuid: None };
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, of: 0, size, access: BTreeMap::new(), minor: None, content },
+            FakeNamespace {
+                owner,
+                members: 0,
+                size,
+                access: BTreeMap::new(),
+                minor: None,
+                content,
+            },
         );
     }
 

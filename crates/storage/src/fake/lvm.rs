@@ -1,4 +1,4 @@
-//! LVM in memory: what is on the devices, which all nodes share, and what each node has active.
+//! LVM in memory: the metadata on the devices, which all nodes share, and the active volumes of each node.
 //!
 //! Exit codes and refusals are those that LVM 2.03.16 gave in the lab.
 
@@ -8,14 +8,13 @@ use std::{
 };
 
 use crate::{
-    desired::{FileSystemId, NamespaceId, Volume},
+    desired::{FileSystemId, NamespaceId, Volume, mapper_name},
     host::{CommandError, StepError},
     observed::{
         Activation, BlockDevice, DeviceName, DeviceNumber, LogicalVolume, LvmReport, LvmState,
         Mapped, Mapping, Membership, PhysicalVolume, Signature, Unfinished, VolumeDevice,
         VolumeGroup, WARRENS,
     },
-    plan::mapper_name,
     step::VolumeAction,
 };
 
@@ -47,7 +46,7 @@ struct Logical {
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
     pub(super) active: BTreeSet<Name>,
-    /// To be activated, when that was cut off: a mapping without a table in force, which has their devices open.
+    /// Volumes whose activation was interrupted: mappings without an active table, which have their devices open.
     pub(super) unfinished: BTreeSet<Name>,
     pub(super) lock_spaces: BTreeSet<String>,
 }
@@ -83,8 +82,9 @@ impl OnDevices {
 
     fn describe(&self, name: &str, seen: &LvmReport) -> Option<VolumeGroup> {
         let group = self.groups.get(name)?;
-        let members = self.physical.values().filter(|it| it.group() == Some(name)).count();
-        let is_in = |it: &&PhysicalVolume| it.group() == Some(name);
+        let members =
+            self.physical.values().filter(|physical| physical.group() == Some(name)).count();
+        let is_in = |physical: &&PhysicalVolume| physical.group() == Some(name);
         let there = seen.physical.iter().filter(is_in).count();
         let volumes = group.volumes.iter().map(|(name, volume)| LogicalVolume {
             name: name.clone(),
@@ -108,10 +108,10 @@ impl OnDevices {
     ) -> LvmState {
         let wanted = (volume.group.clone(), volume.logical.clone());
         let active = || Mapped {
-            path: PathBuf::from("/dev/mapper").join(mapper_name(volume)),
+            path: PathBuf::from("/dev/mapper").join(volume.mapper_name()),
             number: self.number(&wanted),
-            strangers: self.strangers(&volume.group, devices),
-            beside: Vec::new(),
+            foreign_devices: self.foreign_devices(&volume.group, devices),
+            unused_parts: Vec::new(),
         };
         let is_active = node.active.contains(&wanted);
         LvmState {
@@ -120,7 +120,10 @@ impl OnDevices {
             } else {
                 self.unfinished(volume, node)
             },
-            siblings_active: node.active.iter().any(|it| it.0 == wanted.0 && *it != wanted),
+            siblings_active: node
+                .active
+                .iter()
+                .any(|volume| volume.0 == wanted.0 && *volume != wanted),
             in_lock_space: node.lock_spaces.contains(&volume.group),
             report: None,
             names: None,
@@ -132,7 +135,7 @@ impl OnDevices {
         let left = node
             .unfinished
             .get(&wanted)
-            .map(|it| Unfinished { name: mapper_name(volume), number: self.number(it) });
+            .map(|left| Unfinished { name: volume.mapper_name(), number: self.number(left) });
         Activation::of_left(left.into_iter().collect())
     }
 
@@ -143,27 +146,28 @@ impl OnDevices {
         is_reached: impl Fn(&NamespaceId) -> bool,
     ) -> Vec<Mapping> {
         let mapping = |name: &Name| Mapping {
-            name: [&name.0, &name.1].map(|part| part.replace('-', "--")).join("-"),
+            name: mapper_name(&name.0, &name.1),
             number: self.number(name),
             layers: 1,
             on: self
                 .members(name)
                 .iter()
-                .filter(|it| is_reached(it))
+                .filter(|namespace| is_reached(namespace))
                 .map(ToString::to_string)
                 .collect(),
         };
         node.active.iter().chain(&node.unfinished).map(mapping).collect()
     }
 
-    fn strangers(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
+    fn foreign_devices(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
         let is_known = |id: &NamespaceId| devices.iter().any(|device| device.namespace == *id);
-        let members = self.physical.iter().filter(|(_, it)| it.group() == Some(group));
+        let members =
+            self.physical.iter().filter(|(_, membership)| membership.group() == Some(group));
         members.filter(|(id, _)| !is_known(id)).map(|(id, _)| id.to_string()).collect()
     }
 
     pub(super) fn number(&self, name: &Name) -> DeviceNumber {
-        let minor = self.minors.iter().position(|it| it == name).unwrap_or(self.minors.len());
+        let minor = self.minors.iter().position(|known| known == name).unwrap_or(self.minors.len());
         DeviceNumber { major: 253, minor: u32::try_from(minor).unwrap_or(u32::MAX) }
     }
 
@@ -171,15 +175,13 @@ impl OnDevices {
         let path = Path::new(device);
         node.active
             .iter()
-            .find(|(group, name)| {
-                let parts = [group, name].map(|part| part.replace('-', "--"));
-                path == Path::new("/dev/mapper").join(parts.join("-"))
-            })
+            .find(|(group, name)| path == Path::new("/dev/mapper").join(mapper_name(group, name)))
             .cloned()
     }
 
     pub(super) fn members(&self, name: &Name) -> Vec<NamespaceId> {
-        let members = self.physical.iter().filter(|(_, it)| it.group() == Some(&name.0));
+        let members =
+            self.physical.iter().filter(|(_, membership)| membership.group() == Some(&name.0));
         members.map(|(id, _)| id.clone()).collect()
     }
 
@@ -198,14 +200,14 @@ impl OnDevices {
         self.groups.get(group)?.volumes.get(name)
     }
 
-    /// Erased namespaces take what was on them along.
+    /// Removes what was on erased namespaces.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.physical.retain(|id, _| exists(id));
         let left: BTreeSet<_> = self.physical.values().filter_map(Membership::group).collect();
         self.groups.retain(|name, _| left.contains(name.as_str()));
     }
 
-    /// The agent that was here before made this group.
+    /// Makes the group one of an earlier agent.
     pub(super) fn disown(&mut self, group: &str) {
         if let Some(group) = self.groups.get_mut(group) {
             group.is_warrens = false;
@@ -240,7 +242,7 @@ impl OnDevices {
             VolumeAction::StartLocks => {
                 node.lock_spaces.insert(name.0);
             }
-            VolumeAction::StopLocks if node.active.iter().any(|it| it.0 == on) => {
+            VolumeAction::StopLocks if node.active.iter().any(|volume| volume.0 == on) => {
                 return no("locked by active LV");
             }
             VolumeAction::StopLocks => {
@@ -316,19 +318,21 @@ impl OnDevices {
 
     fn remove_group(&mut self, name: &str, leaves: &Membership) {
         self.groups.remove(name);
-        let members = self.physical.values_mut().filter(|it| it.group() == Some(name));
-        members.for_each(|it| *it = leaves.clone());
+        let members = self.physical.values_mut().filter(|physical| physical.group() == Some(name));
+        members.for_each(|membership| *membership = leaves.clone());
     }
 
     fn marked<'a>(
         &'a self,
         devices: &'a [BlockDevice],
     ) -> impl Iterator<Item = &'a BlockDevice> + 'a {
-        devices.iter().filter(|it| self.physical.get(&it.namespace) == Some(&Membership::Marked))
+        devices
+            .iter()
+            .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
-    /// What commands leave that are killed in their middle: marks, which are written before a group's metadata and taken off
-    /// after it, and mappings, which are made before they get a table.
+    /// What an interrupted command leaves: marks in labels, which are written before a group's metadata and removed
+    /// after it, and mappings, which are created before they get a table.
     pub(super) fn half_take(
         &mut self,
         action: VolumeAction,

@@ -1,6 +1,7 @@
-//! ZFS and Lustre's targets in memory: what is on the devices, which all nodes share.
+//! ZFS and Lustre's targets in memory: the labels on the devices, which all nodes share.
 //!
-//! Refusals are those that zpool(8), zfs(8) and mkfs.lustre(8) document; no kernel with Lustre was at hand to check them on.
+//! Refusals are those that zpool(8), zfs(8) and mkfs.lustre(8) document; no kernel with Lustre was at hand to check
+//! them on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ impl Pools {
         self.0.values().all(|pool| pool.foreign)
     }
 
-    /// Erased namespaces take what was on them along; a pool that has lost all is gone.
+    /// Removes what was on erased namespaces; a pool without devices is gone.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.0.retain(|_, pool| pool.members.iter().any(&exists));
     }
@@ -81,7 +82,7 @@ impl Pools {
             Vdev { name: id.to_string(), state: state.to_owned(), place }
         };
         let vdevs: Vec<_> = pool.members.iter().map(vdev).collect();
-        let health = health(vdevs.iter().filter(|it| it.place == VdevPlace::Gone).count());
+        let health = health(vdevs.iter().filter(|vdev| vdev.place == VdevPlace::Gone).count());
         let dataset = self.state(dataset);
         Some(Zpool { name: name.to_owned(), health, vdevs, resilvered: None, dataset })
     }
@@ -122,7 +123,7 @@ impl Pools {
             ZfsAction::Create | ZfsAction::Import if imported.contains(name) => {
                 return no("a pool with that name already exists");
             }
-            ZfsAction::Create if devices.iter().any(|it| self.claims(&it.namespace)) => {
+            ZfsAction::Create if devices.iter().any(|device| self.claims(&device.namespace)) => {
                 return no("is part of active pool");
             }
             ZfsAction::Create => {

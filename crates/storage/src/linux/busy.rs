@@ -1,7 +1,7 @@
-//! Patience with `EBUSY` that passes by itself.
+//! Retries calls that return `EBUSY` for a short time.
 //!
-//! Other threads look at mounts, other programs try a free loop device a moment after it became ours, a mkfs whose agent
-//! was killed is still ending: each keeps a mount or a device busy for an instant, and there is no event for its end.
+//! Other threads observe mounts, other programs probe a loop device just after we attached it, a mkfs whose agent was
+//! killed is still exiting: each keeps a mount or a device busy for a moment, and no event reports its end.
 
 use std::{io, time::Duration};
 
@@ -9,11 +9,11 @@ use nix::poll::{PollTimeout, poll};
 
 use crate::host::StepError;
 
-/// 0.4 s in all: what is busy for longer is worth telling.
+/// 0.4 s in all; a longer `EBUSY` is reported.
 const PAUSES_MS: [u16; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
 
-/// Tries again while the answer is `EBUSY`, a few times.
-pub(super) fn patiently<T>(
+/// Retries a few times while the call returns `EBUSY`.
+pub(super) fn retry_while_busy<T>(
     mut attempt: impl FnMut() -> Result<T, StepError>,
 ) -> Result<T, StepError> {
     for pause in PAUSES_MS {
@@ -27,7 +27,7 @@ pub(super) fn patiently<T>(
     attempt()
 }
 
-/// Waits for what no event tells; waking early does no harm.
+/// Pauses where no event can be waited for.
 pub(super) fn pause_for(pause: Duration) {
     let _ = poll(&mut [], PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO));
 }
@@ -52,7 +52,7 @@ mod tests {
     fn only_busy_is_tried_again_and_not_for_ever() {
         let count = |errno, succeed_at| {
             let mut tries = 0;
-            let result = patiently(|| {
+            let result = retry_while_busy(|| {
                 tries += 1;
                 if tries == succeed_at { Ok(()) } else { Err(refused(errno)) }
             });

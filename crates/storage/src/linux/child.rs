@@ -27,7 +27,7 @@ use nix::{
 use super::hung;
 use crate::host::StepError;
 
-/// Children that did not answer in time and did not die of SIGKILL either; they are reaped when the kernel lets go.
+/// Children that neither answered in time nor died of SIGKILL. They are reaped once the kernel releases them.
 static ABANDONED: Mutex<Vec<Abandoned>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
@@ -37,12 +37,12 @@ struct Abandoned {
     target: String,
 }
 
-/// Has `command` killed when the agent is, by PR_SET_PDEATHSIG(2const): a mkfs or a hook that outlived it would work
+/// Has the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would run
 /// beside its own repetition.
 ///
-/// The kernel counts the end of the thread that started the program, so that thread waits for the program's end. What the
-/// program starts itself does not inherit this: a line of several commands may go on with its last one.
-pub(super) fn dies_with_us(command: &mut Command) -> &mut Command {
+/// The signal is sent when the thread that started the program ends, so that thread waits for the program. Programs
+/// that the program starts do not inherit this: a line of several commands may continue with its last one.
+pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
     let us = Pid::this();
     let bind = move || {
         set_pdeathsig(Signal::SIGKILL)?;
@@ -52,13 +52,13 @@ pub(super) fn dies_with_us(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(bind) }
 }
 
-/// Makes `work` in a child and waits for it, at most `deadline`.
+/// Runs `work` in a child process and waits at most `deadline`.
 ///
-/// The child has no descriptor but those of `keep`: one it inherited by chance would keep another mount busy.
+/// The child has no descriptors but those of `keep`: any other that it inherited could keep another mount busy.
 ///
 /// # Errors
-/// `work`'s errno; or `Hung` with the child's id and where in the kernel it stands. As long as that child lives, the same
-/// call for the same target is not made again, and the same is told at once.
+/// `work`'s errno; or `Hung` with the child's id and where in the kernel it stands. While that child lives, the same
+/// call for the same target fails at once with the same error.
 pub(super) fn run(
     call: &'static str,
     target: &str,
@@ -78,7 +78,7 @@ pub(super) fn run(
     // lock that another thread of the parent may hold: no logging, no stdio, no environment.
     let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
         ForkResult::Child => {
-            // The kernel has always known this request; an answer would go nowhere.
+            // The kernel always supports this request, and the child could not report an error.
             let _ = set_pdeathsig(Signal::SIGKILL);
             close_others(&keep);
             // A panic must not unwind into a second copy of the parent.
@@ -149,12 +149,12 @@ fn hung(pid: Pid, call: &'static str, target: &str, deadline: Duration) -> StepE
 }
 
 fn abandoned(call: &str, target: &str) -> Option<Pid> {
-    lock().iter().find(|it| it.call == call && it.target == target).map(|it| it.pid)
+    lock().iter().find(|child| child.call == call && child.target == target).map(|child| child.pid)
 }
 
 fn reap_abandoned() {
     let lives = |pid| matches!(waitpid(pid, Some(WaitPidFlag::WNOHANG)), Ok(status) if status.pid().is_none());
-    lock().retain(|it| lives(it.pid));
+    lock().retain(|child| lives(child.pid));
 }
 
 fn lock() -> std::sync::MutexGuard<'static, Vec<Abandoned>> {

@@ -1,4 +1,4 @@
-//! The one place that starts programs: one deadline, one process group, stderr kept.
+//! The only place that starts programs: with a deadline, in a process group, keeping stderr.
 
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},
@@ -24,33 +24,33 @@ use crate::host::CommandError;
 
 mod left;
 
-/// A program says first what is wrong, and last how it ended; usage texts stand between.
+/// A program says first what is wrong, and last how it ended; usage texts are in between.
 const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
-/// LVM's report of a rabbit with all namespaces that its drives can have is some hundred KiB.
+/// LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
 const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
 
 const NOT_ENDED: &str = "; SIGKILL did not end it, the kernel must let it go";
 
-/// What a killed process group is given to be gone before it is left to the kernel.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long a killed process group may take to end before it is abandoned.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A command as a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cmd {
     argv: Vec<String>,
     shown: String,
-    /// Who runs it, when others may run the same for themselves.
+    /// The owner of the command, when others may run the same one.
     whose: String,
 }
 
 impl Cmd {
-    /// A program with its arguments, no shell between.
+    /// A program with its arguments, without a shell.
     pub(super) fn new<const N: usize>(argv: [&str; N]) -> Self {
         let (argv, shown) = (argv.map(str::to_owned).to_vec(), argv.join(" "));
         Self { argv, shown, whose: String::new() }
     }
 
-    /// A site's line.
+    /// A site's line, for `bash -c`.
     pub(super) fn shell(line: &str) -> Self {
         Self {
             argv: vec!["bash".to_owned(), "-c".to_owned(), line.to_owned()],
@@ -59,26 +59,26 @@ impl Cmd {
         }
     }
 
-    /// The same for somebody: while it hangs, it is refused to him and to nobody else.
-    pub(super) fn of(self, whose: &str) -> Self {
+    /// The same command of one owner: while it hangs it is refused to that owner only.
+    pub(super) fn for_owner(self, whose: &str) -> Self {
         Self { whose: whose.to_owned(), ..self }
     }
 
-    /// Runs it; what it prints is nobody's concern, however long it is.
+    /// Runs the command and drops its stdout.
     ///
-    /// Returns when the program itself has ended, whoever else still holds its pipes: a hook may start a daemon.
+    /// Returns when the program itself has ended, even while others still hold its pipes: a hook may start a daemon.
     ///
     /// # Errors
-    /// When it cannot be started, fails, or outlives `deadline`; then its whole process group is killed. As long as the
-    /// kernel does not let that go, the same command of the same owner is not begun again, and the same is told at once.
+    /// When it cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While any of
+    /// those processes lives, the same command of the same owner fails at once with the same error.
     pub(super) fn run(&self, deadline: Duration) -> Result<(), CommandError> {
         self.stdout(deadline).map(drop)
     }
 
-    /// Runs it and returns its stdout.
+    /// Runs the command and returns its stdout.
     ///
     /// # Errors
-    /// Those of [`Cmd::run`], and when it prints more than is kept: a part of an answer is none.
+    /// Those of [`Cmd::run`], and when it prints more than is kept: a truncated answer is useless.
     pub(super) fn output(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
         let (command, most) = (self.shown.clone(), STDOUT_KEPT.first);
         self.stdout(deadline)?.whole().ok_or(CommandError::TooMuch { command, most })
@@ -101,9 +101,9 @@ impl Cmd {
         let mut waits = String::new();
         if !in_time {
             waits = hung::group(group);
-            // ESRCH: it ended just now.
+            // ESRCH: the group has just ended.
             let _ = killpg(group, Signal::SIGKILL);
-            if !wait(&ended, &mut stdout, &mut stderr, LAST_WORDS) {
+            if !wait(&ended, &mut stdout, &mut stderr, DRAIN_DEADLINE) {
                 waits.push_str(NOT_ENDED);
             }
             left::remember(self, group);
@@ -133,7 +133,7 @@ impl Cmd {
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()
         });
         let mut command = Command::new(&self.argv[0]);
-        child::dies_with_us(&mut command)
+        child::kill_with_parent(&mut command)
             .args(&self.argv[1..])
             .env_clear()
             .env("PATH", path)
@@ -147,7 +147,7 @@ impl Cmd {
     }
 }
 
-/// Waits for the child in a thread of its own, which writes the status to a pipe: a pipe can be polled with a deadline.
+/// Waits for the child in a thread, which writes the status to a pipe: a pipe can be polled with a deadline.
 fn reap(mut child: Child) -> io::Result<PipeReader> {
     let (ended, mut tell) = io::pipe()?;
     thread::Builder::new().name("reap".into()).spawn(move || tell_status(&mut child, &mut tell))?;
@@ -156,7 +156,7 @@ fn reap(mut child: Child) -> io::Result<PipeReader> {
 
 fn tell_status(child: &mut Child, tell: &mut PipeWriter) {
     if let Ok(status) = child.wait() {
-        // The reader is gone when the deadline passed.
+        // The reader is gone when the deadline has passed.
         let _ = tell.write_all(&status.into_raw().to_ne_bytes());
     }
 }
@@ -167,7 +167,7 @@ fn read_status(mut ended: PipeReader) -> Option<ExitStatus> {
     Some(ExitStatus::from_raw(i32::from_ne_bytes(raw)))
 }
 
-/// Keeps both pipes empty until the child has ended; `false` when it did not in time.
+/// Drains both pipes until the child has ended; `false` when it did not end in time.
 fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
     ended: &PipeReader,
     stdout: &mut Kept<O>,
@@ -197,14 +197,14 @@ fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
     }
 }
 
-/// How many bytes of a pipe's text are kept at either end.
+/// How many bytes to keep of the beginning and the end of a pipe's text.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     first: usize,
     last: usize,
 }
 
-/// Beginning and end of a pipe's text; what is between is dropped, so that no command can fill our memory.
+/// The beginning and the end of a pipe's text. The middle is dropped, so that no command can fill our memory.
 struct Kept<P> {
     pipe: Option<P>,
     head: Vec<u8>,
@@ -225,7 +225,7 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Takes what is there now, at most a few buffers of it: a grandchild may write for ever.
+    /// Reads what is available, at most a few buffers: a grandchild may write for ever.
     fn read(&mut self) {
         let mut buffer = [0; 4096];
         for _ in 0..64 {
@@ -250,7 +250,7 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
         self.tail.drain(..surplus);
     }
 
-    /// All of the text, if none of it was dropped.
+    /// The whole text, if none of it was dropped.
     fn whole(self) -> Option<Vec<u8>> {
         (!self.dropped).then(|| [self.head, self.tail].concat())
     }

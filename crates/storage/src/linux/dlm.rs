@@ -1,4 +1,4 @@
-//! The distributed lock manager: what it must be told, and what it did not grant.
+//! The distributed lock manager: fence acknowledgements, lock spaces and locks that were not granted.
 
 mod requests;
 
@@ -12,45 +12,45 @@ use self::requests::{Lock, understand, waiters};
 use super::{busy::pause_for, cmd::Cmd};
 use crate::host::{CommandError, StepError};
 
-/// As many as a person reads; the rest is counted.
+/// How many requests a message names; the others are counted.
 const NAMED: usize = 4;
-/// How often it is looked whether a lock space was left: lvmlockd answers before it leaves.
+/// Interval for checking that a lock space was left: lvmlockd answers before it leaves.
 const LEFT_EVERY: Duration = Duration::from_millis(50);
 /// A lock space that has come through recovery (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
 const RECOVERED: u32 = 0x40;
 
-/// Tells dlm_controld that the cluster node `id` is fenced, so that it grants the locks that node held (dlm_tool(8),
-/// `fence_ack`). Only who has proved that the node reaches the storage no more may say so.
+/// Tells dlm_controld that the cluster node `id` is fenced, so that it grants the locks of that node (dlm_tool(8),
+/// `fence_ack`). Call it only with proof that the node no longer reaches the storage.
 ///
 /// `program` is the tool's path, or its name to be found on `PATH`.
 ///
 /// # Errors
-/// When it cannot be started, fails, or outlives `deadline`: no lock manager runs, or it waits for no such node.
+/// When it cannot be started, fails, or exceeds `deadline`: no lock manager runs, or it waits for no such node.
 pub fn fence_ack(program: &str, id: u32, deadline: Duration) -> Result<(), CommandError> {
     Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline)
 }
 
-/// Every lock that this node asked for and was not granted, the oldest request first, and every lock space that grants none;
-/// nothing on a node that is in no lock space.
+/// Every lock that this node requested and was not granted, the oldest request first, and every lock space that grants
+/// none. Empty on a node in no lock space.
 pub(super) fn ungranted() -> Vec<String> {
     ungranted_in(Path::new("/sys/kernel/dlm"), Path::new("/sys/kernel/debug/dlm"))
 }
 
-/// Volume groups in whose lock space this node is: lvmlockd calls it `lvm_<group>` (lvm2,
-/// daemons/lvmlockd/lvmlockd-core.c), and a name without that is another's.
+/// Volume groups in whose lock space this node is. lvmlockd names it `lvm_<group>` (lvm2,
+/// daemons/lvmlockd/lvmlockd-core.c); other names belong to others.
 pub(super) fn groups() -> io::Result<Vec<String>> {
     let spaces = spaces(Path::new("/sys/kernel/dlm"))?;
-    Ok(spaces.iter().filter_map(|it| it.strip_prefix("lvm_").map(str::to_owned)).collect())
+    Ok(spaces.iter().filter_map(|space| space.strip_prefix("lvm_").map(str::to_owned)).collect())
 }
 
-/// Has lvmlockd leave the lock space of a group that LVM finds no more, which `vgchange --lock-stop` then refuses to do
-/// (lvmlockctl(8), `--drop`), and waits until the kernel has left it.
+/// Has lvmlockd leave the lock space of a group that LVM no longer finds (lvmlockctl(8), `--drop`), and waits until the
+/// kernel has left it. `vgchange --lock-stop` refuses such a group.
 pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepError> {
     Cmd::new(["lvmlockctl", "--drop", group]).run(deadline)?;
     let failed =
         |source| StepError::System { call: "lvmlockctl --drop", target: group.to_owned(), source };
     let until = Instant::now() + deadline;
-    while groups().map_err(failed)?.iter().any(|it| it == group) {
+    while groups().map_err(failed)?.iter().any(|name| name == group) {
         if Instant::now() >= until {
             let text = "the command succeeded, and the lock space is there: see lvmlockctl --info";
             return Err(failed(io::Error::other(text)));
@@ -78,18 +78,20 @@ fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
         Ok(spaces) => spaces,
         Err(error) => return vec![format!("{} cannot be read: {error}", sysfs.display())],
     };
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for space in spaces {
-        told.extend(recovery(&sysfs.join(&space)).map(|it| format!("lock space {space} {it}")));
+        lines.extend(
+            recovery(&sysfs.join(&space)).map(|state| format!("lock space {space} {state}")),
+        );
         match locks(debugfs, &space) {
-            Ok(locks) => told.extend(locks),
-            Err(why) => told.push(format!("locks of lock space {space} cannot be read: {why}")),
+            Ok(locks) => lines.extend(locks),
+            Err(why) => lines.push(format!("locks of lock space {space} cannot be read: {why}")),
         }
     }
-    told
+    lines
 }
 
-/// What keeps a lock space from granting anything. Its status is 0 from when a node is lost until dlm_controld lets it go on
+/// Why a lock space grants no locks. Its status is 0 from the loss of a node until dlm_controld lets it continue
 /// (dlm_ls_stop, fs/dlm/member.c).
 fn recovery(space: &Path) -> Option<String> {
     let text = match fs::read_to_string(space.join("recover_status")) {
@@ -109,7 +111,7 @@ fn recovery(space: &Path) -> Option<String> {
     }
 }
 
-/// The requests of one lock space, in words.
+/// Describes the requests of one lock space.
 fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
     let read = |table: &str| {
         let path = debugfs.join(format!("{space}_{table}"));
@@ -117,14 +119,15 @@ fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
         Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
     };
     let locks = understand(&read("locks")?)?;
-    let mut wanted: Vec<&Lock> = locks.iter().filter(|it| it.is_wanted_here()).collect();
-    wanted.sort_by_key(|it| std::cmp::Reverse(it.waits));
+    let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_wanted_here()).collect();
+    wanted.sort_by_key(|lock| std::cmp::Reverse(lock.waits));
     let more = wanted.len().saturating_sub(NAMED);
-    let mut told: Vec<_> = wanted.iter().take(NAMED).map(|it| it.in_words(space, &locks)).collect();
-    told.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
+    let mut lines: Vec<_> =
+        wanted.iter().take(NAMED).map(|lock| lock.describe(space, &locks)).collect();
+    lines.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
     let unanswered = waiters(&read("waiters")?)?;
-    told.extend(unanswered.iter().take(NAMED).map(|it| it.in_words(space)));
-    Ok(told)
+    lines.extend(unanswered.iter().take(NAMED).map(|waiter| waiter.describe(space)));
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -143,14 +146,14 @@ mod tests {
         fs::write(space.join("recover_status"), status).unwrap();
     }
 
-    fn told(root: &Path) -> Vec<String> {
+    fn lines(root: &Path) -> Vec<String> {
         ungranted_in(&root.join("sys"), &root.join("debug"))
     }
 
     #[test]
     fn a_node_in_no_lock_space_waits_for_no_lock() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(told(root.path()), [""; 0]);
+        assert_eq!(lines(root.path()), [""; 0]);
     }
 
     #[test]
@@ -161,10 +164,13 @@ mod tests {
         fs::create_dir(&debug).unwrap();
         fs::write(debug.join("lvm_a4f0_0_locks"), requests::RECORDED).unwrap();
         fs::write(debug.join("lvm_a4f0_0_waiters"), "2000a 1 2 GBLK\n").unwrap();
-        let told = told(root.path());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("\"VGLK\"") && told[0].contains("held EX by node 2"), "{told:?}");
-        assert!(told[1].contains("GBLK") && told[1].contains("node 2"), "{told:?}");
+        let lines = lines(root.path());
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines[0].contains("\"VGLK\"") && lines[0].contains("held EX by node 2"),
+            "{lines:?}"
+        );
+        assert!(lines[1].contains("GBLK") && lines[1].contains("node 2"), "{lines:?}");
     }
 
     #[test]
@@ -172,9 +178,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         space(root.path(), "a", "0\n");
         space(root.path(), "b", "3f\n");
-        let told = told(root.path());
-        assert!(told[0].starts_with("lock space a is stopped: dlm_controld waits"), "{told:?}");
-        assert!(told[1].starts_with("locks of lock space a cannot be read: "), "{told:?}");
-        assert!(told[2].starts_with("lock space b is being recovered (status 3f)"), "{told:?}");
+        let lines = lines(root.path());
+        assert!(lines[0].starts_with("lock space a is stopped: dlm_controld waits"), "{lines:?}");
+        assert!(lines[1].starts_with("locks of lock space a cannot be read: "), "{lines:?}");
+        assert!(lines[2].starts_with("lock space b is being recovered (status 3f)"), "{lines:?}");
     }
 }

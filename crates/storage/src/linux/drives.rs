@@ -19,19 +19,19 @@ use crate::{
     observed::{BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Pool, PortLink},
 };
 
-/// All drives of a rabbit and the namespaces on them.
+/// All drives of a rabbit and their namespaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inventory {
     pub(super) drives: Vec<Drive>,
     pub(super) namespaces: Vec<Namespace>,
-    /// What is recorded of namespaces that their drives, which tell all that they have, do not have.
-    pub(super) lost: BTreeMap<NamespaceId, NamespaceOwner>,
-    /// Those whose slot holds another one by now.
+    /// Records of namespaces that their drives, which list all they have, do not have.
+    pub(super) vanished: BTreeMap<NamespaceId, NamespaceOwner>,
+    /// Drives whose slot holds another drive now.
     pub(super) replaced: BTreeSet<Nqn>,
-    /// Those whose records cannot be read.
-    pub(super) unread: BTreeSet<Nqn>,
+    /// Drives whose ledger cannot be read.
+    pub(super) unreadable: BTreeSet<Nqn>,
     pub(super) pool: Option<Pool>,
-    /// Of those drives that have a SMART log and could be asked.
+    /// SMART logs of the drives that could be asked.
     pub(super) smart: BTreeMap<Nqn, Smart>,
 }
 
@@ -39,20 +39,20 @@ pub(super) struct Inventory {
 pub(super) trait Drives: Debug + Send + Sync {
     fn inventory(&self) -> Result<Inventory, ObserveError>;
 
-    /// The links between hosts and drives, as PCIe switches see them; none where there is no switch.
+    /// The links between hosts and drives, from PCIe switches; none where there is no switch.
     fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         Ok(Vec::new())
     }
 
-    /// The device of a namespace that this node reaches; where it is recorded whose namespaces are, one of `made_for`.
+    /// The device of a namespace that this node reaches; with `made_for`, only one recorded for that allocation.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// The devices of those namespaces that this node reaches, in the order asked for. Where namespaces come from another node they
-    /// are waited for, all together.
+    /// The same for many namespaces, in the order given. Where another node attaches namespaces, this waits for all of
+    /// them together.
     fn devices(
         &self,
         ids: &[NamespaceId],
@@ -61,31 +61,31 @@ pub(super) trait Drives: Debug + Send + Sync {
         ids.iter().map(|id| self.device(id, made_for)).collect()
     }
 
-    /// The namespace behind a device, whoever may reach it.
+    /// The namespace behind a device, whichever hosts have access to it.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 
-    /// Makes a namespace of `size` bytes, one of `of`; that the drive has one of the allocation is fine.
+    /// Creates a namespace of `size` bytes. The drive may have one of the allocation already; then nothing happens.
     fn create(
         &self,
         allocation: AllocationId,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError>;
 
-    /// Records whose a namespace without a record is.
+    /// Records the owner of a namespace that has no record.
     fn adopt(
         &self,
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError>;
 
-    /// Records that another took the place of a namespace whose drive is gone for good.
-    fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
+    /// Records that another namespace replaced this one, whose drive is gone for good.
+    fn record_replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
-    /// Strikes out what is recorded of a namespace whose drive is gone for good; that nothing is recorded is fine.
+    /// Removes the record of a namespace whose drive is gone for good; succeeds when there is none.
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError>;

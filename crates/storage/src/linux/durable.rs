@@ -1,4 +1,4 @@
-//! Files that are wholly there or not at all, also after a power cut.
+//! Files that exist completely or not at all, also after a power failure.
 
 use std::{
     fs::{self, File},

@@ -1,7 +1,7 @@
 //! Work that needs a block device for itself.
 //!
-//! It is done in a child process: a descriptor that was opened exclusively here would be inherited by whatever program
-//! another thread starts at that moment, and the next mkfs or mount would find the device busy.
+//! It runs in a child process: a program that another thread starts at that moment would inherit a descriptor opened
+//! exclusively here, and the next mkfs or mount would find the device busy.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,15 +14,15 @@ use std::{
 use nix::sys::stat::stat;
 
 use super::{
-    busy::{is_busy, patiently},
+    busy::{is_busy, retry_while_busy},
     child, holders, mount_table,
 };
 use crate::host::StepError;
 
-/// Does `work` with `device`, which nobody else has mounted or claimed meanwhile.
+/// Runs `work` on `device` while nobody else can mount or claim it.
 ///
 /// # Errors
-/// `EBUSY` with who has it mounted, when it stays busy; else `work`'s errno.
+/// `EBUSY` with the holders when it stays busy; else `work`'s errno.
 pub(super) fn with(
     call: &'static str,
     device: &Path,
@@ -30,7 +30,8 @@ pub(super) fn with(
     work: impl Fn(File) -> io::Result<()>,
 ) -> Result<(), StepError> {
     let name = device.display().to_string();
-    let result = patiently(|| child::run(call, &name, deadline, &[], || work(open(device)?)));
+    let result =
+        retry_while_busy(|| child::run(call, &name, deadline, &[], || work(open(device)?)));
     match result {
         Err(StepError::System { call, target, source }) if is_busy(&source) => {
             let number = stat(device).map(|stat| mount_table::number(stat.st_rdev));
@@ -41,13 +42,13 @@ pub(super) fn with(
     }
 }
 
-/// Whether nobody has `device` mounted or claimed, in whichever mount namespace; one that is gone is free.
+/// Whether nobody has `device` mounted or claimed, in any mount namespace; a device that is gone is free.
 pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepError> {
     let name = device.display().to_string();
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_EXCL);
     let look = || options.open(device).map(drop);
-    match patiently(|| child::run("open(2)", &name, deadline, &[], look)) {
+    match retry_while_busy(|| child::run("open(2)", &name, deadline, &[], look)) {
         Ok(()) => Ok(true),
         Err(StepError::System { source, .. }) if is_busy(&source) => Ok(false),
         Err(StepError::System { source, .. }) if is_gone(&source) => Ok(true),
@@ -59,7 +60,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 
-/// O_EXCL on a block device: EBUSY when it is mounted, or somebody else has it so (open(2)).
+/// O_EXCL on a block device: EBUSY when somebody has it mounted or opened exclusively (open(2)).
 fn open(device: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(device)
 }

@@ -1,4 +1,4 @@
-//! Reads how this node is, from what the kernel shows: sysfs, proc and the mount table.
+//! Reads this node's state from the kernel: sysfs, proc and the mount table.
 
 mod drives;
 mod file_systems;
@@ -16,50 +16,51 @@ use std::{
 };
 
 pub use self::ports::{Port, PortError};
-use super::{LinuxHost, looks::Looks};
+use super::{LinuxHost, bounded::BoundedCalls};
 use crate::{
     desired::AllowedRoots,
     health::{Facts, Link, Probe},
+    host::error_chain,
     observed::PortLink,
 };
 
-/// How long a part of a look may take: a drive that hangs must not hide how the memory is.
+/// Deadline of each part: a hanging drive must not hide the memory's state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A node's own facts.
+/// Reads the facts of this node.
 #[derive(Debug)]
 pub struct LinuxProbe {
     sysfs: PathBuf,
     roots: AllowedRoots,
     ports: BTreeMap<u8, Port>,
-    looks: Looks,
+    calls: BoundedCalls,
     switched: Option<Arc<LinuxHost>>,
 }
 
 impl LinuxProbe {
-    /// Looks at mounts beneath `roots`, and at computes by the `ports` that they are at.
+    /// Probes mounts beneath `roots`, and the computes at `ports`.
     #[must_use]
     pub fn new(roots: AllowedRoots, ports: BTreeMap<u8, Port>) -> Self {
         Self {
             sysfs: PathBuf::from("/sys"),
             roots,
             ports,
-            looks: Looks::new(PATIENCE),
+            calls: BoundedCalls::new(PATIENCE),
             switched: None,
         }
     }
 
-    /// Asks the PCIe switches of `host`, too, for the computes that the site did not place.
+    /// Also asks the PCIe switches of `host` about computes whose port the site did not configure.
     #[must_use]
     pub fn with_switches(mut self, host: Arc<LinuxHost>) -> Self {
         self.switched = Some(host);
         self
     }
 
-    /// `None` when nobody gave us switches.
+    /// `None` without [`Self::with_switches`].
     fn ask_switches(&self) -> Option<Result<Vec<PortLink>, String>> {
         let host = self.switched.as_ref()?;
-        Some(host.links().map_err(|error| switched::chain(&error)))
+        Some(host.links().map_err(|error| error_chain(&error)))
     }
 }
 
@@ -73,9 +74,9 @@ impl Probe for LinuxProbe {
     fn facts(&self) -> Facts {
         let mut unread = Vec::new();
         let proc = Path::new("/proc");
-        let drives = drives::read(&self.sysfs, &self.looks, &mut unread);
-        // Each mount is asked on a thread of its own, with the same patience.
-        let file_systems = match file_systems::read(&self.roots, &self.looks, &self.sysfs) {
+        let drives = drives::read(&self.sysfs, &self.calls, &mut unread);
+        // Each mount is asked on a thread of its own, with the same deadline.
+        let file_systems = match file_systems::read(&self.roots, &self.calls, &self.sysfs) {
             Ok(read) => Some(read),
             Err(error) => {
                 unread.push(format!("/proc/self/mountinfo: {error}"));

@@ -1,9 +1,9 @@
-//! Who keeps a mount or a device in use, in whichever mount namespace.
+//! Who keeps a mount or a device in use, in any mount namespace.
 //!
-//! A mount namespace (mount_namespaces(7)) that was made while a file system was mounted has a copy of the mount, which stays
-//! when ours goes: the file system lives on for the processes in there. When our mount point is removed the kernel detaches the
-//! copy that is on it, and no mount table tells of it any more; what a process has open in there keeps the file system all the
-//! same, and tells its device.
+//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount, which
+//! stays when ours is unmounted: its processes go on using the file system. When our mount point is removed the kernel
+//! detaches the copy, and no mount table lists it any more; a file that a process has open there still holds the file
+//! system, and shows its device.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,115 +22,116 @@ use procfs::{
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::{
-    looks::{self, Looks},
+    bounded::{self, BoundedCalls},
     mount_table,
 };
 use crate::observed::{DeviceNumber, Holders};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A process that waits for a file system, for whichever, may have its list of mappings locked. What it maps is then not
-/// known, and what it has open is: that does not wait.
-static MAPPINGS: LazyLock<Looks> = LazyLock::new(|| Looks::at_locks(Duration::from_millis(200)));
+/// A process that waits for any file system may hold the lock of its mappings. Reading them then times out; its open
+/// files can be read without that lock.
+static MAPPINGS: LazyLock<BoundedCalls> =
+    LazyLock::new(|| BoundedCalls::at_locks(Duration::from_millis(200)));
 
-/// Who holds the mount of `device` at `target`, which umount(2) calls busy.
+/// Who uses the mount of `device` at `target`, so that umount(2) says busy.
 pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
     let path = target.to_owned();
     found(&format!("holders of {}", target.display()), move || {
-        let mut looked = Looked::at(device);
-        looked.points.insert(looked.own.clone(), vec![path.clone()]);
+        let mut search = Search::at(device);
+        search.points.insert(search.own.clone(), vec![path.clone()]);
         let beneath = mount_table::points_beneath(&path).unwrap_or_default();
-        looked.tell_mounts(&beneath);
-        looked.tell_processes(|_| false);
-        looked.holders
+        search.add_mounts(&beneath);
+        search.add_processes(|_| false);
+        search.holders
     })
 }
 
-/// Who has `device` mounted or open, but for this process, which only looks at it.
+/// Who has `device` mounted or open, except this process.
 pub(super) fn of_device(device: DeviceNumber) -> Holders {
     found(&format!("holders of {device}"), move || {
-        let mut looked = Looked::at(device);
-        let here = looked.points.get(&looked.own).cloned().unwrap_or_default();
-        looked.tell_mounts(&here);
-        looked.tell_processes(|process| !is_us(process) && uses(process, device));
-        looked.holders
+        let mut search = Search::at(device);
+        let here = search.points.get(&search.own).cloned().unwrap_or_default();
+        search.add_mounts(&here);
+        search.add_processes(|process| !is_us(process) && uses(process, device));
+        search.holders
     })
 }
 
-/// Who has the device itself open, but for this process, which only looks at it.
+/// Who has the device itself open, except this process.
 pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
-    looks::within(PATIENCE, &format!("who has {device} open"), move || {
-        let mut looked = Looked::where_mounted(|_| false);
-        looked.tell_processes(|process| !is_us(process) && uses(process, device));
-        looked.holders
+    bounded::within(PATIENCE, &format!("who has {device} open"), move || {
+        let mut search = Search::where_mounted(|_| false);
+        search.add_processes(|process| !is_us(process) && uses(process, device));
+        search.holders
     })
 }
 
-/// Who has a file system without a device mounted: another mount namespace, while ours has it nowhere.
+/// Who has a file system without a device mounted, in another mount namespace.
 pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
     let (kind, source) = (kind.to_owned(), source.to_owned());
     let name = format!("who has {kind} {source} mounted");
-    looks::within(PATIENCE, &name, move || {
-        let mut looked =
-            Looked::where_mounted(|entry| entry.kind == kind && entry.source == source);
-        match looked.points.get(&looked.own) {
+    bounded::within(PATIENCE, &name, move || {
+        let mut search =
+            Search::where_mounted(|entry| entry.kind == kind && entry.source == source);
+        match search.points.get(&search.own) {
             Some(here) if !here.is_empty() => Holders::default(),
             _ => {
-                looked.tell_processes(|_| false);
-                looked.holders
+                search.add_processes(|_| false);
+                search.holders
             }
         }
     })
 }
 
 fn found(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -> Holders {
-    looks::within(PATIENCE, name, find).unwrap_or_else(|error| Holders {
-        told: vec![format!("somebody who cannot be looked for: {error}")],
+    bounded::within(PATIENCE, name, find).unwrap_or_else(|error| Holders {
+        names: vec![format!("somebody who cannot be looked for: {error}")],
         processes: Vec::new(),
     })
 }
 
-/// All processes, and where each of their mount namespaces has what is looked for.
+/// All processes, and where each of their mount namespaces has the wanted mount.
 #[derive(Default)]
-struct Looked {
+struct Search {
     /// Our own mount namespace.
     own: PathBuf,
-    /// Ids, with the mount namespace of each. None is held open: there may be more than an agent may have descriptors.
+    /// PIDs, with the mount namespace of each. None is held open: there may be more than an agent may have descriptors.
     processes: Vec<(i32, PathBuf)>,
     points: HashMap<PathBuf, Vec<PathBuf>>,
     holders: Holders,
 }
 
-impl Looked {
+impl Search {
     fn at(device: DeviceNumber) -> Self {
         Self::where_mounted(|entry| entry.shows() == device)
     }
 
     fn where_mounted(is_it: impl Fn(&mount_table::Entry) -> bool) -> Self {
         let own = fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
-        let mut looked = Self { own, ..Self::default() };
+        let mut search = Self { own, ..Self::default() };
         let all = all_processes().into_iter().flatten().flatten();
         for pid in all.filter(has_files).map(|process| process.pid) {
-            // One that ends meanwhile holds nothing.
+            // A process that ends meanwhile holds nothing.
             let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { continue };
-            if !looked.points.contains_key(&namespace) {
+            if !search.points.contains_key(&namespace) {
                 let entries = mount_table::of_process(pid).unwrap_or_default();
                 let points = entries.into_iter().filter(&is_it).map(|entry| entry.point);
-                looked.points.insert(namespace.clone(), points.collect());
+                search.points.insert(namespace.clone(), points.collect());
             }
-            looked.processes.push((pid, namespace));
+            search.processes.push((pid, namespace));
         }
-        looked
+        search
     }
 
-    fn tell_mounts(&mut self, points: &[PathBuf]) {
-        self.holders.told.extend(points.iter().map(|it| format!("mount {}", it.display())));
+    fn add_mounts(&mut self, points: &[PathBuf]) {
+        self.holders.names.extend(points.iter().map(|point| format!("mount {}", point.display())));
     }
 
-    /// Tells the processes that work where it is mounted, or are `others`. Where nobody does, what keeps it is that it is
-    /// mounted in another namespace, and the first process in there stands for all; but copies of what our namespace has keep
-    /// nothing: they never make umount(2) busy, and go with ours.
-    fn tell_processes(&mut self, others: impl Fn(&Process) -> bool) {
+    /// Adds the processes that use the mount, or are `others`. Where no process does, the mount in another namespace
+    /// itself is the holder, and the first process in that namespace stands for all. Copies of what our own namespace
+    /// has do not count: they never make umount(2) busy, and go with ours.
+    fn add_processes(&mut self, others: impl Fn(&Process) -> bool) {
         let mut idle: BTreeMap<PathBuf, i32> = BTreeMap::new();
         let mut is_kept = self.points.get(&self.own).is_some_and(|here| !here.is_empty());
         for (pid, namespace) in mem::take(&mut self.processes) {
@@ -138,7 +139,7 @@ impl Looked {
             let Ok(process) = Process::new(pid) else { continue };
             let is_elsewhere = namespace != self.own;
             if points.iter().any(|point| holds(&process, point)) || others(&process) {
-                self.holders.tell(&process, is_elsewhere.then_some(points));
+                self.holders.add(&process, is_elsewhere.then_some(points));
                 is_kept = true;
             } else if is_elsewhere && !points.is_empty() {
                 idle.entry(namespace).or_insert(pid);
@@ -149,15 +150,15 @@ impl Looked {
         }
         for (namespace, pid) in idle {
             if let Ok(process) = Process::new(pid) {
-                self.holders.tell(&process, self.points.get(&namespace).map(Vec::as_slice));
+                self.holders.add(&process, self.points.get(&namespace).map(Vec::as_slice));
             }
         }
     }
 }
 
 impl Holders {
-    /// With where it is mounted, if the process is in another mount namespace.
-    fn tell(&mut self, process: &Process, elsewhere: Option<&[PathBuf]>) {
+    /// Adds a process, with the mount points in its mount namespace when that is another one.
+    fn add(&mut self, process: &Process, elsewhere: Option<&[PathBuf]>) {
         let place = match elsewhere {
             None => String::new(),
             Some([]) => " in another mount namespace".to_owned(),
@@ -165,7 +166,7 @@ impl Holders {
                 format!(" in another mount namespace, where it is on {}", point.display())
             }
         };
-        self.told.push(format!("{}{place}", name(process)));
+        self.names.push(format!("{}{place}", name(process)));
         self.processes.push(process.pid);
     }
 }
@@ -176,7 +177,7 @@ fn has_files(process: &Process) -> bool {
     process.stat().is_ok_and(|stat| !is_kernels(stat.flags))
 }
 
-/// A process that ends while it is looked at holds nothing.
+/// A process that ends meanwhile holds nothing.
 fn holds(process: &Process, path: &Path) -> bool {
     let within = |found: PathBuf| found.starts_with(path);
     process.cwd().is_ok_and(within)
@@ -191,7 +192,7 @@ fn holds(process: &Process, path: &Path) -> bool {
         })
 }
 
-/// What a process maps, if it lets that be read in time.
+/// The mappings of a process, if they can be read in time.
 fn mappings(process: &Process) -> Option<MemoryMaps> {
     let pid = process.pid;
     in_time(pid, move || Process::new(pid).ok()?.maps().ok())
@@ -201,14 +202,14 @@ fn in_time<T: Send + 'static>(
     pid: i32,
     read: impl FnOnce() -> Option<T> + Send + 'static,
 ) -> Option<T> {
-    MAPPINGS.take(&format!("mappings of process {pid}"), read).ok().flatten()
+    MAPPINGS.run(&format!("mappings of process {pid}"), read).ok().flatten()
 }
 
 fn is_us(process: &Process) -> bool {
     Ok(process.pid) == i32::try_from(std::process::id())
 }
 
-/// Whether a process has the device itself open, under whichever name, or works in the file system on it.
+/// Whether a process has the device itself open, under any name, or files in the file system on it.
 fn uses(process: &Process, device: DeviceNumber) -> bool {
     let is_on = |link: &str| is_on(&format!("/proc/{}/{link}", process.pid), device);
     let is_open =
@@ -222,7 +223,7 @@ fn uses(process: &Process, device: DeviceNumber) -> bool {
         })
 }
 
-/// `AT_STATX_DONT_SYNC`: no server is asked for it.
+/// `AT_STATX_DONT_SYNC`: no server is asked.
 fn is_on(link: &str, device: DeviceNumber) -> bool {
     let Ok(seen) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
         return false;
@@ -233,7 +234,7 @@ fn is_on(link: &str, device: DeviceNumber) -> bool {
     on == device || (is_block && is == device)
 }
 
-/// Its number, its name, and since when it runs.
+/// A process's PID, name and start time.
 fn name(process: &Process) -> String {
     let Ok(stat) = process.stat() else { return format!("process {}", process.pid) };
     let began = boot_time_secs().ok().and_then(|boot| {
@@ -250,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_process_is_named_with_the_time_of_its_start() {
-        let told = name(&Process::myself().unwrap());
-        let (_, since) = told.split_once(", since ").unwrap();
+        let text = name(&Process::myself().unwrap());
+        let (_, since) = text.split_once(", since ").unwrap();
         let began: Timestamp = since.trim_end_matches(')').parse().unwrap();
-        assert!(began <= Timestamp::now(), "{told}");
+        assert!(began <= Timestamp::now(), "{text}");
     }
 
     #[test]
@@ -268,8 +269,9 @@ mod tests {
 
     #[test]
     fn a_kernel_thread_holds_nothing() {
-        let kthreadd = Process::new(2).ok().filter(|it| it.stat().is_ok_and(|it| it.ppid == 0));
-        assert!(kthreadd.is_none_or(|it| !has_files(&it)));
+        let kthreadd =
+            Process::new(2).ok().filter(|process| process.stat().is_ok_and(|stat| stat.ppid == 0));
+        assert!(kthreadd.is_none_or(|process| !has_files(&process)));
         assert!(has_files(&Process::myself().unwrap()));
     }
 }

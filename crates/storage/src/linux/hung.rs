@@ -1,4 +1,4 @@
-//! What something that does not return waits for: its processes, where in the kernel each stands, and the locks that this
+//! What a hanging call or command waits for: its processes, where in the kernel each stands, and the locks that this
 //! node was not granted. Only reads, and says what it could not read.
 
 use std::{fs, io, sync::LazyLock, time::Duration};
@@ -6,42 +6,42 @@ use std::{fs, io, sync::LazyLock, time::Duration};
 use nix::unistd::Pid;
 use procfs::process::{Process, all_processes};
 
-use super::{dlm, looks::Looks};
+use super::{bounded::BoundedCalls, dlm};
 
-/// As many processes as help at 3 a.m.; the rest is counted.
+/// How many processes a message names; the others are counted.
 const NAMED: usize = 8;
-/// Frames of a kernel stack that are told, the innermost first.
+/// How many frames of a kernel stack a message has, the innermost first.
 const FRAMES: usize = 6;
-/// The lock manager takes locks of its own to show its tables, so that a look at them may hang as well.
+/// The lock manager takes locks of its own to show its tables, so reading them may hang too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-static LOOKS: LazyLock<Looks> = LazyLock::new(|| Looks::at_locks(PATIENCE));
+static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));
 
 /// What the processes of a process group (setpgid(2)) wait for.
 pub(super) fn group(group: Pid) -> String {
-    let mut told = match all_processes() {
+    let mut texts = match all_processes() {
         Ok(all) => {
-            let members = all.flatten().filter(|it| is_member(it, group));
-            named(members.map(|it| standing(&it)).collect())
+            let members = all.flatten().filter(|process| is_member(process, group));
+            named(members.map(|process| standing(&process)).collect())
         }
         Err(error) => vec![format!("the processes of group {group} cannot be listed: {error}")],
     };
-    told.extend(locks());
-    told.join("; ")
+    texts.extend(locks());
+    texts.join("; ")
 }
 
-/// One process, which another with the same number is not.
+/// A process, distinct from a later one with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) pid: Pid,
-    /// In clock ticks since boot (proc_pid_stat(5), `starttime`).
+    /// Start time in clock ticks since boot (proc_pid_stat(5), `starttime`).
     pub(super) began: u64,
 }
 
 impl Life {
-    /// Whether it has not ended.
+    /// Whether it is still alive.
     pub(super) fn goes_on(&self) -> bool {
-        let stat = Process::new(self.pid.as_raw()).and_then(|it| it.stat());
+        let stat = Process::new(self.pid.as_raw()).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.starttime == self.began && stat.state != 'Z')
     }
 }
@@ -49,21 +49,21 @@ impl Life {
 /// The processes of a process group that have not ended.
 pub(super) fn members(group: Pid) -> Vec<Life> {
     let all = all_processes().into_iter().flatten().flatten();
-    let life = |it: Process| {
-        let began = it.stat().ok()?.starttime;
-        Some(Life { pid: Pid::from_raw(it.pid), began })
+    let life = |process: Process| {
+        let began = process.stat().ok()?.starttime;
+        Some(Life { pid: Pid::from_raw(process.pid), began })
     };
-    all.filter(|it| is_member(it, group)).filter_map(life).collect()
+    all.filter(|process| is_member(process, group)).filter_map(life).collect()
 }
 
 /// What one process waits for.
 pub(super) fn process(pid: Pid) -> String {
-    let mut told = vec![match Process::new(pid.as_raw()) {
+    let mut texts = vec![match Process::new(pid.as_raw()) {
         Ok(process) => standing(&process),
         Err(error) => format!("process {pid} cannot be looked at: {error}"),
     }];
-    told.extend(locks());
-    told.join("; ")
+    texts.extend(locks());
+    texts.join("; ")
 }
 
 /// Where in the kernel a thread of ours stands.
@@ -94,7 +94,8 @@ fn standing(process: &Process) -> String {
     format!("process {pid} ({}, state {}{place})", stat.comm, stat.state)
 }
 
-/// From proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` of what does not wait.
+/// From proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` for a process that does
+/// not wait.
 fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     let unreadable = match stack {
         Ok(stack) => match frames(&stack) {
@@ -110,7 +111,7 @@ fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     }
 }
 
-/// The innermost functions of a kernel stack, in words.
+/// The innermost functions of a kernel stack.
 fn frames(text: &str) -> String {
     let frames: Vec<_> =
         text.lines().take(FRAMES).filter_map(|line| line.split_whitespace().nth(1)).collect();
@@ -119,7 +120,7 @@ fn frames(text: &str) -> String {
 
 /// Locks that this node asked for and was not granted.
 pub(super) fn locks() -> Vec<String> {
-    let looked = LOOKS.take("locks", dlm::ungranted);
+    let looked = CALLS.run("locks", dlm::ungranted);
     looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be looked at: {error}")])
 }
 
@@ -137,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_stack_is_told_from_the_inside() {
-        let told = place(text(STACK), text("gfs2_glock_wait"));
-        assert!(told.starts_with(", in gfs2_glock_wait+0x3f/0x80 < gfs2_glock_nq+"), "{told}");
+        let texts = place(text(STACK), text("gfs2_glock_wait"));
+        assert!(texts.starts_with(", in gfs2_glock_wait+0x3f/0x80 < gfs2_glock_nq+"), "{texts}");
     }
 
     #[test]
@@ -148,21 +149,21 @@ mod tests {
             place(denied(), text("do_wait")),
             ", in do_wait, stack unreadable: permission denied"
         );
-        let told = place(denied(), denied());
-        assert_eq!(told.matches("unreadable: permission denied").count(), 2, "{told}");
+        let texts = place(denied(), denied());
+        assert_eq!(texts.matches("unreadable: permission denied").count(), 2, "{texts}");
         assert_eq!(place(text(""), text("0")), "", "it runs");
     }
 
     #[test]
     fn many_processes_are_counted() {
-        let told = named((0..11).map(|it| format!("process {it}")).collect());
-        assert_eq!((told.len(), told[8].as_str()), (NAMED + 1, "and 3 more processes"));
+        let texts = named((0..11).map(|pid| format!("process {pid}")).collect());
+        assert_eq!((texts.len(), texts[8].as_str()), (NAMED + 1, "and 3 more processes"));
     }
 
     #[test]
     fn a_process_that_is_gone_is_said_to_be() {
         // The kernel's greatest (PID_MAX_LIMIT) is 2^22.
-        let told = process(Pid::from_raw(1 << 23));
-        assert!(told.starts_with("process 8388608 cannot be looked at"), "{told}");
+        let texts = process(Pid::from_raw(1 << 23));
+        assert!(texts.starts_with("process 8388608 cannot be looked at"), "{texts}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whether what was unmounted is still in use: a mount that is gone from our mount namespace may be in others.
+//! Whether a device is still in use after its unmount: other mount namespaces may still have the mount.
 
 use std::{io, path::Path, time::Duration};
 
@@ -9,16 +9,16 @@ use crate::{
     observed::{Holders, Use, VolumeDevice},
 };
 
-/// Other programs look at a device for a moment.
+/// Other programs open a device for a moment, so it is checked again after these pauses.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(300)];
 
-/// What a node is asked about.
+/// The node that is asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a> {
-    /// Where it mounts.
+    /// Directories beneath which it mounts.
     pub(super) roots: &'a AllowedRoots,
-    /// Whether other nodes share its kernel and its devices: what is mounted outside of its roots may be theirs.
+    /// Whether other nodes share its kernel and its devices: mounts outside of its roots may be theirs.
     pub(super) is_one_of_many: bool,
     pub(super) deadline: Duration,
 }
@@ -57,22 +57,22 @@ fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<b
     Ok(false)
 }
 
-/// Nobody is excluded from a raw device: it is in use while a process has it open.
+/// A raw device has no exclusive use: it is in use while a process has it open.
 fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     for pause in LOOKS {
-        if holders::with_open(device.number)?.told.is_empty() {
+        if holders::with_open(device.number)?.names.is_empty() {
             return Ok(None);
         }
         pause_for(pause);
     }
     let holders = holders::with_open(device.number)?;
-    Ok((!holders.told.is_empty()).then_some(holders))
+    Ok((!holders.names.is_empty()).then_some(holders))
 }
 
 /// Who uses a Lustre file system that this node has mounted nowhere.
 pub(super) fn lustre(source: &str) -> io::Result<Option<Holders>> {
     let holders = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
-    Ok((!holders.told.is_empty()).then_some(holders))
+    Ok((!holders.names.is_empty()).then_some(holders))
 }
 
 fn io_error(error: StepError) -> io::Error {

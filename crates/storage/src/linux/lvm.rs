@@ -1,7 +1,7 @@
-//! LVM, by its commands: one look for all that is on a volume's devices, and one command a step.
+//! LVM, by its commands: one report of all that is on a volume's devices, and one command per step.
 //!
-//! Every command is given the volume's devices and sees no others: it neither scans the other disks of the node, nor finds
-//! a group of the same name on them.
+//! Every command is given the volume's devices and sees no others: it neither scans the other disks of the node, nor
+//! finds a group of the same name on them.
 
 mod label;
 
@@ -22,11 +22,11 @@ use crate::{
     step::VolumeAction,
 };
 
-/// How often a device node is looked for that udev is about to make.
+/// Interval for checking whether udev has created a device node.
 const NODE_EVERY: Duration = Duration::from_millis(20);
 
-/// What is asked of each group (lvm-fullreport(8)); `--nolocking`, because a look must not wait for a lock that a node holds
-/// which is gone, and `--shared`, because a shared group is looked at before this node joins its lock space.
+/// What is asked of each group (lvm-fullreport(8)); `--nolocking`, because a lost node may hold the lock, and
+/// `--shared`, because a shared group is observed before this node joins its lock space.
 const REPORT: &str = "fullreport --reportformat json --nolocking --shared \
     --configreport vg -o vg_name,vg_tags,vg_lock_type,vg_missing_pv_count \
     --configreport pv -o pv_name,pv_missing,pv_in_use \
@@ -38,7 +38,7 @@ struct FullReport {
     report: Vec<Found>,
 }
 
-/// One group, or the devices that are in none.
+/// One group, or the devices without a group.
 #[derive(Deserialize)]
 struct Found {
     #[serde(default)]
@@ -156,14 +156,14 @@ pub(super) fn run(
     Cmd::shell(&command(action, devices, line)).run(deadline)
 }
 
-/// LVM refuses an option that is given twice, and some sites' lines say yes themselves.
+/// LVM refuses an option that is given twice, and some sites' lines contain `--yes` already.
 fn command(action: VolumeAction, devices: &[BlockDevice], line: &str) -> String {
     let says_yes = line.split_whitespace().any(|word| word == "--yes" || word == "-y");
     let yes = if action.is_asked_about() && !says_yes { " --yes" } else { "" };
     format!("{}{yes} {} {line}", action.command(), only(devices))
 }
 
-/// Waits for the node in `/dev/mapper`: it is udev's to make, and udev may be behind.
+/// Waits for the node in `/dev/mapper`, which udev creates with some delay.
 pub(super) fn wait_for_node(path: &Path, deadline: Duration) -> io::Result<()> {
     let until = Instant::now() + deadline;
     while !path.try_exists()? {
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(understand(br#"{"report":[]}"#).unwrap(), LvmReport::default());
         let seen = understand(ORPHANS.as_bytes()).unwrap();
         assert_eq!((seen.physical.len(), seen.groups.len()), (2, 0));
-        assert!(seen.physical.iter().all(|it| it.group().is_none()));
+        assert!(seen.physical.iter().all(|physical| physical.group().is_none()));
     }
 
     #[test]
@@ -207,7 +207,8 @@ mod tests {
         let seen = understand(GROUP.as_bytes()).unwrap();
         let group = seen.group("a4f0_0_1").unwrap();
         assert!(group.is_shared && group.is_warrens());
-        let members: Vec<_> = seen.physical.iter().map(|it| it.membership.clone()).collect();
+        let members: Vec<_> =
+            seen.physical.iter().map(|physical| physical.membership.clone()).collect();
         let name = || "a4f0_0_1".to_owned();
         assert_eq!(group.missing, 1);
         assert_eq!(members, [Membership::Of(name()), Membership::Stale(name())]);

@@ -1,37 +1,35 @@
-//! Device-mapper's devices, as sysfs shows them (Documentation/ABI/testing/sysfs-block-dm): no tool is started to find out
-//! whether a logical volume is active.
+//! Device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm): finding out whether a logical volume
+//! is active starts no tool.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use super::mount_table;
 use crate::{
-    desired::Volume,
+    desired::{Volume, mapper_name},
     observed::{Activation, BlockDevice, DeviceNumber, LvmState, Mapped, Mapping, Unfinished},
-    plan::mapper_name,
 };
 
 const BLOCK: &str = "/sys/block";
 
-/// A mapping: its block device and the name that `/dev/mapper` has of it.
+/// A mapping: its block device and its name in `/dev/mapper`.
 struct Found {
     block: PathBuf,
     name: String,
 }
 
-/// What of a logical volume is active here.
+/// What is active of a logical volume here.
 pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmState> {
-    let wanted = mapper_name(volume);
-    let group = format!("{}-", volume.group.replace('-', "--"));
+    let wanted = volume.mapper_name();
+    let group = mapper_name(&volume.group, "");
     let mut state =
         LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
     let mut left = Vec::new();
     for mapping in all(Path::new(BLOCK))? {
         if mapping.name == wanted && is_usable(&mapping.block)? {
             let active = unless_gone(describe(&mapping, devices))?;
-            state.activation = active.map_or(Activation::Down, Activation::Active);
+            state.activation = active.map_or(Activation::Inactive, Activation::Active);
         } else if is_of(&mapping.name, &wanted) {
             left.extend(unless_gone(unfinished(&mapping))?);
         } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-')) {
@@ -44,16 +42,16 @@ pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmS
     Ok(state)
 }
 
-/// A volume's own mapping, or one of the parts of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`. No volume of a user's may
-/// be called so (lvm(8), VALID NAMES).
+/// A volume's own mapping, or a part of a RAID: `<volume>_rimage_0`, `<volume>_rmeta_0`. LVM reserves these names
+/// (lvm(8), VALID NAMES).
 pub(super) fn is_of(name: &str, volume: &str) -> bool {
     let parts = ["_rimage_", "_rmeta_"];
     name.strip_prefix(volume)
-        .is_some_and(|rest| rest.is_empty() || parts.iter().any(|it| rest.starts_with(it)))
+        .is_some_and(|rest| rest.is_empty() || parts.iter().any(|part| rest.starts_with(part)))
 }
 
-/// A mapping has no size before its first table is in force (Linux drivers/md/dm.c, `__bind`), and whoever reads one that is
-/// suspended waits.
+/// A mapping has no size before its first table is active (Linux drivers/md/dm.c, `__bind`), and reading a suspended
+/// one blocks.
 fn is_usable(block: &Path) -> io::Result<bool> {
     let read = |attribute: &str| match fs::read_to_string(block.join(attribute)) {
         Ok(text) => Ok(text),
@@ -75,13 +73,13 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
     Ok(Mapped {
         path: Path::new("/dev/mapper").join(&mapping.name),
         number,
-        strangers: bottom
+        foreign_devices: bottom
             .into_iter()
-            .filter(|(_, it)| !is_ours(it))
+            .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // A look tells them where a part is lost.
-        beside: Vec::new(),
+        // [`super::unfinished`] finds them where a part is lost.
+        unused_parts: Vec::new(),
     })
 }
 
@@ -92,7 +90,7 @@ pub(super) fn find(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(number.flatten())
 }
 
-/// All mappings, with what they lie on.
+/// All mappings, with the devices beneath them.
 pub(super) fn mappings() -> io::Result<Vec<Mapping>> {
     mappings_in(Path::new(BLOCK))
 }
@@ -104,7 +102,7 @@ fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
         let looked = descend(&block, &mut on).and_then(|layers| Ok((layers, number(&block)?)));
         match looked {
             Ok((layers, number)) => mappings.push(Mapping { name, number, layers, on }),
-            // It goes while it is looked at.
+            // It was removed meanwhile.
             Err(error) if is_gone(&error) && !block.try_exists()? => {}
             Err(error) => return Err(error),
         }
@@ -112,8 +110,8 @@ fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// Collects the devices beneath a mapping that are none, and counts the mappings down to them. A device that was pulled stays
-/// in the list of whoever lies on it, as a link that leads nowhere: there is nothing to lie on any more.
+/// Collects the devices beneath a mapping that are no mappings, and counts the layers down to them. A device that was
+/// pulled stays among the mapping's slaves as a dangling link, and does not count.
 fn descend(block: &Path, on: &mut Vec<String>) -> io::Result<usize> {
     let mut layers = 0;
     for below in fs::read_dir(block.join("slaves"))? {
@@ -139,8 +137,8 @@ pub(super) fn bottom_of(device: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     Ok(bottom(&block)?.into_iter().map(|(_, number)| number).collect())
 }
 
-/// A device that was unplugged or detached while a mapping has it open is gone from sysfs, and its link among the mapping's
-/// slaves leads nowhere: nothing lies there any more.
+/// A device that was unplugged or detached while a mapping has it open is gone from sysfs, and its link among the
+/// mapping's slaves dangles: it does not count.
 fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     let mut found = Vec::new();
     let slaves = match fs::read_dir(block.join("slaves")) {
@@ -168,7 +166,7 @@ fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     Ok(found)
 }
 
-/// All mappings; one that goes while it is looked at is left out.
+/// All mappings; one that is removed meanwhile is left out.
 fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(sysfs)? {
@@ -205,7 +203,7 @@ fn is_gone(error: &io::Error) -> bool {
 
 fn number(block: &Path) -> io::Result<DeviceNumber> {
     let text = fs::read_to_string(block.join("dev"))?;
-    mount_table::parse_number(text.trim())
+    DeviceNumber::parse(text.trim())
         .ok_or_else(|| io::Error::other(format!("{}/dev holds {text:?}", block.display())))
 }
 
@@ -241,7 +239,7 @@ mod tests {
         {
             fs::create_dir_all(block(mapping).join("dm")).unwrap();
             fs::create_dir_all(block(mapping).join("slaves")).unwrap();
-            for slave in slaves.iter().filter(|it| !it.is_empty()) {
+            for slave in slaves.iter().filter(|slave| !slave.is_empty()) {
                 symlink(block(slave), block(mapping).join("slaves").join(slave)).unwrap();
             }
         }
@@ -276,10 +274,13 @@ mod tests {
         lies_on("dm-1", "nvme1n1");
         lies_on("dm-2", "dm-0");
         lies_on("dm-2", "dm-1");
-        let mut told = mappings_in(sysfs.path()).unwrap();
-        told.sort_by_key(|it| it.number);
-        let told: Vec<_> = told.iter().map(|it| (&*it.name, it.layers, it.on.len())).collect();
-        assert_eq!(told, [("vg-lv_rimage_0", 1, 1), ("vg-lv_rimage_1", 1, 0), ("vg-lv", 2, 1)]);
+        let mut found = mappings_in(sysfs.path()).unwrap();
+        found.sort_by_key(|mapping| mapping.number);
+        let found: Vec<_> = found
+            .iter()
+            .map(|mapping| (&*mapping.name, mapping.layers, mapping.on.len()))
+            .collect();
+        assert_eq!(found, [("vg-lv_rimage_0", 1, 1), ("vg-lv_rimage_1", 1, 0), ("vg-lv", 2, 1)]);
     }
 
     #[test]

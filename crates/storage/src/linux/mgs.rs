@@ -8,8 +8,8 @@ use crate::host::CommandError;
 /// What `lctl erase_lcfg` says of a name that the service does not have (any more): the ioctl's ENOENT.
 const NOT_THERE: &str = "OBD_IOC_LCFG_ERASE failed: No such file or directory";
 
-/// What it says before that where there is nobody to ask: without Lustre's modules, or without the service, the same ENOENT
-/// ends it, and tells nothing of the name.
+/// What it says before that where the service cannot be reached: without Lustre's modules, or without the service, the
+/// same ENOENT follows and says nothing about the name.
 const NOT_ASKED: [&str; 2] = ["opening /dev/", "must be run on the MGS"];
 
 /// Runs a site's line in a shell.
@@ -20,11 +20,11 @@ pub fn run(line: &str, deadline: Duration) -> Result<(), CommandError> {
     Cmd::shell(line).run(deadline)
 }
 
-/// Makes the service forget a file system, by the site's `command` with the name after it (lctl(8), `erase_lcfg`). One that
-/// it does not know is forgotten already; a service that was not reached knows what it knew.
+/// Makes the service forget a file system, by the site's `command` with the name after it (lctl(8), `erase_lcfg`). An
+/// unknown name is forgotten already; a service that was not reached forgets nothing.
 ///
 /// # Errors
-/// As [`run`]; then it may be known still.
+/// As [`run`]; the service may still know the name then.
 pub fn erase(command: &str, fs_name: &str, deadline: Duration) -> Result<(), CommandError> {
     match run(&format!("{command} {fs_name}"), deadline) {
         Err(CommandError::Failed { stderr, .. }) if is_forgotten(&stderr) => Ok(()),

@@ -1,4 +1,4 @@
-//! Mounts and unmounts: the only place that does.
+//! Mounts and unmounts; no other module does.
 
 use std::{
     io, iter,
@@ -16,7 +16,7 @@ use nix::{
 use sys_mount::{Mount, UnmountFlags};
 
 use super::{
-    busy::{is_busy, patiently},
+    busy::{is_busy, retry_while_busy},
     child,
     cmd::Cmd,
     drives::Drives,
@@ -31,14 +31,14 @@ use crate::{
     observed::{DeviceNumber, PathState, TargetState},
 };
 
-/// Deadlines of one kind of work each.
+/// Deadlines, one for each kind of call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
     pub(super) command: Duration,
     pub(super) call: Duration,
 }
 
-/// What is at `target`, and what is mounted there.
+/// The path `target` and its mounts.
 pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<TargetState> {
     let mut state = TargetState::default();
     let mut top = None;
@@ -67,10 +67,10 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
     Ok(state)
 }
 
-/// Makes the mount point, and the directories above it.
+/// Creates the mount point, and the directories above it.
 pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepError> {
     let failed = |source| system("create mount point", target, source);
-    // Another unit that leaves may take an empty parent away just now.
+    // Another unit that unmounts may remove an empty parent at the same moment.
     for _ in 0..8 {
         let place = placed(walk_making(target).map_err(failed)?, target)?;
         match if file { place.make_file() } else { place.make_directory() } {
@@ -81,7 +81,7 @@ pub(super) fn create_point(target: &MountPoint, file: bool) -> Result<(), StepEr
     Err(failed(Errno::ENOENT.into()))
 }
 
-/// Removes an empty mount point, and the directories above it that were made for it as far as they are empty then.
+/// Removes an empty mount point, and those directories above it that were made for it and are empty then.
 pub(super) fn remove_point(target: &MountPoint) -> Result<(), StepError> {
     let failed = |source| system("remove mount point", target, source);
     if let Walk::Place(place) = walk(target).map_err(failed)? {
@@ -110,7 +110,7 @@ fn left_above(target: &MountPoint) -> io::Result<Option<Place>> {
     Ok(None)
 }
 
-/// Mounts `source` on `target` as the site's `line` says, and looks whether that happened.
+/// Mounts `source` on `target` by the site's `line`, and checks the result.
 pub(super) fn mount(
     source: &str,
     target: &MountPoint,
@@ -140,7 +140,7 @@ pub(super) fn mount(
             let mut keep = vec![leaf.fd.as_raw_fd()];
             keep.extend(held.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
             let what = format!("{kind} {source} on {target}");
-            patiently(|| {
+            retry_while_busy(|| {
                 child::run("mount(2)", &what, deadlines.call, &keep, || {
                     let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
                     let builder = if data.is_empty() { builder } else { builder.data(&data) };
@@ -154,7 +154,7 @@ pub(super) fn mount(
     verify(source, target, kind, &place, deadlines.call)
 }
 
-/// EINVAL and EUCLEAN say nothing; XFS tells the reason (a UUID mounted twice, a damaged log) to the kernel log alone.
+/// EINVAL and EUCLEAN say nothing; XFS writes the reason (a UUID mounted twice, a damaged log) to the kernel log only.
 fn point_to_kernel_log(error: StepError) -> StepError {
     match error {
         StepError::System { call, target, source }
@@ -166,7 +166,7 @@ fn point_to_kernel_log(error: StepError) -> StepError {
     }
 }
 
-/// A source that is itself beneath an allowed root is held open, so that it cannot be swapped either.
+/// Holds a source beneath an allowed root open, so that nobody can swap it.
 fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     let Ok(point) = MountPoint::parse(source, roots) else { return Ok(None) };
     match walk(&point)? {
@@ -175,7 +175,7 @@ fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     }
 }
 
-/// A site's line can mount anything anywhere: what counts is what stands at the target now.
+/// A site's line can mount anything anywhere: check what is mounted at the target now.
 fn verify(
     source: &str,
     target: &MountPoint,
@@ -218,7 +218,7 @@ pub(super) fn unmount(
 ) -> Result<(), StepError> {
     let failed = |source| system("umount(2)", target, source);
     let Walk::Place(place) = walk(target).map_err(failed)? else { return Ok(()) };
-    // Hooks ran since the look, and somebody else may have mounted something on top.
+    // Hooks ran since the observation, and somebody else may have mounted something on top.
     match shown(&place, target, deadlines.call).map_err(failed)? {
         None => return Ok(()),
         Some(there) if there == device => {}
@@ -243,7 +243,7 @@ pub(super) fn unmount(
     }
 }
 
-/// The device of the mount that is to be seen at a place.
+/// The device of the topmost mount at a place.
 fn shown(
     place: &Place,
     target: &MountPoint,
@@ -260,14 +260,14 @@ fn unmount_call(target: &MountPoint, place: &Place, deadline: Duration) -> Resul
     let keep = [place.parent.as_raw_fd()];
     // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
     let flags = UnmountFlags::from_bits_retain(libc::UMOUNT_NOFOLLOW);
-    patiently(|| {
+    retry_while_busy(|| {
         child::run("umount(2)", &target.to_string(), deadline, &keep, || {
             sys_mount::unmount(&path, flags)
         })
     })
 }
 
-/// Gives the root of the mount at `target` to its user; never what is beneath a mount that went away.
+/// Changes the owner of the root of the mount at `target`; never of the directory beneath it.
 pub(super) fn set_owner(
     target: &MountPoint,
     owner: Owner,

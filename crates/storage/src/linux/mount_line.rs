@@ -2,7 +2,7 @@
 
 use sys_mount::MountFlags;
 
-/// How a line is carried out.
+/// How to carry out a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
     /// mount(2) with these.
@@ -83,7 +83,7 @@ fn read(kind: &str, line: &str, source: &str, target: &str) -> Option<Way> {
             },
         }
     }
-    // The kernel ignores other flags on the call that binds; mount(8) makes a second one.
+    // The kernel ignores other flags on a bind mount; mount(8) makes a second call for them.
     let binds_with_more = flags.contains(MountFlags::BIND) && flags != MountFlags::BIND;
     (!binds_with_more).then(|| Way::Call { flags, data: data.join(",") })
 }
@@ -94,7 +94,7 @@ fn has_helper(kind: &str) -> bool {
 }
 
 fn has_shell(line: &str) -> bool {
-    // Quotes are shell_words' to read; these it would take literally where bash does not.
+    // shell_words reads quotes; these it takes literally and bash does not.
     line.contains([
         '$', '`', ';', '|', '&', '<', '>', '(', ')', '*', '?', '[', '{', '~', '#', '!', '\n',
     ])

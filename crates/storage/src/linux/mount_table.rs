@@ -1,7 +1,7 @@
 //! The mount table, with what proves whose each mount is.
 //!
-//! Only lines that matter are understood: users mount too (fusermount(1)), under names of their own choice, and none of
-//! theirs may keep us from reading ours.
+//! Only relevant lines are parsed: users mount too (fusermount(1)), under names of their choice, and none of those may
+//! keep us from reading ours.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use crate::{
     observed::{DeviceNumber, MountedThing, Superblock},
 };
 
-/// A line of proc_pid_mountinfo(5), as far as it matters here.
+/// A line of proc_pid_mountinfo(5), the fields used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: u64,
@@ -35,12 +35,12 @@ impl Entry {
         Self::from_info(&MountInfo::from_line(line).ok()?)
     }
 
-    /// procfs leaves the kernel's octal codes as they are.
+    /// procfs keeps the kernel's octal escapes.
     fn from_info(info: &MountInfo) -> Option<Self> {
         let plain = |text: &str| unescape(text).into_owned();
         Some(Self {
             id: info.mnt_id.try_into().ok()?,
-            device: parse_number(&info.majmin)?,
+            device: DeviceNumber::parse(&info.majmin)?,
             root: plain(&info.root),
             point: PathBuf::from(plain(info.mount_point.to_str()?)),
             kind: plain(&info.fs_type),
@@ -48,25 +48,24 @@ impl Entry {
         })
     }
 
-    /// The device that shows: a bound block device, else that of the file system.
+    /// The device in view: a bound block device, else that of the file system.
     pub(super) fn shows(&self) -> DeviceNumber {
         self.bound().unwrap_or(self.device)
     }
 
-    /// The device of a block device bound on a file, by what devtmpfs calls it; wherever the mount is, also beneath
-    /// another.
+    /// The device of a block device bound on a file, by its name in devtmpfs; also when another mount covers it.
     fn bound(&self) -> Option<DeviceNumber> {
         let name = self
             .root
             .strip_prefix('/')
             .filter(|name| self.kind == "devtmpfs" && !name.contains('/'))?;
-        parse_number(
+        DeviceNumber::parse(
             fs::read_to_string(Path::new("/sys/class/block").join(name).join("dev")).ok()?.trim(),
         )
     }
 }
 
-/// Names that are not UTF-8 are none of ours, and only shown.
+/// Names that are not UTF-8 are never ours, and only displayed.
 fn read() -> io::Result<String> {
     let bytes = fs::read("/proc/self/mountinfo")?;
     Ok(String::from_utf8(bytes)
@@ -97,13 +96,13 @@ pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// All mounts of the mount namespace that a process is in. Lines that cannot be understood are somebody's own.
+/// All mounts of the mount namespace of a process. Lines that cannot be parsed are left out.
 pub(super) fn of_process(pid: i32) -> io::Result<Vec<Entry>> {
     let bytes = fs::read(format!("/proc/{pid}/mountinfo"))?;
     Ok(String::from_utf8_lossy(&bytes).lines().filter_map(Entry::parse).collect())
 }
 
-/// All mounts of our own.
+/// All mounts of our own mount namespace.
 pub(super) fn all() -> io::Result<Vec<Entry>> {
     Ok(read()?.lines().filter_map(Entry::parse).collect())
 }
@@ -145,7 +144,8 @@ pub(super) fn describe(
 /// A namespace beneath a logical volume, when nothing else is beneath it.
 fn beneath_mapping(device: DeviceNumber, drives: &dyn Drives) -> Option<NamespaceId> {
     let bottom = mapped::bottom_of(device).ok()?;
-    let namespaces: Option<Vec<_>> = bottom.into_iter().map(|it| drives.namespace_of(it)).collect();
+    let namespaces: Option<Vec<_>> =
+        bottom.into_iter().map(|device| drives.namespace_of(device)).collect();
     namespaces?.into_iter().next()
 }
 
@@ -179,14 +179,14 @@ pub(super) fn beneath(
     Ok(found)
 }
 
-/// What a mount and its file system are asked for, and are.
+/// The options of a mount and of its file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) device: DeviceNumber,
     pub(super) kind: String,
-    /// Of this mount.
+    /// Of the mount.
     pub(super) mount_read_only: bool,
-    /// Of its file system, whoever mounts it.
+    /// Of the file system, for all its mounts.
     pub(super) super_read_only: bool,
 }
 
@@ -201,7 +201,7 @@ impl Options {
     }
 }
 
-/// All mounts beneath the roots with their options; of several at one point only the last can be reached.
+/// All mounts beneath the roots with their options; of several at one mount point only the topmost.
 pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, Options)>> {
     let mut real_roots = Vec::new();
     for root in roots.iter() {
@@ -224,7 +224,8 @@ pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
     entries(&lines).map(|entry| entry.map(|entry| entry.point)).collect()
 }
 
-/// The path that the kernel knows a root by: the root is the admin's choice, links included. `None` when there is none.
+/// The path by which the kernel knows a root, symbolic links resolved: the root is the admin's choice. `None` when it
+/// does not exist.
 pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
     match root.canonicalize() {
         Ok(path) => Ok(Some(path)),
@@ -233,18 +234,13 @@ pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Device nodes live on devtmpfs or tmpfs; only there is it worth a look, and a look cannot hang.
+/// Device nodes are on devtmpfs or tmpfs; only there the file is read, which cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;
         return (stat.st_mode & libc::S_IFMT == libc::S_IFBLK).then(|| number(stat.st_rdev));
     }
     entry.bound()
-}
-
-pub(super) fn parse_number(text: &str) -> Option<DeviceNumber> {
-    let (major, minor) = text.split_once(':')?;
-    Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on (`mangle` in fs/proc_namespace.c).

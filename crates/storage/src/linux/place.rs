@@ -21,7 +21,7 @@ use nix::{
 };
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
-use super::{looks, mount_table};
+use super::{bounded, mount_table};
 use crate::{
     desired::{MountPoint, Owner},
     observed::{DeviceNumber, PathState},
@@ -30,7 +30,7 @@ use crate::{
 /// A name in a directory that is held open, so that nobody can swap what is above it.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// The directory.
+    /// The directory, held open.
     pub(super) parent: OwnedFd,
     /// The name in it.
     pub(super) name: OsString,
@@ -41,11 +41,11 @@ pub(super) struct Place {
 pub(super) enum Walk {
     /// At the parent.
     Place(Place),
-    /// Short of it, for this reason.
+    /// Before it, for this reason.
     Stopped(PathState),
 }
 
-/// Of directories for mount points: users pass through them.
+/// Mode of directories for mount points: users pass through them.
 const MODE: Mode = Mode::from_bits_truncate(0o755);
 
 const BENEATH: ResolveFlag = ResolveFlag::RESOLVE_BENEATH
@@ -69,7 +69,7 @@ pub(super) fn walk(target: &MountPoint) -> io::Result<Walk> {
     Ok(Walk::Place(Place { parent, name }))
 }
 
-/// Walks to the parent of `target` and makes the directories that are missing, mode 0755.
+/// Walks to the parent of `target` and creates missing directories, mode 0755.
 pub(super) fn walk_making(target: &MountPoint) -> io::Result<Walk> {
     fs::create_dir_all(target.root())?;
     let mut walked = walk(target)?;
@@ -91,7 +91,7 @@ fn split(target: &MountPoint) -> (&Path, OsString) {
 }
 
 fn open_root(root: &Path) -> io::Result<Option<OwnedFd>> {
-    // The root is the admin's choice, links included.
+    // The root is the admin's choice, symbolic links included.
     match nix::fcntl::open(
         root,
         OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
@@ -124,17 +124,17 @@ fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }
 
-/// What is at a place.
+/// What a place leads to.
 #[derive(Debug)]
 pub(super) struct Leaf {
-    /// Held open without access (`O_PATH`); an open leaf that is a mount keeps it busy.
+    /// Held open without access (`O_PATH`). While it is a mount's root, this keeps the mount busy.
     pub(super) fd: OwnedFd,
     pub(super) owner: Owner,
-    /// Of the file system it is on.
+    /// The device of the file system that it is on.
     pub(super) device: DeviceNumber,
-    /// The device that it is, when it is one.
+    /// The device that it is, when it is a block device.
     pub(super) bound: Option<DeviceNumber>,
-    /// Id of the mount that is on it, when one is.
+    /// The id of the mount on it, when there is one.
     pub(super) mount: Option<u64>,
     kind: SFlag,
     mode: Mode,
@@ -142,16 +142,16 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    /// The root of a file system that was shut down: nothing in it says what it is any more (EIO), and it must come off all the
-    /// same. The mount that it is on tells enough; `parent` tells that it is the mount's root and nothing in it.
+    /// The root of a file system that was shut down: every call in it fails (EIO), and it must be unmounted all the
+    /// same. The mount's id is enough for that; `parent` shows that it is the mount's root.
     fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
         let mount = mount_of(&fd)?;
-        let entry =
-            mount_table::entry(mount)?.filter(|_| mount_of(parent).is_ok_and(|it| it != mount));
+        let entry = mount_table::entry(mount)?
+            .filter(|_| mount_of(parent).is_ok_and(|parent_mount| parent_mount != mount));
         let Some(entry) = entry else { return Err(error) };
         Ok(Self {
             fd,
-            // Nobody's, so that no wanted owner is taken for given.
+            // An owner that nobody asks for, so that no chown seems done.
             owner: Owner { uid: u32::MAX, gid: u32::MAX },
             device: entry.device,
             bound: None,
@@ -162,7 +162,8 @@ impl Leaf {
         })
     }
 
-    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and a network file system is not asked. GFS2 asks all the same.
+    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and no network file system's server is asked. GFS2 asks
+    /// all the same.
     fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
             | StatxFlags::MODE
@@ -207,7 +208,7 @@ fn mount_of(fd: &OwnedFd) -> io::Result<u64> {
 }
 
 impl Place {
-    /// What is at this place; `None` when nothing is.
+    /// What the place leads to; `None` when the name does not exist.
     pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -220,8 +221,7 @@ impl Place {
         Leaf::new(fd, &self.parent).map(Some)
     }
 
-    /// The same within `deadline`, in the middle of a step: the root of a GFS2 tells nothing without a lock, which others may
-    /// hold.
+    /// The same within `deadline`, in the middle of a step: statx of a GFS2's root needs a lock, which others may hold.
     pub(super) fn leaf_within(
         &self,
         target: &MountPoint,
@@ -229,10 +229,10 @@ impl Place {
     ) -> io::Result<Option<Leaf>> {
         let (parent, name) = (self.parent.try_clone()?, self.name.clone());
         let place = Self { parent, name };
-        looks::within(deadline, &target.to_string(), move || place.leaf())?
+        bounded::within(deadline, &target.to_string(), move || place.leaf())?
     }
 
-    /// The same in the words of the plan.
+    /// The same as a [`PathState`].
     pub(super) fn state(&self, leaf: &Leaf, path: PathBuf) -> io::Result<PathState> {
         Ok(match leaf.kind {
             SFlag::S_IFDIR => PathState::Directory {
@@ -245,7 +245,7 @@ impl Place {
         })
     }
 
-    /// The directory at this place, to be read or changed; never one that is mounted here.
+    /// Opens the directory at this place to read or change it; never one that is mounted here.
     pub(super) fn open_directory(&self) -> io::Result<Directory> {
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -262,7 +262,7 @@ impl Place {
         Ok(is_made && self.open_directory()?.is_empty()?)
     }
 
-    /// Makes a directory here, mode 0755; one that is there already is fine.
+    /// Creates a directory here, mode 0755; succeeds when there is one.
     pub(super) fn make_directory(&self) -> io::Result<()> {
         let mode = MODE;
         match mkdirat(&self.parent, self.name.as_os_str(), mode) {
@@ -278,7 +278,7 @@ impl Place {
         }
     }
 
-    /// Makes an empty file here, mode 0644; one that is there already is fine.
+    /// Creates an empty file here, mode 0644; succeeds when there is one.
     pub(super) fn make_file(&self) -> io::Result<()> {
         let how = OpenHow::new()
             .flags(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC)
@@ -290,7 +290,7 @@ impl Place {
         }
     }
 
-    /// Removes an empty directory or an empty file; anything that holds something is left.
+    /// Removes an empty directory or an empty file; anything with contents stays.
     pub(super) fn remove_empty(&self) -> io::Result<()> {
         let Some(leaf) = self.leaf()? else { return Ok(()) };
         let flag = match leaf.kind {
@@ -312,7 +312,7 @@ impl Place {
     }
 }
 
-/// A path that leads to what is open, whatever its name is by now.
+/// A path to an open file, whatever its name is by now.
 pub(super) fn fd_path(fd: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }

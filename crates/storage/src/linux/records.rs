@@ -43,7 +43,7 @@ impl Records {
         durable::sync(&self.scope(&id.scope))
     }
 
-    /// The records go at once, by one rename: half-forgotten hooks would run twice for no crash at all.
+    /// Removes all records at once, by one rename: a crash in between would otherwise run some hooks twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let going = self.0.join(format!(".{}", scope.as_str()));
         gone_is_fine(fs::remove_dir_all(&going))?;

@@ -26,7 +26,7 @@ use crate::{
     host::StepError,
 };
 
-/// Bytes; one that is longer is not one of ours.
+/// Bytes; a longer file is not one of ours.
 const LONGEST: u64 = 1 << 20;
 
 /// The file in the root of what is mounted at `target`; `None` when there is no plain file, or nothing is mounted.
@@ -37,7 +37,7 @@ pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFil
     }
 }
 
-/// Puts the file there whole, or not at all; never beneath a mount that went away.
+/// Writes the file completely or not at all; never beneath a mount that was unmounted.
 pub(super) fn write(
     target: &MountPoint,
     file: &RootFile,
@@ -70,7 +70,7 @@ fn open_root(leaf: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
-    // Without O_NONBLOCK a FIFO would be waited at.
+    // Without O_NONBLOCK opening a FIFO would block.
     let how = OpenHow::new()
         .flags(OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
         .resolve(
@@ -100,12 +100,12 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
 /// Written under another name and renamed: a reader sees all of it or what was there before.
 fn write_in(root: &OwnedFd, file: &RootFile) -> io::Result<()> {
     let new = format!("{}.new", file.name);
-    // A crash left it, or its user put it there.
+    // A crash left it, or the user put it there.
     remove(root, &new)?;
     let written = fill(root, &new, file)
         .and_then(|()| Ok(renameat(root, new.as_str(), root, file.name.as_str())?));
     if written.is_err() {
-        // That it could not be written is what is told.
+        // The failure to write it is reported.
         let _ = remove(root, &new);
     }
     written
@@ -150,7 +150,7 @@ mod tests {
     fn names(path: &Path) -> Vec<String> {
         let names = fs::read_dir(path).unwrap();
         let mut names: Vec<_> =
-            names.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }

@@ -1,4 +1,4 @@
-//! What a block device begins with.
+//! Signatures at the beginning of block devices.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use crate::{
     observed::{self, DeviceNumber, Signature, VolumeDevice},
 };
 
-/// A superblock, as far as it says whose it is.
+/// A superblock's type and UUID.
 struct Superblock {
     kind: FileSystemKind,
     uuid: Uuid,
@@ -43,12 +43,12 @@ mod gfs2 {
 
 const BLOCK: usize = 4096;
 
-/// Whether superblocks of file systems of this type are read here.
+/// Whether this module reads superblocks of this type.
 pub(super) fn is_read(kind: &str) -> bool {
     [FileSystemKind::Xfs, FileSystemKind::Gfs2].iter().any(|known| known.as_str() == kind)
 }
 
-/// Reads what is on `device`; tools are asked only about what is not ours.
+/// Reads the signature of `device`; runs tools only for what is not ours.
 pub(super) fn read(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     let superblock = read_superblock(device)
         .map_err(|source| ObserveError::Read { path: device.display().to_string(), source })?;
@@ -69,7 +69,7 @@ fn whose(found: &Superblock) -> Signature {
     }
 }
 
-/// Whose the file system is that is mounted from `device`.
+/// Whose file system is mounted from `device`.
 pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
     let read = |path: PathBuf| read_superblock(&path).ok().flatten();
     match mount_table::device_path(device).and_then(read) {
@@ -87,7 +87,7 @@ fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
     Ok(parse_gfs2(&block_at(&file, gfs2::AT)?))
 }
 
-/// As much of a block as the device has: beyond its end there is nothing to read, and nowhere to seek to (lseek(2), EINVAL).
+/// A block, as far as the device reaches: beyond its end lseek(2) returns EINVAL.
 fn block_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let (mut block, mut filled) = (vec![0; BLOCK], 0);
     while filled < BLOCK {
@@ -148,7 +148,7 @@ fn understand(output: &[u8]) -> Result<Signature, serde_json::Error> {
     })
 }
 
-/// Zeroes the superblock of a file system whose mkfs was cut off; refuses anything else, and a device in use.
+/// Zeroes the superblock of an interrupted mkfs; refuses anything else, and a device in use.
 pub(super) fn wipe_half_made(
     device: &Path,
     id: FileSystemId,
@@ -175,15 +175,15 @@ pub(super) fn make(
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    // mkfs wants the device for itself and says only that it is busy; this says with whom.
+    // mkfs needs the device for itself and says only that it is busy; this names the holders.
     exclusive::with("mkfs", &device.path, deadline, |_| Ok(()))?;
     let own = if kind == FileSystemKind::Gfs2 { "-O -U " } else { "-m uuid=" };
     let made = Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline);
     made.map_err(|failed| explained(device, kind, failed))
 }
 
-/// mkfs alone knows what it makes, which depends on its version and arguments; how small the device is, is the reason only when
-/// it says so: it may as well be missing, or have failed to read or write.
+/// The minimum size depends on mkfs' version and arguments. The size is the reason only when mkfs says so: it may also
+/// be missing, or have failed to read or write.
 fn explained(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
     let least = kind.least();
     let why = match &failed {
@@ -204,7 +204,7 @@ fn of_size(stderr: &str) -> Option<&str> {
     stderr.lines().find(|line| WORDS.iter().any(|words| line.contains(words)))
 }
 
-/// Bytes of a device, by what sysfs has, which never waits for it: it counts in sectors of 512 bytes.
+/// Size of a device in bytes, from sysfs, which never waits for the device and counts in sectors of 512 bytes.
 fn size(device: DeviceNumber) -> io::Result<u64> {
     let sectors = fs::read_to_string(format!("/sys/dev/block/{device}/size"))?;
     let sectors: u64 = sectors.trim().parse().map_err(io::Error::other)?;
@@ -276,9 +276,9 @@ mod tests {
             "Error accessing specified device /dev/loop0: No such file or directory\nUsage: mkfs.xfs",
             "mkfs.xfs: pwrite failed: Input/output error",
         ];
-        let first = |it: &'static str| it.lines().next();
-        said.iter().for_each(|it| assert_eq!(of_size(it), first(it)));
-        unsaid.iter().for_each(|it| assert_eq!(of_size(it), None));
+        let first = |text: &'static str| text.lines().next();
+        said.iter().for_each(|text| assert_eq!(of_size(text), first(text)));
+        unsaid.iter().for_each(|text| assert_eq!(of_size(text), None));
     }
 
     #[test]

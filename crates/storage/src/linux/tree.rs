@@ -15,17 +15,18 @@ use crate::{
     observed::{PathState, TreeEntry, TreeState},
 };
 
-/// One name for all: work on a tree is serialised, and a leftover is a link like any other to the next look.
+/// One temporary name is enough: changes to a tree are serialised, and the next observation treats a leftover like any
+/// link.
 const TEMPORARY: &str = ".link.new";
 
-/// Looks at a tree.
+/// Observes a tree.
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
     let place = match walk(root)? {
         Walk::Stopped(path) => return Ok(TreeState { path, ..TreeState::default() }),
         Walk::Place(place) => place,
     };
     let Some(leaf) = place.leaf()? else { return Ok(TreeState::default()) };
-    // What is mounted on the root itself belongs to whoever owns that file system.
+    // A mount on the root itself belongs to whoever owns that file system.
     if leaf.mount.is_some() {
         return Ok(TreeState {
             path: PathState::ThroughMount { at: root.path() },
@@ -46,19 +47,19 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
 fn entry(directory: &Directory, name: &OsStr) -> io::Result<TreeEntry> {
     match readlinkat(&directory.0, name) {
         Ok(text) => Ok(TreeEntry::Link(text.to_string_lossy().into_owned())),
-        // EINVAL: not a link. ENOENT: gone meanwhile, which the next look sees.
+        // EINVAL: not a link. ENOENT: removed meanwhile, which the next observation sees.
         Err(Errno::EINVAL | Errno::ENOENT) => Ok(TreeEntry::Other),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Puts a link in place, atomically over a link that is there.
+/// Creates a link, or replaces one atomically.
 pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
     let Directory(directory) = open(root)?;
     let name = link.compute().as_str();
     gone_is_fine(unlinkat(&directory, TEMPORARY, UnlinkatFlags::NoRemoveDir))?;
     symlinkat(link.target(), &directory, TEMPORARY)?;
-    // rename(2) over a file would take the file away; only a link may be replaced.
+    // rename(2) would replace a file too; only a link may be replaced.
     if is_link(&directory, name)? {
         renameat(&directory, TEMPORARY, &directory, name)?;
     } else {
@@ -67,7 +68,7 @@ pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a link away; refuses anything that is not one.
+/// Removes a link; refuses anything else.
 pub(super) fn unlink(root: &MountPoint, name: &str) -> io::Result<()> {
     let Directory(directory) = open(root)?;
     if is_link(&directory, name)? {

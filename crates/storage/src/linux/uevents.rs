@@ -1,7 +1,7 @@
-//! What the kernel announces of devices, from a netlink socket (netlink(7), NETLINK_KOBJECT_UEVENT).
+//! The kernel's device events, from a netlink socket (netlink(7), NETLINK_KOBJECT_UEVENT).
 //!
-//! Group 1 is the kernel's own and needs no udevd. The `udev` crate would need libudev to build and to run, and its monitor
-//! cannot be handed to another thread; what is used here of an event is four of its words.
+//! Group 1 is the kernel's own and needs no udevd. The `udev` crate needs libudev to build and to run, and its monitor
+//! cannot move to another thread; this module uses four words of an event.
 
 use std::{
     io,
@@ -18,58 +18,59 @@ use nix::{
     },
 };
 
-/// The kernel's events, before udevd has seen them.
+/// The multicast group of the kernel's own events, before udevd has seen them.
 const KERNEL: u32 = 1;
-/// Room for some thousand events: a chassis that powers up has eighteen drives with as many functions each.
+/// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with as many
+/// functions each.
 const ROOM: usize = 8 << 20;
 /// An event is shorter (UEVENT_BUFFER_SIZE, include/linux/kobject.h, and its header).
 const LONGEST: usize = 8192;
 
-/// An ear for what the kernel announces.
+/// A socket that receives the kernel's device events.
 #[derive(Debug)]
 pub struct Uevents(OwnedFd);
 
-/// What came in.
+/// What the socket received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// An event.
     Event(Uevent),
-    /// More came than there was room for: whatever was known of devices is to be looked at anew.
-    Lost,
+    /// The kernel dropped events because the buffer was full: observe all devices again.
+    Overrun,
 }
 
-/// An event. That a thing of the kernel's changed is all it proves; how it is now, it must be asked.
+/// An event. It proves only that something changed; the device itself shows its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uevent {
     /// `add`, `remove`, `change`, `bind`, `unbind`, …
     pub action: String,
-    /// Its place in sysfs.
+    /// The device's path in sysfs.
     pub path: String,
     /// `pci`, `nvme`, `block`, …
     pub subsystem: String,
-    /// Of a disk: it began or ceased to take writes (`DISK_RO`, block/genhd.c).
+    /// Of a disk: it became read-only or writable (`DISK_RO`, block/genhd.c).
     pub writes_changed: bool,
 }
 
 impl Uevents {
-    /// Listens from now on.
+    /// Receives events from now on.
     ///
     /// # Errors
-    /// When the kernel gives no such socket.
+    /// When the kernel refuses the socket.
     pub fn open() -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let protocol = SockProtocol::NetlinkKObjectUEvent;
         let fd = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
-        // Without the right to it the default is what there is, and what does not fit is told as lost.
+        // Without the privilege the default buffer remains, and an overrun is reported.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &ROOM);
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, KERNEL))?;
         Ok(Self(fd))
     }
 
-    /// Waits until something came in, or `patience` is over; without one for ever. Whether something did.
+    /// Waits until an event arrives or `patience` is over, without it for ever. Returns whether one arrived.
     ///
     /// # Errors
-    /// When the socket cannot be waited for.
+    /// When the socket cannot be polled.
     pub fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
         let timeout = patience.map(PollTimeout::try_from).transpose();
         let timeout = timeout.unwrap_or(Some(PollTimeout::MAX)).unwrap_or(PollTimeout::NONE);
@@ -80,22 +81,22 @@ impl Uevents {
         }
     }
 
-    /// Takes what came in next, without waiting.
+    /// Returns the next event, without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing did; others when the socket is of no more use.
-    pub fn next(&self) -> io::Result<Heard> {
+    /// `WouldBlock` when there is none; any other when the socket is unusable.
+    pub fn next(&self) -> io::Result<Received> {
         let mut buffer = [0; LONGEST];
         loop {
             match recvfrom::<NetlinkAddr>(self.0.as_raw_fd(), &mut buffer) {
                 Ok((length, Some(from))) if from.pid() == 0 => {
                     if let Some(event) = Uevent::parse(&buffer[..length]) {
-                        return Ok(Heard::Event(event));
+                        return Ok(Received::Event(event));
                     }
                 }
-                // Somebody else's word for it.
+                // A message from another process than the kernel.
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(Errno::ENOBUFS) => return Ok(Heard::Lost),
+                Err(Errno::ENOBUFS) => return Ok(Received::Overrun),
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -103,7 +104,7 @@ impl Uevents {
 }
 
 impl Uevent {
-    /// Reads `action@path`, then words that end with a zero byte each (lib/kobject_uevent.c, `kobject_uevent_env`).
+    /// Parses `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
@@ -119,9 +120,9 @@ impl Uevent {
         })
     }
 
-    /// Whether it may be about a drive, its link, a namespace, or a link to a compute: links are PCI functions that come and
-    /// go, drives and namespaces are NVMe's, and a cluster file system that gives up says so itself. That a disk was written to,
-    /// which udevd has the kernel announce, moves nothing.
+    /// Whether it may concern a drive, its link, a namespace, or a link to a compute: links are PCI functions that come
+    /// and go, drives and namespaces belong to NVMe, and a cluster file system reports its withdrawal itself. udevd
+    /// also makes the kernel announce writes to a disk, which change nothing here.
     #[must_use]
     pub fn concerns_storage(&self) -> bool {
         match &*self.subsystem {

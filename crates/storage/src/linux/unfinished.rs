@@ -1,23 +1,22 @@
-//! Mappings that a command of LVM's left when it was killed while it gave a volume its device, or took it away.
+//! Mappings that remain when a command of LVM's is killed while it activates or deactivates a volume.
 //!
-//! One without a table is in device-mapper's list alone: the kernel shows it as a block device when it gets its first one
-//! (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM goes on with the volume's own, and resumes it where it stands still,
-//! but refuses a RAID while parts of it are there by themselves.
+//! A mapping without a table is in device-mapper's list alone: the kernel shows a block device only with its first
+//! table (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
+//! suspended one, but refuses a RAID while mappings of its parts exist by themselves.
 
 use std::time::Duration;
 
-use super::{cmd::Cmd, mapped, mount_table};
+use super::{cmd::Cmd, mapped};
 use crate::{
     desired::Volume,
     host::{CommandError, ObserveError},
     observed::{Activation, DeviceNumber, Unfinished},
-    plan::mapper_name,
 };
 
-/// dmsetup(8); names in device-mapper have no tabs (libdm mangles them).
+/// dmsetup(8); libdm mangles tabs in names.
 const COLUMNS: &str = "name,major,minor,tables_loaded,suspended,open";
 
-/// What it says instead of a list without lines.
+/// What it prints instead of an empty list.
 const NOTHING: &str = "No devices found";
 
 /// A line of `dmsetup info --columns`.
@@ -29,19 +28,19 @@ struct Row {
     is_open: bool,
 }
 
-/// What there is of `volume`, whose device cannot be used.
+/// The leftovers of `volume`, whose device cannot be used.
 pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Activation, ObserveError> {
-    let wanted = mapper_name(volume);
+    let wanted = volume.mapper_name();
     let rows = rows(deadline)?;
     Ok(left_of(&wanted, rows))
 }
 
-/// The parts of an active RAID that are not beneath it.
+/// Mappings of an active RAID's parts that the RAID does not use.
 pub(super) fn beside(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
-    Ok(beside_of(&mapper_name(volume), rows(deadline)?))
+    Ok(beside_of(&volume.mapper_name(), rows(deadline)?))
 }
 
-/// The number of the mapping of that name.
+/// The number of the mapping with that name.
 pub(super) fn number_of(
     name: &str,
     deadline: Duration,
@@ -70,7 +69,7 @@ fn row(line: &str) -> Result<Row, String> {
     let [name, major, minor, tables, suspended, open] = fields[..] else {
         return Err(format!("{line:?} has not six columns"));
     };
-    let number = mount_table::parse_number(&format!("{major}:{minor}"))
+    let number = DeviceNumber::parse(&format!("{major}:{minor}"))
         .ok_or_else(|| format!("{line:?} names no device"))?;
     Ok(Row {
         name: name.to_owned(),
@@ -88,13 +87,13 @@ fn left_of(volume: &str, rows: Vec<Row>) -> Activation {
         .partition(|row| row.name == volume);
     match own.into_iter().next() {
         Some(own) if own.is_live && own.is_suspended => Activation::Suspended(own.number),
-        // Active since the look at what is mapped; the next one sees it.
-        Some(own) if own.is_live => Activation::Down,
+        // It became active since the first check; the next observation sees it.
+        Some(own) if own.is_live => Activation::Inactive,
         own => Activation::of_left(own.into_iter().chain(parts).map(left).collect()),
     }
 }
 
-/// What its mapping lies on is open.
+/// The parts that the RAID uses are open.
 fn beside_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
     let is_part = |row: &Row| row.name != volume && mapped::is_of(&row.name, volume);
     rows.into_iter().filter(|row| is_part(row) && !row.is_open).map(left).collect()
@@ -123,7 +122,7 @@ mod tests {
     /// As dmsetup 1.02.185 told it after `lvchange` was killed before each of its calls.
     #[test]
     fn what_is_left_goes_from_top_to_bottom() {
-        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Down);
+        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Inactive);
         let part = |name: &str, minor| Unfinished { name: name.to_owned(), number: number(minor) };
         let rows = ["vg-lv_rmeta_0\t253\t0\tNone\tActive\t0", "vg-lv2\t253\t9\tLive\tActive\t0"];
         assert_eq!(left(&rows), Activation::Unfinished(vec![part("vg-lv_rmeta_0", 0)]));
@@ -136,7 +135,7 @@ mod tests {
     #[test]
     fn what_is_whole_is_left_alone_and_what_stands_still_is_lvms() {
         let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended\t0";
-        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive\t0", part]), Activation::Down);
+        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive\t0", part]), Activation::Inactive);
         let still = left(&["vg-lv\t253\t4\tLive\tSuspended\t0", part]);
         assert_eq!(still, Activation::Suspended(number(4)));
     }

@@ -1,7 +1,7 @@
-//! ZFS, by its commands: three short looks, and one command a step.
+//! ZFS, by its commands: three short observations, and one command per step.
 //!
-//! `zpool status -P -L` names devices by their whole paths with links resolved. ZFS puts a partition table on a whole device
-//! and itself on the first partition, so that a device of a pool is ours when it is one of ours or a partition of one.
+//! `zpool status -P -L` prints whole paths with links resolved. ZFS partitions a whole device and uses the first
+//! partition, so a device of a pool is ours when it is one of our devices or a partition of one.
 
 mod status;
 
@@ -23,7 +23,7 @@ use crate::{
     step::ZfsAction,
 };
 
-/// The target's pool, when this node has it imported.
+/// The target's pool, when this node has imported it.
 pub(super) fn imported(
     dataset: &Dataset,
     devices: &[BlockDevice],
@@ -44,7 +44,7 @@ pub(super) fn imported(
     Ok(Some(Zpool { name: pool.to_owned(), health, vdevs, resilvered, dataset }))
 }
 
-/// How a pool is, and the devices at its bottom.
+/// The health of a pool, and its devices.
 fn made_of(
     pool: &str,
     devices: &[BlockDevice],
@@ -59,13 +59,13 @@ fn made_of(
     Ok((status, vdevs))
 }
 
-/// Without the kernel's part there are no pools; the tools alone may be missing for any reason.
+/// Without the kernel module there are no pools; the tools alone may be missing for any reason.
 fn is_without_zfs(error: &CommandError) -> bool {
     let is_missing = matches!(error, CommandError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
     is_missing && !Path::new("/sys/module/zfs").exists()
 }
 
-/// What there is of the target. `lustre:svname` is what mkfs.lustre(8) writes last.
+/// The state of the target. mkfs.lustre(8) writes `lustre:svname` last.
 fn state(dataset: &Dataset, deadline: Duration) -> Result<DatasetState, ObserveError> {
     let (pool, property) = (dataset.pool(), "lustre:svname");
     let asked = ["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool];
@@ -88,7 +88,7 @@ fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
     Ok(DatasetState::Absent)
 }
 
-/// Pools that are written on these devices and imported nowhere.
+/// Pools whose labels are on these devices and that are not imported.
 pub(super) fn pools_on(
     devices: &[BlockDevice],
     deadline: Duration,
@@ -96,7 +96,7 @@ pub(super) fn pools_on(
     let line = format!("zpool import {}", only(devices)?);
     let output = match Cmd::shell(&line).output(deadline) {
         Ok(output) => output,
-        // Some versions call it a failure that there are none.
+        // Some versions fail when there are none.
         Err(CommandError::Failed { stderr, .. }) if stderr.contains("no pools available") => {
             Vec::new()
         }
@@ -107,13 +107,13 @@ pub(super) fn pools_on(
         .map_err(|why| ObserveError::Malformed { what: format!("output of {line}"), why })
 }
 
-/// As bash says it (bash(1), EXIT STATUS): a node without ZFS has imported no pool, and cannot.
+/// bash's exit status for a missing command (bash(1), EXIT STATUS): a node without ZFS has imported no pool.
 fn is_no_command(error: &CommandError) -> bool {
     matches!(error, CommandError::Failed { status, .. } if status.ends_with(": 127"))
         && !Path::new("/sys/module/zfs").exists()
 }
 
-/// `-d` for each device and its first partition: no other is searched.
+/// `-d` for each device and its first partition: ZFS searches no others.
 fn only(devices: &[BlockDevice]) -> Result<String, ObserveError> {
     let mut words = Vec::new();
     for device in devices {
@@ -148,23 +148,23 @@ impl Leaf {
             Ok(number) => number,
             Err(source) => return Err(ObserveError::Read { path: self.name, source }),
         };
-        let ours = |it: &&BlockDevice| Some(it.number) == number;
+        let ours = |device: &&BlockDevice| Some(device.number) == number;
         let namespace = devices.iter().find(ours).map(|device| device.namespace.clone());
         let is_used = self.is_used();
         let place = match (namespace, number) {
             (Some(namespace), _) => VdevPlace::Ours(namespace),
             (None, Some(_)) if is_used => VdevPlace::Strange,
             (None, _) if self.is_replaced => VdevPlace::Replaced,
-            // The name of a device that is lost may be another's by now; and a pool that is idle does not know yet what it
-            // has lost, and calls it `ONLINE`.
+            // A lost device's name may belong to another device by now; and an idle pool has not noticed its loss yet
+            // and says `ONLINE`.
             (None, _) => VdevPlace::Gone,
         };
         Ok(Vdev { name: self.name, state: self.state, place })
     }
 }
 
-/// The number of a device, or of that which it is a partition of; `None` for a number in a lost device's place, and for a
-/// device that is not there.
+/// The number of a device, or of the device that it is a partition of; `None` for a GUID in a lost device's place, and
+/// for an absent device.
 fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     if !name.starts_with('/') {
         return Ok(None);
@@ -180,10 +180,10 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     }
     let disk = block.canonicalize()?.parent().map(|disk| disk.join("dev"));
     let text = fs::read_to_string(disk.unwrap_or_default())?;
-    Ok(mount_table::parse_number(text.trim()))
+    Ok(DeviceNumber::parse(text.trim()))
 }
 
-/// Runs one command; what destroys looks once more at what it destroys, and what makes a target looks whether it is there.
+/// Runs one command. A destructive one first checks its object again, and one that makes a target checks the result.
 pub(super) fn run(
     action: ZfsAction,
     on: &str,

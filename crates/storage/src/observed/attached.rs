@@ -1,4 +1,4 @@
-//! Who reaches a namespace, as the drive tells.
+//! The hosts that a drive attached a namespace to.
 
 use std::fmt;
 
@@ -6,22 +6,21 @@ use crate::desired::{Access, Endpoint, NodeName};
 
 /// A host that a namespace is attached to.
 ///
-/// Who gets access is written in the SystemConfiguration and may change after it was given: then the name is that of the host
-/// which was meant, and the endpoint tells which one it is.
+/// The SystemConfiguration says who gets access and may change afterwards: `node` is then the host that was meant, and
+/// `endpoint` the one that has the access.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attached {
-    /// Where it is plugged in. File drives have no places: there a host is known by its name alone.
+    /// Its port in the chassis. File drives have none: there the name alone identifies a host.
     pub endpoint: Option<Endpoint>,
-    /// What it was called when it was given access, or its place when nobody wrote that down. No two that a namespace is attached
-    /// to have one name.
+    /// Its name when it got access; the name of its port when none was recorded. Unique among the hosts of a namespace.
     pub node: NodeName,
 }
 
 impl Attached {
-    /// Whether it is the host that `access` means, whatever it was called.
+    /// Whether it is the host that `access` means, whatever its name was.
     #[must_use]
     pub fn is_at(&self, access: &Access) -> bool {
-        self.endpoint.map_or(self.node == access.node, |it| it == access.endpoint)
+        self.endpoint.map_or(self.node == access.node, |endpoint| endpoint == access.endpoint)
     }
 
     /// Whether it is that host and has its name.

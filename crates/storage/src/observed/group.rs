@@ -10,13 +10,13 @@ use crate::desired::{AllocationId, NamespaceId, ObjectUid};
 pub struct OwnGroup {
     /// What LVM says of it.
     pub group: VolumeGroup,
-    /// Whose namespaces it lies on; `None` when they are not all of one allocation.
+    /// The allocation whose namespaces it lies on; `None` when they belong to several.
     pub allocation: Option<AllocationId>,
     /// The devices that it lies on.
     pub devices: Vec<PathBuf>,
-    /// Namespaces of its allocation on drives that can be used, which this node was not given: nobody attached them, or not yet.
+    /// Namespaces of its allocation on usable drives that are not attached to this node, or not yet.
     pub unattached: Vec<NamespaceId>,
-    /// Those that should be members here and are none that LVM uses, each with the reason.
+    /// Namespaces that should be members and that LVM does not use, each with the reason.
     pub lost: Vec<(NamespaceId, String)>,
 }
 
@@ -27,14 +27,14 @@ pub struct Mapping {
     pub name: String,
     /// Its number.
     pub number: DeviceNumber,
-    /// How many mappings are above one another up to this one: whoever lies on another goes first.
+    /// How many mappings are stacked up to and including this one. The uppermost must be removed first.
     pub layers: usize,
-    /// The devices at its bottom that are no mappings, by their names in `/sys/block`.
+    /// The devices at the bottom of its stack, by their names in `/sys/block`.
     pub on: Vec<String>,
 }
 
 impl Mapping {
-    /// The volume group that its name tells: LVM doubles hyphens of either part (lvm2, libdm `dm_build_dm_name`).
+    /// The volume group in its name: LVM doubles hyphens in both parts (lvm2, libdm `dm_build_dm_name`).
     #[must_use]
     pub fn group(&self) -> Option<String> {
         let marked = self.name.replace("--", "\0");
@@ -43,13 +43,14 @@ impl Mapping {
     }
 }
 
-/// Whose a volume group is by its name, `<owner uid>_<directive>[_<index>]`, as the sites' controllers form them.
+/// The owner's uid in a volume group's name, `<owner uid>_<directive>[_<index>]`, as the sites' controllers form it.
 #[must_use]
 pub fn owner_of_group(name: &str) -> Option<ObjectUid> {
     let mut parts = name.split('_');
-    let owner = parts.next().filter(|it| it.len() == 36)?.parse().ok()?;
+    let owner = parts.next().filter(|uid| uid.len() == 36)?.parse().ok()?;
     let numbers: Vec<_> = parts.collect();
-    let is_number = |it: &&str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number =
+        |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (matches!(numbers.len(), 1 | 2) && numbers.iter().all(is_number)).then_some(owner)
 }
 

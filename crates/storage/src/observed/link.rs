@@ -11,7 +11,7 @@ pub struct PortLink {
     pub switch: u8,
     /// Physical port number.
     pub port: u8,
-    /// Who is at the other end.
+    /// The device at the other end.
     pub end: LinkEnd,
     /// Whether it is up.
     pub state: LinkState,
@@ -24,7 +24,7 @@ pub struct PortLink {
 /// What is, and what should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair {
-    /// As negotiated; 0 when nothing was.
+    /// As negotiated; 0 when there is no link.
     pub now: u8,
     /// As configured.
     pub full: u8,
@@ -51,7 +51,7 @@ pub enum LinkEnd {
 pub enum LinkState {
     /// Data passes.
     Up,
-    /// Nobody is there, or it has no power.
+    /// No device, or no power.
     Down,
     /// Both ends see each other (Polling).
     Starting,
@@ -61,12 +61,12 @@ pub enum LinkState {
     Disabled,
     /// A state that is none of these.
     Other(u8),
-    /// The switch could not be asked, and why: neither up nor down.
+    /// The switch could not be asked, for this reason: neither up nor down.
     Unknown(String),
 }
 
 impl PortLink {
-    /// Whether data passes, but more slowly than it could.
+    /// Whether the link is up with less than its speed or width.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         let less = |pair: Pair| pair.now < pair.full;

@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 use super::DeviceNumber;
 use crate::desired::{FileSystemId, FileSystemKind, NamespaceId, Owner};
 
-/// What a path beneath an allowed root leads to; no symbolic link is followed to find out.
+/// What a path beneath an allowed root leads to. Symbolic links are not followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PathState {
-    /// Nothing, or a parent is missing.
+    /// The path, or a parent of it, does not exist.
     #[default]
     Absent,
     /// A directory.
     Directory {
-        /// Whether nothing is in it; of a mounted one this is not looked at, and false.
+        /// Whether it is empty; false without looking when something is mounted there.
         empty: bool,
     },
     /// A regular file.
@@ -45,15 +45,15 @@ pub enum PathState {
 /// A mount point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetState {
-    /// What is there.
+    /// What is at the path.
     pub path: PathState,
     /// The topmost mount there, when it can be reached.
     pub mounted: Option<MountedThing>,
-    /// Mounts at this very path that cannot be reached, topmost first: another one there, or on a parent, covers them.
+    /// Mounts at this path that another mount covers, there or at a parent; topmost first.
     pub beneath: Vec<MountedThing>,
     /// Owner of what is there.
     pub owner: Option<Owner>,
-    /// Whether it is absent, and the nearest directory above it is empty and one that was made for mount points.
+    /// Whether it is absent and its nearest existing parent is an empty directory that was made for mount points.
     pub parent_empty: bool,
 }
 
@@ -62,15 +62,15 @@ pub struct TargetState {
 pub struct MountedThing {
     /// The file system's device; of a bound block device, that device.
     pub device: DeviceNumber,
-    /// As the kernel tells it.
+    /// Its source, as the mount table has it.
     pub source: String,
     /// File system type; `none` for a block device bound on a file.
     pub kind: String,
-    /// The part of the file system that shows, `/` for all of it.
+    /// The part of the file system that is mounted; `/` for all of it.
     pub root: String,
-    /// Whose file system it is, as its superblock tells.
+    /// The owner of the file system, from its superblock.
     pub superblock: Superblock,
-    /// The namespace that `device` is, when it is one of the pool's.
+    /// The namespace behind `device`, when it is one of the drives'.
     pub namespace: Option<NamespaceId>,
 }
 
@@ -90,7 +90,7 @@ pub enum Superblock {
     Ours(FileSystemId),
     /// Somebody else's.
     Foreign,
-    /// It cannot be told: its device cannot be read, or its type is one whose superblock is not read here.
+    /// Unknown: its device cannot be read, or the agent does not read superblocks of its type.
     Unknown,
 }
 

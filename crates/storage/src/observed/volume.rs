@@ -1,4 +1,4 @@
-//! Volumes, and what is written at their beginning.
+//! Volumes and their signatures.
 
 use std::{
     fmt,
@@ -11,10 +11,18 @@ use crate::desired::{FileSystemId, NamespaceId, Volume};
 /// Major and minor number of a device, or of a file system without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// Which driver.
+    /// The driver's number.
     pub major: u32,
-    /// Which of its devices.
+    /// The device's number.
     pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// Parses `<major>:<minor>`, as sysfs and the mount table write it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once(':')?;
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
 }
 
 impl fmt::Display for DeviceNumber {
@@ -28,13 +36,13 @@ impl fmt::Display for DeviceNumber {
 pub struct BlockDevice {
     /// Which namespace it is.
     pub namespace: NamespaceId,
-    /// Its name today; names move from boot to boot.
+    /// Its path now; device names change from boot to boot.
     pub path: PathBuf,
     /// Its number.
     pub number: DeviceNumber,
 }
 
-/// What a device is, whatever it is called today.
+/// The identity of a device, independent of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceName {
     /// A namespace.
@@ -62,7 +70,7 @@ impl fmt::Display for DeviceName {
 pub struct VolumeDevice {
     /// What it is.
     pub name: DeviceName,
-    /// Where it is today.
+    /// Its path now.
     pub path: PathBuf,
     /// Its number.
     pub number: DeviceNumber,
@@ -81,18 +89,18 @@ impl From<&BlockDevice> for VolumeDevice {
 /// A volume as this node sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeState {
-    /// Devices of those of its namespaces that this node reaches.
+    /// Devices of the namespaces that this node reaches.
     pub devices: Vec<BlockDevice>,
-    /// Namespaces that it does not reach.
+    /// Namespaces that this node does not reach.
     pub missing: Vec<NamespaceId>,
     /// What LVM has on them; `None` with the `plain` layer.
     pub lvm: Option<LvmState>,
-    /// What the device that carries the file system begins with; `None` unless there is exactly one.
+    /// The signature of the device that carries the file system; `None` unless there is exactly one device.
     pub signature: Option<Signature>,
 }
 
 impl VolumeState {
-    /// The namespace's device.
+    /// The block device at `path`.
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<&BlockDevice> {
         self.devices.iter().find(|device| device.path == path)
@@ -108,9 +116,9 @@ pub struct LvmState {
     pub siblings_active: bool,
     /// Whether this node is in its group's lock space.
     pub in_lock_space: bool,
-    /// What is written on the devices; `None` when the look was spared, because it is active.
+    /// LVM's metadata on the devices; `None` when it was not read because the volume is active.
     pub report: Option<LvmReport>,
-    /// Its group and its own name, where they were a guess and LVM tells others.
+    /// The names of its group and volume as LVM has them, when the desired ones were a guess.
     pub names: Option<(String, String)>,
 }
 
@@ -124,13 +132,13 @@ impl LvmState {
         }
     }
 
-    /// What a command that was cut off left of it, in the order in which that can go.
+    /// What an interrupted command left of it, in the order in which it can be removed.
     #[must_use]
     pub fn left(&self) -> &[Unfinished] {
         match &self.activation {
-            Activation::Active(mapped) => &mapped.beside,
+            Activation::Active(mapped) => &mapped.unused_parts,
             Activation::Unfinished(left) => left,
-            Activation::Down | Activation::Suspended(_) => &[],
+            Activation::Inactive | Activation::Suspended(_) => &[],
         }
     }
 }
@@ -140,20 +148,21 @@ impl LvmState {
 pub enum Activation {
     /// It has none.
     #[default]
-    Down,
+    Inactive,
     /// It has one.
     Active(Mapped),
-    /// It has one that stands still: a command that was to change its table was cut off.
+    /// Its device is suspended: a command was interrupted while it changed the table.
     Suspended(DeviceNumber),
-    /// A command was cut off while it was to give or take the device: what it left, in the order in which that can go.
+    /// A command was interrupted while it activated or deactivated the volume. These mappings remain, in the order in
+    /// which they can be removed.
     Unfinished(Vec<Unfinished>),
 }
 
 impl Activation {
-    /// Of a volume that is not active: what is left of its device, if anything.
+    /// The state of a volume that is not active, with what is left of its device.
     #[must_use]
     pub fn of_left(left: Vec<Unfinished>) -> Self {
-        if left.is_empty() { Self::Down } else { Self::Unfinished(left) }
+        if left.is_empty() { Self::Inactive } else { Self::Unfinished(left) }
     }
 }
 
@@ -164,14 +173,14 @@ pub struct Mapped {
     pub path: PathBuf,
     /// Its number.
     pub number: DeviceNumber,
-    /// The devices at its bottom that are not namespaces of the volume, by their names in `/sys/block`.
-    pub strangers: Vec<String>,
-    /// Of a RAID that lost a part: parts on which it does not lie, because its repair was cut off; the new ones, or the old.
-    pub beside: Vec<Unfinished>,
+    /// Devices at its bottom that are no namespaces of the volume, by their names in `/sys/block`.
+    pub foreign_devices: Vec<String>,
+    /// Of a RAID that lost a part: parts that its table does not use because the repair was interrupted, the new ones
+    /// or the old.
+    pub unused_parts: Vec<Unfinished>,
 }
 
-/// One of device-mapper's devices on which a volume is not to be had: its own without a table in force, or one of the parts
-/// of a RAID.
+/// A mapping that does not give access to a volume: one without an active table, or a part of a RAID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// Its name in `/dev/mapper`.
@@ -181,7 +190,7 @@ pub struct Unfinished {
 }
 
 impl Mapped {
-    /// The same as the device that carries the volume's file system.
+    /// The mapping as the device that carries the volume's file system.
     #[must_use]
     pub fn device(&self, volume: &Volume) -> VolumeDevice {
         let (group, name) = (volume.group.clone(), volume.logical.clone());
@@ -206,8 +215,8 @@ impl LvmReport {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The names of the volume that was meant by a guess: it is the one of that name in the one group there is, or the
-    /// only one there. `None` when nothing can be told.
+    /// The group and name of the volume that `guess` stands for: the volume of that name in the only group, or the only
+    /// volume there. `None` when neither exists.
     #[must_use]
     pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
         let [group] = &self.groups[..] else { return None };
@@ -228,22 +237,23 @@ impl LvmReport {
 /// A device that LVM uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhysicalVolume {
-    /// Which.
+    /// The device.
     pub device: PathBuf,
-    /// Whose.
+    /// The group that it belongs to.
     pub membership: Membership,
 }
 
 /// To which group a physical volume belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
-    /// To none.
+    /// No group.
     Free,
-    /// It is marked as some group's and no group has it: a command was cut off between the two. LVM uses it no more.
+    /// Its header names a group that does not exist: a command was interrupted between the two writes. LVM refuses to
+    /// use it.
     Marked,
-    /// To this one.
+    /// This group.
     Of(String),
-    /// To this one, which did without it once and has written that down: it is not used until somebody takes it up again.
+    /// This group, which went on without it and recorded that: LVM does not use it until somebody restores it.
     Stale(String),
 }
 
@@ -259,13 +269,13 @@ impl Membership {
 }
 
 impl PhysicalVolume {
-    /// In which group it is, when in any.
+    /// Its group, when it has one.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         self.membership.group()
     }
 
-    /// Whether it is marked as a group's that nobody has.
+    /// Whether it names a group that does not exist.
     #[must_use]
     pub fn is_marked(&self) -> bool {
         self.membership == Membership::Marked
@@ -281,7 +291,7 @@ pub struct VolumeGroup {
     pub tags: Vec<String>,
     /// Whether a lock manager guards it (`vg_lock_type` other than `none`).
     pub is_shared: bool,
-    /// Members that are not among the devices that were looked at.
+    /// Members that are not among the devices that LVM was shown.
     pub missing: u32,
     /// Its volumes.
     pub volumes: Vec<LogicalVolume>,
@@ -294,12 +304,12 @@ impl VolumeGroup {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// Parts of a RAID that are volumes by themselves: LVM hides them, but while a command makes or repairs it.
+    /// Parts of a RAID that are visible volumes: LVM hides them except while it creates or repairs the RAID.
     pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
-        self.volumes.iter().filter(move |it| it.is_part_of(raid))
+        self.volumes.iter().filter(move |volume| volume.is_part_of(raid))
     }
 
-    /// Whether Warren made it, and not the agent that was here before.
+    /// Whether Warren made it, and not an earlier agent.
     #[must_use]
     pub fn is_warrens(&self) -> bool {
         self.tags.iter().any(|tag| tag == WARRENS)
@@ -316,18 +326,18 @@ pub struct LogicalVolume {
     pub name: String,
     /// Tags.
     pub tags: Vec<String>,
-    /// Whether anybody on this node has its device open: a mount, in whatever mount namespace, or a program.
+    /// Whether a mount or a program on this node, in any mount namespace, has its device open.
     pub is_open: bool,
-    /// Whether it is a RAID, which has something to synchronise.
+    /// Whether it is a RAID, which synchronises its parts.
     pub is_raid: bool,
-    /// How far that is; `None` while it is not active.
+    /// How much is synchronised; `None` while it is not active.
     pub synced: Option<Percent>,
     /// What is wrong with it (`lv_health_status`: `partial`, `refresh needed`, `mismatches exist`), when something is.
     pub trouble: Option<String>,
 }
 
 impl LogicalVolume {
-    /// The tag that says that this file system was made on it, whole.
+    /// The tag that says that mkfs completed this file system on the volume.
     #[must_use]
     pub fn tag_of(id: FileSystemId) -> String {
         format!("{WARRENS}.{id}")
@@ -336,7 +346,9 @@ impl LogicalVolume {
     /// Whether any file system is noted to be whole on it.
     #[must_use]
     pub fn is_noted(&self) -> bool {
-        self.tags.iter().any(|tag| tag.strip_prefix(WARRENS).is_some_and(|it| it.starts_with('.')))
+        self.tags
+            .iter()
+            .any(|tag| tag.strip_prefix(WARRENS).is_some_and(|rest| rest.starts_with('.')))
     }
 
     /// Whether it is called as parts of this RAID are: `<raid>_rimage_0`, `<raid>_rmeta_0`.

@@ -1,8 +1,9 @@
-//! Allocations: namespaces made, granted, withdrawn, deleted.
+//! Allocations: creates, attaches, detaches and deletes namespaces.
 //!
-//! An allocation is made whole or not at all, one namespace on each of its drives. Once others were told of it nothing is made
-//! in the place of what it lost, for that would be empty: it goes on with what is left. The one exception is a drive that is
-//! gone for good, of an allocation that has others; there a successor is what redundancy is repaired with.
+//! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports the
+//! namespaces, the planner replaces none that is lost: a replacement would be empty, so the allocation continues with
+//! the rest. The one exception is a drive that is gone for good, when the allocation has others: there redundancy needs
+//! a replacement to rebuild on.
 
 mod members;
 mod place;
@@ -31,8 +32,8 @@ pub(super) fn allocate(
         return Err(Rejection::ZeroCapacity { allocation: allocation.id });
     }
     let members = Members::of(allocation, observed);
-    // Those on a drive that cannot be used now wait for it, and nothing waits for them.
-    let can_go = |it: &Step| it.drive().is_some_and(|drive| !is_faulty(drive, observed));
+    // Steps on a drive that cannot be used now wait for it and hold up no others.
+    let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
     let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
     let adopt = members.adopt();
     if !adopt.is_empty() {
@@ -46,78 +47,78 @@ pub(super) fn allocate(
             steps.extend(succeed(&members, observed));
             return Ok(steps);
         }
-        // What is left of an earlier try takes up room: it goes first.
+        // Leftovers of an earlier attempt occupy space: delete them first.
         Need::All | Need::More(_) if !leftovers.is_empty() => return Ok(leftovers),
         Need::All => fresh(allocation, observed)?,
         Need::More(wanted) => more(allocation, wanted, observed)?,
     };
-    // Their NSIDs are the drives' to choose: access is for the next look.
+    // The drives choose the NSIDs, so the next round attaches them.
     Ok(placement.steps(allocation.id))
 }
 
-/// What it can prove to be its own by what others were told of it; what it lacks, it does without.
+/// Adopts what the object's status proves to be the allocation's own; the allocation does without the rest.
 pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
     Members::of(allocation, observed).adopt()
 }
 
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
-    let is_there = |it: &&Namespace| !observed.is_replaced(&it.id.subsystem);
-    let ours = observed.namespaces.iter().filter(|it| mine.contains(&it.owner)).filter(is_there);
+    let is_there = |namespace: &&Namespace| !observed.is_replaced(&namespace.id.subsystem);
+    let ours = observed
+        .namespaces
+        .iter()
+        .filter(|namespace| mine.contains(&namespace.owner))
+        .filter(is_there);
     let ours: Vec<_> = ours.collect();
-    // Nothing is deleted while anybody holds on to any of it, and nobody waits for an erasure to lose it.
+    // The planner deletes nothing while a host has any of it attached, and detaching does not wait for an erasure.
     let nobody = BTreeSet::new();
-    let reached = ours.iter().flat_map(|it| unwanted(it, &nobody).map(move |host| (it, host)));
-    let mut steps: Vec<_> = reached.map(|(it, host)| detach(it, host)).collect();
+    let reached = ours
+        .iter()
+        .flat_map(|namespace| unwanted(namespace, &nobody).map(move |host| (namespace, host)));
+    let mut steps: Vec<_> = reached.map(|(namespace, host)| detach(namespace, host)).collect();
     steps.extend(partial(id, observed));
-    let delete = |it: &&Namespace| Step::DeleteNamespace { id: it.id.clone(), allocation: id };
+    let delete =
+        |namespace: &&Namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
     steps.extend(lost(id, observed));
     steps.extend(forget(id, observed));
     steps
 }
 
-/// Deleting what is gone asks its drive once more and strikes out the record, which would claim it for an object that is no more
-/// when the drive cannot be asked.
+/// Deleting a vanished namespace asks its drive once more and removes its record. The record would otherwise claim the
+/// namespace for a deleted object whenever the drive cannot be asked.
 fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
-    let whose =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let lost = observed.lost.iter().filter(move |(_, owner)| whose.contains(owner));
-    lost.map(move |(it, _)| Step::DeleteNamespace { id: it.clone(), allocation: id })
+    let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));
+    lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
 
-/// Of a drive that is gone for good there is nothing to delete but what is written down of it, which would outlive its
-/// allocation. It goes last: until then the allocation is not given back.
+/// Removes the records of namespaces on drives that are gone for good; they would outlive their allocation. This comes
+/// last: until then the allocation does not count as released.
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
-    let whose =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let gone = observed.namespaces.iter().filter(move |it| whose.contains(&it.owner));
-    let gone = gone.filter(|it| observed.is_replaced(&it.id.subsystem));
-    gone.map(move |it| Step::ForgetNamespace { id: it.id.clone(), allocation: id })
+    let gone = observed.of_allocation(id);
+    let gone = gone.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
+    gone.map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
-/// Half-made namespaces too: who reaches one could write to it.
+/// Partly created namespaces too: a host that reaches one could write to it.
 pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
-    let whose =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let reached = observed
-        .namespaces
-        .iter()
-        .filter(|it| whose.contains(&it.owner) && it.access.contains(host));
-    reached.map(|it| detach(it, host)).collect()
+    let reached = observed.of_allocation(id).filter(|namespace| namespace.access.contains(host));
+    reached.map(|namespace| detach(namespace, host)).collect()
 }
 
-/// Makes successors of what is gone for good, and when there are enough notes that they are in its place. Without room for
-/// one the allocation goes on as it is.
+/// Creates replacements for namespaces that are gone for good, and records them as replaced once there are enough.
+/// Without room for one the allocation stays as it is.
 fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
     let id = members.allocation.id;
     match members.successors() {
         None => Vec::new(),
         Some(wanted) if wanted.count > 0 => more(members.allocation, wanted, observed)
-            .map_or_else(|_| Vec::new(), |it| it.steps(id)),
+            .map_or_else(|_| Vec::new(), |placement| placement.steps(id)),
         Some(_) => {
-            let replaced =
-                |it: &&Namespace| Step::ReplaceNamespace { id: it.id.clone(), allocation: id };
+            let replaced = |namespace: &&Namespace| Step::ReplaceNamespace {
+                id: namespace.id.clone(),
+                allocation: id,
+            };
             members.gone.iter().map(replaced).collect()
         }
     }
@@ -125,24 +126,26 @@ fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
 
 impl Placement<'_> {
     fn steps(self, allocation: AllocationId) -> Vec<Step> {
-        let (size, of) = (self.size, self.of);
+        let (size, members) = (self.size, self.members);
         let create = |drive: &crate::observed::Drive| {
             let drive = drive.nqn.clone();
-            Step::CreateNamespace { allocation, drive, size, of }
+            Step::CreateNamespace { allocation, drive, size, members }
         };
         self.drives.into_iter().map(create).collect()
     }
 }
 
-/// Access is given to all of it before it is taken from anybody, but for one: who is in a place that a host of the allocation
-/// has left was never meant to reach it, and loses it first, however the rest fares.
+/// Attaches all namespaces before it detaches any, with one exception: a host at a port that a host of the allocation
+/// has left was never meant to have access, and loses it first, whatever else fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
-    let has_left = |host: &Attached| wanted.iter().any(|it| it.node == host.node);
-    let of_it = |it| unwanted(it, wanted).map(move |host| (has_left(host), detach(it, host)));
+    let has_left = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
+    let of_it = |namespace| {
+        unwanted(namespace, wanted).map(move |host| (has_left(host), detach(namespace, host)))
+    };
     let (left, others): (Vec<_>, Vec<_>) =
         ours.iter().copied().flat_map(of_it).partition(|(has_left, _)| *has_left);
     let mut steps: Vec<_> = left.into_iter().map(|(_, step)| step).collect();
-    steps.extend(ours.iter().flat_map(|it| attach(it, wanted, observed)));
+    steps.extend(ours.iter().flat_map(|namespace| attach(namespace, wanted, observed)));
     steps.extend(others.into_iter().map(|(_, step)| step));
     steps
 }
@@ -152,13 +155,13 @@ fn attach<'a>(
     wanted: &'a BTreeSet<Access>,
     observed: &'a Observed,
 ) -> impl Iterator<Item = Step> + 'a {
-    // After a reboot access is there and the device is not: attaching again brings it back. File drives have one device for
-    // all hosts of the box, real ones have the rabbit's own.
+    // After a reboot a namespace is still attached but has no device: attaching again restores it. File drives have
+    // one device for all hosts on the machine, real drives one for the rabbit itself.
     let missing = |access: &Access| {
         let has_it = access.endpoint == Endpoint::Rabbit || observed.pool.is_some();
         namespace.device.is_none() && has_it
     };
-    wanted.iter().filter(move |access| missing(access) || !namespace.is_given(access)).map(
+    wanted.iter().filter(move |access| missing(access) || !namespace.is_attached_to(access)).map(
         |access| Step::Attach {
             id: namespace.id.clone(),
             endpoint: access.endpoint,
@@ -167,12 +170,12 @@ fn attach<'a>(
     )
 }
 
-/// Hosts that reach it and are not to.
+/// Hosts that have access and should not.
 fn unwanted<'a>(
     namespace: &'a Namespace,
     wanted: &'a BTreeSet<Access>,
 ) -> impl Iterator<Item = &'a Attached> {
-    namespace.access.iter().filter(|host| !wanted.iter().any(|it| host.is_at(it)))
+    namespace.access.iter().filter(|host| !wanted.iter().any(|wanted| host.is_at(wanted)))
 }
 
 fn detach(namespace: &Namespace, host: &Attached) -> Step {
@@ -180,7 +183,7 @@ fn detach(namespace: &Namespace, host: &Attached) -> Step {
 }
 
 fn is_faulty(drive: &Nqn, observed: &Observed) -> bool {
-    observed.drives.iter().any(|it| it.nqn == *drive && it.fault.is_some())
+    observed.drives.iter().any(|known| known.nqn == *drive && known.fault.is_some())
 }
 
 fn partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {

@@ -1,4 +1,4 @@
-//! File systems on a rabbit: made once, set up once, torn down once.
+//! File systems on a rabbit: created once, set up once, torn down once.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     let noted = lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
     let Some(device) = lvm.device()? else {
         let idle = noted && ready_on(fs, &as_made(fs, observed), &lvm.device_to_be())?.is_empty();
-        return if idle { Ok(lvm.tidy()) } else { lvm.activate() };
+        return if idle { Ok(lvm.clean_up()) } else { lvm.activate() };
     };
     lvm.is_in_sync()?;
     let steps = ready_on(fs, observed, &device)?;
@@ -35,10 +35,11 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
         return Ok(steps);
     }
     let note = (!noted).then(|| lvm.note_made(fs.id)).flatten();
-    Ok(note.into_iter().chain(lvm.put_down()).collect())
+    Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
-/// What would be seen of a volume whose file system is noted to be whole, were it active.
+/// What an observation would show of a volume whose tag says that its file system is complete, if the volume were
+/// active.
 fn as_made(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
@@ -56,17 +57,11 @@ fn ready_on(
     let more = variables(fs, observed, Some(device));
     let making = making(fs, observed, device, &more)?;
 
-    let mut steps = Vec::new();
-    // Hooks of a file system that was not made yet, or was torn down since, count for nothing.
+    // Records of hooks count for nothing when the file system was not made yet, or was torn down since.
     let torn_down = tear_down(fs).iter().any(|list| hooks::any_ran(list, observed));
-    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
-    let observed = if torn_down || (!making.is_empty() && !observed.hooks.is_empty()) {
-        steps.push(Step::ForgetHooks { scope: fs.scope() });
-        &fresh
-    } else {
-        observed
-    };
-    steps.extend(hooks::open(&fs.scope(), &every(fs), observed));
+    let is_stale = torn_down || (!making.is_empty() && !observed.hooks.is_empty());
+    let (mut steps, observed) = hooks::begin(&fs.scope(), &every(fs), observed, is_stale);
+    let observed = &*observed;
     steps.extend(making);
     steps.extend(hooks::due(&fs.post_activate, observed, &more));
     steps.extend(with_temporary_mount(fs, observed, Some(device), &fs.post_setup)?);
@@ -80,10 +75,10 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
         lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
     let device = volume::device(&fs.volume, observed).ok().flatten();
-    // What lost a device may never be activated again, and what is on it goes in any case.
+    // A volume that lost a device may never become active again; what is on it is released in any case.
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
-    // Without the file system there is nothing that these hooks could be shown.
+    // Without the file system there is nothing to show to these hooks.
     let shown: &[Hook] = if whole { &fs.pre_teardown } else { &[] };
     let wanted = observed.hooks_open && hooks::due(shown, observed, &BTreeMap::new()).count() > 0;
     if let (Some(lvm), None, true) = (lvm, &device, wanted) {
@@ -102,7 +97,7 @@ pub(super) fn gone(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Re
     Ok(steps)
 }
 
-/// Whether the file system is known to be whole: by its superblock, or while it is not active by its volume's tag.
+/// Whether the file system is known to be complete: by its superblock or, while the volume is not active, by its tag.
 fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
     let Some(state) = &observed.volume else { return false };
     match device {
@@ -154,8 +149,8 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// `hooks` with the file system mounted at its temporary place, and that place left clean; a mount of ours that a crash
-/// left there is used, or cleaned away.
+/// Runs `hooks` with the file system mounted at its temporary mount point, and unmounts it afterwards. A mount of ours
+/// that a crash left there is used, or unmounted.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

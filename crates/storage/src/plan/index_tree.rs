@@ -78,7 +78,8 @@ fn state_entries(observed: &Observed) -> BTreeMap<String, TreeEntry> {
     observed.tree.as_ref().map(|tree| tree.entries.clone()).unwrap_or_default()
 }
 
-/// Links that Warren made: only root writes in a tree's root, and ours lead to one name beside them.
+/// The links that Warren made. Only root writes in a tree's root, and Warren's links lead to a name in the same
+/// directory.
 fn ours(entries: &BTreeMap<String, TreeEntry>) -> impl Iterator<Item = String> {
     entries
         .iter()

@@ -1,7 +1,7 @@
-//! Lustre targets: made once, mounted for as long as they are wanted, taken up again after a restart of the node.
+//! Lustre targets: created once, mounted while they are wanted, mounted again after a restart of the node.
 //!
-//! What a mount will be called is known only once it is there, so that the file system's own hooks, which see it mounted,
-//! are a plan of their own, after another look.
+//! The name of the mount is known only once it is mounted. Hooks that see the file system mounted are therefore planned
+//! after another observation.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,11 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     let formatting = pool.format();
     let mounting = mounting(target, observed)?;
 
-    let mut steps = Vec::new();
-    // Hooks of a target that was not made yet, or was torn down since, count for nothing.
+    // Records of hooks count for nothing when the target was not made yet, or was torn down since.
     let torn_down = tear_down(target).iter().any(|list| hooks::any_ran(list, observed));
-    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
-    let observed = if torn_down || (!formatting.is_empty() && !observed.hooks.is_empty()) {
-        steps.push(Step::ForgetHooks { scope: target.scope() });
-        &fresh
-    } else {
-        observed
-    };
-    steps.extend(hooks::open(&target.scope(), &every(target), observed));
+    let is_stale = torn_down || (!formatting.is_empty() && !observed.hooks.is_empty());
+    let (mut steps, observed) = hooks::begin(&target.scope(), &every(target), observed, is_stale);
+    let observed = &*observed;
     steps.extend(formatting);
     steps.extend(mounting);
     steps.extend(hooks::due(&target.post_activate, observed, &pool.variables()));
@@ -64,7 +58,7 @@ pub(super) fn gone(target: &LustreTarget, observed: &Observed) -> Result<Vec<Ste
     let mut steps = Vec::new();
     let hooked = observed.hooks_open;
     if let Some(client) = &target.client {
-        // Without the target there is nothing that these hooks could be shown.
+        // Without the target there is nothing to show to these hooks.
         let shown: &[Hook] = if hooked && is_whole { &client.pre_teardown } else { &[] };
         steps.extend(with_client(client, observed, shown, &pool)?);
     }
@@ -81,7 +75,7 @@ pub(super) fn gone(target: &LustreTarget, observed: &Observed) -> Result<Vec<Ste
     Ok(steps)
 }
 
-/// After a restart of the node the target is mounted once more when tear-down hooks are still to see it.
+/// After a restart of the node, mounts the target once more for tear-down hooks that still have to see it.
 fn show_again(
     target: &LustreTarget,
     observed: &Observed,
@@ -89,7 +83,7 @@ fn show_again(
     is_whole: bool,
 ) -> Result<Vec<Step>, Rejection> {
     let client = target.client.as_ref().filter(|client| client.mount.is_some());
-    let lists = [&target.pre_deactivate[..], client.map_or(&[][..], |it| &it.pre_teardown)];
+    let lists = [&target.pre_deactivate[..], client.map_or(&[][..], |client| &client.pre_teardown)];
     let wanted =
         lists.iter().any(|list| hooks::due(list, observed, &BTreeMap::new()).next().is_some());
     if !(wanted && observed.hooks_open && is_whole) {
@@ -142,8 +136,8 @@ fn unmounting(
     Ok(open.into_iter().map(unmount).chain(removal).collect())
 }
 
-/// Whether what is mounted is the target. Lustre has called the type of its servers' mounts `lustre` and `lustre_tgt`; what
-/// tells one is its source, a dataset, which but for Lustre only ZFS itself mounts.
+/// Whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so the
+/// source decides: a dataset, which apart from Lustre only ZFS itself mounts.
 fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
     there.source == target.dataset.to_string() && there.kind != "zfs"
 }
@@ -153,7 +147,7 @@ fn is_client(client: &LustreClient, there: &MountedThing) -> bool {
     there.source == client.source
 }
 
-/// `list` with the file system mounted, and its place left clean.
+/// Runs `list` with the file system mounted, and unmounts it afterwards.
 fn with_client(
     client: &LustreClient,
     observed: &Observed,
@@ -202,13 +196,13 @@ fn tear_down(target: &LustreTarget) -> [&[Hook]; 3] {
     let client = target.client.as_ref();
     [
         &target.pre_deactivate,
-        client.map_or(&[], |it| &it.pre_teardown),
-        client.map_or(&[], |it| &it.post_teardown),
+        client.map_or(&[], |client| &client.pre_teardown),
+        client.map_or(&[], |client| &client.post_teardown),
     ]
 }
 
 fn every(target: &LustreTarget) -> [&[Hook]; 5] {
     let [a, b, c] = tear_down(target);
-    let set_up = target.client.as_ref().map_or(&[][..], |it| &it.post_setup);
+    let set_up = target.client.as_ref().map_or(&[][..], |client| &client.post_setup);
     [&target.post_activate, set_up, a, b, c]
 }

@@ -1,7 +1,7 @@
-//! Logical volumes: made, activated, put down, repaired, removed.
+//! Logical volumes: created, activated, deactivated, repaired, removed.
 //!
-//! A group is ours when it has our name and lies on our namespaces; a look sees those devices and no others. Whether Warren
-//! made it, or the agent that was here before, its tag tells.
+//! A group is ours when it has our name and lies on our namespaces; LVM sees those devices and no others. Its tag says
+//! whether Warren made it or an earlier agent.
 
 mod activate;
 mod lines;
@@ -34,23 +34,24 @@ impl<'a> Lvm<'a> {
         Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
     }
 
-    /// Its device, when it is active here; one that lies on anything but its namespaces is not its device.
+    /// Its device, when it is active here. A mapping on any other device than the volume's namespaces is a rejection.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
-        if !active.strangers.is_empty() {
+        if !active.foreign_devices.is_empty() {
             return Err(Rejection::Strangers {
                 volume: self.volume.to_string(),
-                devices: active.strangers.clone(),
+                devices: active.foreign_devices.clone(),
             });
         }
         Ok(Some(active.device(self.volume)))
     }
 
-    /// The device that it will have: its name is known before.
+    /// The device that it will have once it is active; its name is known before.
     pub(super) fn device_to_be(&self) -> VolumeDevice {
         let number = DeviceNumber { major: 0, minor: 0 };
         let path = mapper_path(self.volume);
-        Mapped { path, number, strangers: Vec::new(), beside: Vec::new() }.device(self.volume)
+        Mapped { path, number, foreign_devices: Vec::new(), unused_parts: Vec::new() }
+            .device(self.volume)
     }
 
     /// Whether another agent made the group: then its file systems have UUIDs that were not derived.
@@ -58,27 +59,27 @@ impl<'a> Lvm<'a> {
         self.group().is_some_and(|group| !group.is_warrens())
     }
 
-    /// Whether it is noted that its file system is whole.
+    /// Whether its tag says that its file system is complete.
     pub(super) fn has_made(&self, id: FileSystemId) -> bool {
         self.logical().is_some_and(|logical| logical.has_made(id))
     }
 
-    /// Whether it must have been active once before it is ready: a RAID is synchronised only then.
+    /// Whether it must be active once before it is ready, because a RAID synchronises only while it is active.
     pub(super) fn is_raid(&self) -> bool {
         self.logical().is_some_and(|logical| logical.is_raid)
     }
 
-    /// Whether a site's lines make no volume, so that there is nothing to have ready.
+    /// Whether the site's lines create no volume, so that nothing has to be ready.
     pub(super) fn is_without_volume(&self) -> bool {
         self.logical().is_none() && self.lines.lv_create.is_none()
     }
 
-    /// Whether the group does without a device, or a device of it cannot be reached.
+    /// Whether a device is missing from the group, or cannot be reached.
     pub(super) fn has_lost_a_device(&self) -> bool {
         !self.state.missing.is_empty() || self.group().is_some_and(|group| group.missing > 0)
     }
 
-    /// Nothing but the synchronisation of a RAID is to be waited for.
+    /// Rejects a RAID that is still being synchronised.
     pub(super) fn is_in_sync(&self) -> Result<(), Rejection> {
         match self.logical() {
             Some(logical) if logical.is_syncing() => Err(Rejection::Syncing {
@@ -89,7 +90,7 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Whether a file system of this id may be looked for on it: its rabbit has made it, or another agent has.
+    /// Rejects a volume on which the rabbit has not made this file system yet; groups of an earlier agent are exempt.
     pub(super) fn is_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
         match self.report() {
             Some(_) if self.logical().is_none() => {
@@ -102,7 +103,7 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Whoever has it mounted, other than a step of ours that comes before, is asked to unmount it first.
+    /// Rejects a volume that somebody else has mounted: that mount must go first.
     pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let busy = self.seen.active().is_some_and(|active| {
@@ -143,12 +144,6 @@ impl<'a> Lvm<'a> {
     }
 }
 
-/// The name of a logical volume's device in `/dev/mapper`: hyphens in either part are doubled (lvm2, libdm
-/// `dm_build_dm_name`).
-pub(crate) fn mapper_name(volume: &Volume) -> String {
-    format!("{}-{}", volume.group.replace('-', "--"), volume.logical.replace('-', "--"))
-}
-
 fn mapper_path(volume: &Volume) -> std::path::PathBuf {
-    std::path::Path::new("/dev/mapper").join(mapper_name(volume))
+    std::path::Path::new("/dev/mapper").join(volume.mapper_name())
 }

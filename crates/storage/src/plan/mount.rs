@@ -1,4 +1,4 @@
-//! Mounts: from a device to a directory its user owns.
+//! Mounts: from a device to a directory that its user owns.
 
 use std::collections::BTreeMap;
 
@@ -19,34 +19,27 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         None => Vec::new(),
     };
 
-    let mut steps = Vec::new();
-    // Tear-down hooks ran since: what they undid is to be done again.
+    // Tear-down hooks ran since: what they undid must be done again.
     let undone = tear_down(&mount.hooks).iter().any(|list| hooks::any_ran(list, observed));
-    let fresh = Observed { hooks: Default::default(), hooks_open: false, ..observed.clone() };
-    let observed = if undone {
-        steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
-        &fresh
-    } else {
-        observed
-    };
-    steps.extend(hooks::open(&mount.scope, &every(&mount.hooks), observed));
+    let (mut steps, observed) = hooks::begin(&mount.scope, &every(&mount.hooks), observed, undone);
+    let observed = &*observed;
     steps.extend(hooks::due(&mount.hooks.pre_activate, observed, &more));
     steps.extend(reaching);
     if !is_reached {
-        // What the device holds shows once it is there.
+        // The signature can be read once the device exists.
         return Ok(steps);
     }
     for list in [&mount.hooks.post_activate, &mount.hooks.pre_mount] {
         steps.extend(hooks::due(list, observed, &more));
     }
     steps.extend(mounting);
-    steps.extend(give(mount, observed));
-    steps.extend(describe(mount, observed));
+    steps.extend(chown(mount, observed));
+    steps.extend(write_root_file(mount, observed));
     steps.extend(hooks::due(&mount.hooks.post_mount, observed, &more));
     Ok(steps)
 }
 
-/// What is mounted, once the steps towards it are done.
+/// What to mount once the steps towards it are done.
 struct Source {
     steps: Vec<Step>,
     what: Option<Mountable>,
@@ -58,7 +51,7 @@ impl From<Mountable> for Source {
     }
 }
 
-/// Everything that proves that it is the right one is checked here.
+/// Checks everything that proves that it is the right source.
 fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
     match &mount.source {
         MountSource::Volume { volume, id } => on_volume(mount, volume, *id, observed),
@@ -126,7 +119,7 @@ fn mounting(
     Ok(steps)
 }
 
-/// The mount point: made when absent, refused when it is not what this kind of mount needs.
+/// The steps to the mount point: created when absent, rejected when this kind of mount cannot use it.
 pub(super) fn usable(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -160,7 +153,7 @@ pub(super) fn usable(
     }
 }
 
-/// Whether what is mounted is what this mount asks for, and not merely something at the same place.
+/// Whether the mount is the desired one, and not just something at the same path.
 pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed) -> bool {
     match &mount.source {
         MountSource::Volume { volume, id } => {
@@ -173,7 +166,7 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                         && match there.superblock {
                             Superblock::Ours(found) => found == *id,
                             Superblock::Unknown => by_device,
-                            // What another agent made on a volume of ours has a UUID of its own.
+                            // A file system of an earlier agent on a volume of ours has a UUID of its own.
                             Superblock::Foreign => by_device && volume.layer.lines().is_some(),
                         }
                 }
@@ -182,7 +175,7 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
         MountSource::Bind(_) => {
             match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
                 Some(shown) => shown.device == there.device && shown.root == there.root,
-                // What it showed is gone already; that it is one of ours still shows.
+                // The device is gone already; its UUID still shows that it is one of ours.
                 None => {
                     matches!(there.superblock, Superblock::Ours(_)) || there.namespace.is_some()
                 }
@@ -194,20 +187,21 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
 
 /// Whether what is mounted is on the volume's device: its namespace, or the logical volume's mapping.
 fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
-    let lies_on = || there.namespace.as_ref().is_some_and(|it| volume.namespaces.contains(it));
+    let lies_on =
+        || there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace));
     if volume.layer.lines().is_none() {
         return lies_on();
     }
     let lvm = Lvm::of(volume, observed.volume.as_ref());
-    if lvm.is_some_and(|lvm| lvm.stands_still_at(there.device)) {
+    if lvm.is_some_and(|lvm| lvm.is_suspended_at(there.device)) {
         return true;
     }
     let device = volume::device(volume, observed).ok().flatten();
-    // Without the profile nobody knows what lies between, if anything does.
+    // Without the profile it is unknown whether LVM lies between.
     device.is_some_and(|device| device.number == there.device) || volume.is_guessed() && lies_on()
 }
 
-/// Whether what is mounted could be what this mount asks for, and nothing is left that would prove it or disprove it.
+/// Whether the mount could be the desired one, with nothing left that would prove or disprove it.
 pub(super) fn may_be_asked(mount: &Mount, there: &MountedThing) -> bool {
     matches!(mount.source, MountSource::Volume { .. })
         && mount.kind != FileSystemKind::Raw
@@ -225,7 +219,7 @@ pub(super) fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {
     }
 }
 
-fn give(mount: &Mount, observed: &Observed) -> Option<Step> {
+fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
     let owner = mount.owner?;
     let state = observed.target.as_ref();
     let mounted = state.is_some_and(|state| state.mounted.is_some());
@@ -234,8 +228,9 @@ fn give(mount: &Mount, observed: &Observed) -> Option<Step> {
     (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
-/// Only ever into what is mounted: beneath it the file would be lost, and in the way.
-fn describe(mount: &Mount, observed: &Observed) -> Option<Step> {
+/// Writes only into a mounted file system: beneath the mount the file would be hidden, and make the mount point
+/// non-empty.
+fn write_root_file(mount: &Mount, observed: &Observed) -> Option<Step> {
     let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
     let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());
     (mounted || mount.mount.is_some())

@@ -1,11 +1,12 @@
-//! Start-up garbage collection: mounts of ours that nobody wants any more.
+//! Clean-up after a start: unmounts mounts of ours that no object asks for.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{Rejection, unmount};
 use crate::{Step, desired::MountPoint, observed::Observed};
 
-/// Last mounted goes first: a mount may stand on another. The plan tells of what somebody else's mount covers once the rest is gone.
+/// Unmounts the latest mount first, because a mount may lie on another. Mounts that somebody else's mount covers are
+/// rejected once the rest is gone.
 pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
     let mut staying: Vec<PathBuf> = Vec::new();

@@ -1,5 +1,5 @@
-//! Start-up collection: what remains on this node of volume groups that are gone. A group that is there holds data, and is
-//! nobody's to remove.
+//! Clean-up after a start: removes leftovers of volume groups that are gone. A group that exists may hold data, so this
+//! leaves it alone.
 
 use std::collections::BTreeSet;
 
@@ -9,43 +9,48 @@ use crate::{
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
-/// Mappings go that lie on nothing, whoever lies on another first; then lock spaces of which nothing else is left.
+/// Removes mappings that lie on no device, the uppermost first, then lock spaces of groups of which nothing else is
+/// left.
 pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
     let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
-    let of_left = |it: &&Mapping| it.group().is_some_and(|group| is_left(&group));
+    let of_left = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));
     let mut dangling: Vec<_> =
-        observed.mappings.iter().filter(of_left).filter(|it| it.on.is_empty()).collect();
-    dangling.sort_by_key(|it| std::cmp::Reverse(it.layers));
+        observed.mappings.iter().filter(of_left).filter(|mapping| mapping.on.is_empty()).collect();
+    dangling.sort_by_key(|mapping| std::cmp::Reverse(mapping.layers));
     let mut steps: Vec<_> = dangling
         .iter()
-        .map(|it| Step::RemoveMapping { name: it.name.clone(), number: it.number })
+        .map(|mapping| Step::RemoveMapping { name: mapping.name.clone(), number: mapping.number })
         .collect();
     if is_whole(observed) {
-        let stale = observed.lock_spaces.iter().filter(|it| is_left(it) && is_gone(it, observed));
+        let stale =
+            observed.lock_spaces.iter().filter(|group| is_left(group) && is_gone(group, observed));
         steps.extend(stale.map(|group| Step::DropLockSpace { group: group.clone() }));
     }
     steps
 }
 
-/// Whether a group that is not seen is nowhere: every drive answers, and everything that is ours on them was looked into. What
-/// is on a drive that is gone for good is nowhere.
+/// Whether a group that was not found does not exist anywhere: every drive answers, and LVM read all our namespaces on
+/// them. A drive that is gone for good does not count.
 fn is_whole(observed: &Observed) -> bool {
     let is_there = |drive: &Nqn| !observed.is_replaced(drive);
-    let mut drives = observed.drives.iter().filter(|it| is_there(&it.nqn));
-    let mut namespaces = observed.namespaces.iter().filter(|it| is_there(&it.id.subsystem));
-    drives.all(|it| it.fault.is_none())
-        && namespaces.all(|it| match it.owner {
+    let mut drives = observed.drives.iter().filter(|drive| is_there(&drive.nqn));
+    let mut namespaces =
+        observed.namespaces.iter().filter(|namespace| is_there(&namespace.id.subsystem));
+    drives.all(|drive| drive.fault.is_none())
+        && namespaces.all(|namespace| match namespace.owner {
             NamespaceOwner::Foreign(_) => true,
             NamespaceOwner::Unknown => false,
             NamespaceOwner::Ours(_) | NamespaceOwner::Partial(_) | NamespaceOwner::Replaced(_) => {
-                it.device.is_some()
+                namespace.device.is_some()
             }
         })
 }
 
-/// Neither on a namespace nor active. What is active may be in use, and its lock is what keeps others out.
+/// Whether a group is neither on a namespace nor active. An active volume may be in use, and its lock keeps other nodes
+/// out.
 fn is_gone(group: &str, observed: &Observed) -> bool {
-    let is_active = observed.mappings.iter().any(|it| it.group().as_deref() == Some(group));
-    let is_there = observed.groups.iter().any(|it| it.group.name == group);
+    let is_active =
+        observed.mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group));
+    let is_there = observed.groups.iter().any(|known| known.group.name == group);
     !is_active && !is_there
 }

@@ -1,4 +1,4 @@
-//! Why a node is left untouched.
+//! Why the planner leaves a node untouched.
 
 mod class;
 
@@ -15,16 +15,16 @@ use crate::{
     observed::{Holders, Percent},
 };
 
-/// A desire that must not be acted on as things are. Nothing was changed.
+/// A desire that cannot be carried out as things are. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Rejection {
-    /// An allocation of nothing.
+    /// The allocation asks for 0 bytes.
     #[error("allocation {allocation}: capacity is 0 bytes: ask for at least 1")]
     ZeroCapacity {
         /// Which.
         allocation: AllocationId,
     },
-    /// The rabbit knows of no drive, not even of one that is away.
+    /// The rabbit knows of no drive, not even of an absent one.
     #[error(
         "allocation {allocation}: no drive to allocate {asked} bytes on; this node knows of none: check its drives and their driver"
     )]
@@ -34,7 +34,7 @@ pub enum Rejection {
         /// Bytes.
         asked: u64,
     },
-    /// Too few drives can take part.
+    /// Too few drives are usable.
     #[error(
         "insufficient capacity: {asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can \
          be used{}: check the drives of this node, or free allocations",
@@ -52,7 +52,7 @@ pub enum Rejection {
         /// Those that have as many namespaces as they can have, and how many that is.
         full: Vec<(Nqn, u32)>,
     },
-    /// Too few drives can take part now, and with those that cannot be used now there would be enough.
+    /// Too few drives are usable now; with those that cannot be used at the moment there would be enough.
     #[error(
         "{asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can be used now: {}: wait \
          for them, or exchange them if they stay so",
@@ -70,10 +70,10 @@ pub enum Rejection {
         /// Those that cannot be used now, and why.
         faulty: Vec<(Nqn, String)>,
     },
-    /// A drive has no room where by all that it tells it has some.
+    /// A drive refused a namespace although it reports room.
     #[error("insufficient capacity: {0}: ask for less or free allocations")]
     DriveRefused(RoomRefused),
-    /// A drive does not have its share left.
+    /// A drive has less room than its share.
     #[error(
         "insufficient capacity: {asked} bytes asked for, {each} on each of {drives} drives, and {lacking} has {left} of \
          {capacity} bytes left: ask for less or free allocations"
@@ -92,7 +92,7 @@ pub enum Rejection {
         /// Its size in bytes.
         capacity: u64,
     },
-    /// Others were told of an allocation, and nothing of it can be reached.
+    /// Nothing of an allocation that its object reports can be reached.
     #[error(
         "{}: nothing is made in the place of what may hold data: bring the drives back, or give the allocation up",
         list(.missing)
@@ -150,7 +150,7 @@ pub enum Rejection {
         /// The one that should be.
         wanted: String,
     },
-    /// A mapping has the volume's name, and lies on something else.
+    /// A mapping has the volume's name, and lies on other devices.
     #[error(
         "logical volume {volume} lies on {}, which are none of its namespaces: it is left alone; find out who made it",
         .devices.join(", ")
@@ -185,13 +185,13 @@ pub enum Rejection {
         /// How far.
         percent: Percent,
     },
-    /// It is mounted, and should go.
+    /// The volume should be released and is still mounted.
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted {
         /// Which.
         volume: String,
     },
-    /// It is unmounted here, and in use all the same.
+    /// It was unmounted here, and is still in use.
     #[error(
         "{what} is not mounted at {target} any more, and still in use, by {holders}: it is let go when that has ended"
     )]
@@ -203,7 +203,7 @@ pub enum Rejection {
         /// By whom.
         holders: Holders,
     },
-    /// It has no device here, and nothing says how it gets one.
+    /// It is not active here, and no line says how to activate it.
     #[error(
         "logical volume {volume} is not active, and the profile's lvChange.activate is empty: activate it, or name the \
          arguments"
@@ -212,7 +212,7 @@ pub enum Rejection {
         /// Which.
         volume: String,
     },
-    /// A pool of the target's name is on something else.
+    /// A pool with the target's name lies on other devices.
     #[error(
         "zpool {pool} is not made of exactly the allocation's devices{}: it is left alone; find out who made it",
         differing(.strange, .unused)
@@ -220,9 +220,9 @@ pub enum Rejection {
     ForeignPool {
         /// Its name.
         pool: String,
-        /// Its devices that are none of the allocation's, as zpool(8) calls them.
+        /// Devices of the pool that do not belong to the allocation, as zpool(8) names them.
         strange: Vec<String>,
-        /// The allocation's that it does not have, and that nothing it has lost leaves a place for.
+        /// Devices of the allocation that the pool does not use and that replace no lost one.
         unused: Vec<PathBuf>,
     },
     /// The devices carry another pool than the target's.
@@ -255,7 +255,7 @@ pub enum Rejection {
         /// As zpool(8) says it.
         state: String,
     },
-    /// Somebody else's data.
+    /// The device holds somebody else's data.
     #[error("{} carries a foreign {kind} signature{}: it is left alone; wipe it by hand if nobody needs it", .device.display(), with_uuid(.uuid))]
     ForeignSignature {
         /// Where.
@@ -265,7 +265,7 @@ pub enum Rejection {
         /// Its UUID.
         uuid: Option<String>,
     },
-    /// A file system of Warren's, but of another allocation.
+    /// The device holds a file system of Warren's that belongs to another allocation.
     #[error("{} carries file system {found}, not {wanted}: the device belongs to another allocation", .device.display())]
     WrongFileSystem {
         /// Where.
@@ -283,10 +283,10 @@ pub enum Rejection {
         /// What should be there.
         wanted: FileSystemId,
     },
-    /// mkfs makes nothing on a device of this size.
+    /// The device is too small for mkfs.
     #[error(transparent)]
     TooSmall(TooSmall),
-    /// What is on a device was not read.
+    /// The agent did not read what is on the device.
     #[error(
         "{} could not be read in this look, so whether it carries a file system is not known and nothing is made on it: the agent \
          tries again; if this stays, check the drive and the kernel log", .device.display()
@@ -295,7 +295,7 @@ pub enum Rejection {
         /// Where.
         device: PathBuf,
     },
-    /// Another mount is in the way.
+    /// Another mount is at the mount point.
     #[error("{target} is occupied by {kind} {from}: unmount it or use another mount path")]
     Occupied {
         /// Where.
@@ -305,15 +305,15 @@ pub enum Rejection {
         /// Its type.
         kind: String,
     },
-    /// Ours, and out of reach.
+    /// A mount of ours is covered by another mount.
     #[error("{target} is mounted, and another mount on {} covers it: unmount that one first", .at.display())]
     Covered {
         /// Where.
         target: MountPoint,
-        /// Where the mount is that covers it.
+        /// The mount point of the covering mount.
         at: PathBuf,
     },
-    /// It may be ours.
+    /// The mount may be ours; nothing proves it.
     #[error(
         "{target} carries {kind} {from}, and its device cannot be read to tell whose it is: unmount it by hand"
     )]
@@ -333,7 +333,7 @@ pub enum Rejection {
         /// The link.
         at: PathBuf,
     },
-    /// A parent is somebody's file system.
+    /// A parent directory is a mount point of somebody's file system.
     #[error("{target} is inside the file system mounted on {}: use a path outside of it", .at.display())]
     ThroughMount {
         /// Where.
@@ -363,7 +363,7 @@ pub enum Rejection {
         /// What should be.
         wanted: &'static str,
     },
-    /// The mount would hide something.
+    /// The mount would hide existing files.
     #[error(
         "{target} is not empty: a mount would hide what is in it; empty it or use another mount path"
     )]
@@ -371,10 +371,10 @@ pub enum Rejection {
         /// Where.
         target: MountPoint,
     },
-    /// The mount that should be shown once more is not there.
+    /// The mount to bind does not exist.
     #[error("{from} is not mounted, so {target} cannot show it: wait until it is")]
     SourceNotMounted {
-        /// The mount to show.
+        /// The mount point of the mount to bind.
         from: MountPoint,
         /// Where.
         target: MountPoint,
@@ -414,16 +414,16 @@ pub enum Rejection {
 }
 
 fn crowded(full: &[(Nqn, u32)]) -> String {
-    let told = |(drive, most): &(Nqn, u32)| {
+    let described = |(drive, most): &(Nqn, u32)| {
         format!("; {drive} has all {most} namespaces that it can have")
     };
-    full.iter().map(told).collect()
+    full.iter().map(described).collect()
 }
 
 fn unusable(faulty: &[(Nqn, String)]) -> String {
-    let told = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
-    let told: Vec<_> = faulty.iter().map(told).collect();
-    told.join(", ")
+    let described = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
+    let described: Vec<_> = faulty.iter().map(described).collect();
+    described.join(", ")
 }
 
 fn join(namespaces: &[NamespaceId]) -> String {
@@ -435,16 +435,16 @@ fn join(namespaces: &[NamespaceId]) -> String {
 }
 
 fn list(missing: &[Missing]) -> String {
-    let told: Vec<_> = missing.iter().map(ToString::to_string).collect();
-    told.join("; ")
+    let described: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    described.join("; ")
 }
 
 fn differing(strange: &[String], unused: &[PathBuf]) -> String {
     let lies = (!strange.is_empty()).then(|| format!("it lies on {}", strange.join(", ")));
     let unused: Vec<_> = unused.iter().map(|path| path.display().to_string()).collect();
     let lacks = (!unused.is_empty()).then(|| format!("it lacks {}", unused.join(", ")));
-    let told: Vec<_> = lies.into_iter().chain(lacks).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
+    let described: Vec<_> = lies.into_iter().chain(lacks).collect();
+    if described.is_empty() { String::new() } else { format!(" ({})", described.join("; ")) }
 }
 
 fn with_uuid(uuid: &Option<String>) -> String {

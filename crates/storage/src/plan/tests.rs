@@ -73,7 +73,7 @@ fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
         label: String::new(),
         capacity,
         allocated,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,
@@ -88,7 +88,7 @@ fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) ->
         size: 4096,
         access,
         device: device.then(|| "/dev/loop0".into()),
-        of: 1,
+        members: 1,
     }
 }
 
@@ -141,7 +141,7 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
         matches!(no(21 << 20, &full), Rejection::PoolFull { promised, .. } if promised == 10 << 20)
     );
     assert_eq!(no(21 << 20, &full).class(), RejectionClass::Capacity);
-    let warns = |it| Drive { warnings: vec![it], ..drive(1, 100 << 20, 0) };
+    let warns = |warning| Drive { warnings: vec![warning], ..drive(1, 100 << 20, 0) };
     assert_eq!(warns(DriveWarning::Temperature).free(), 100 << 20);
     assert_eq!(warns(DriveWarning::ReadOnly).free(), 0);
     let lost = Drive { fault: Some("gone".into()), ..drive(1, 100 << 20, 0) };
@@ -343,8 +343,8 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
         format!("forget hook records {}", scope_name()),
     ];
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &unmounted)), rest);
-    let told = vec!["process 7".to_owned()];
-    let in_use = Use::HeldBy(Holders { told, processes: vec![7] });
+    let names = vec!["process 7".to_owned()];
+    let in_use = Use::HeldBy(Holders { names, processes: vec![7] });
     let rejection = plan(&Desired::Unmounted(mount()), &Observed { in_use, ..unmounted });
     let rejection = rejection.unwrap_err();
     assert_eq!(rejection.class(), RejectionClass::Waiting);

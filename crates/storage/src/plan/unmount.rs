@@ -1,4 +1,4 @@
-//! Unmounting: only what is provably the mount that was asked for.
+//! Unmounts a mount, only when it is provably the desired one.
 
 use std::borrow::Cow;
 
@@ -21,12 +21,12 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let [pre_unmount, post_unmount, pre_deactivate, post_deactivate] =
         mounting::tear_down(&mount.hooks);
     let unmounting = unmounting(mount, observed, &target)?;
-    // What others of ours stand on goes with the last of them.
+    // Other mounts of ours use it: it is released with the last of them.
     let stays = observed.in_use == Use::MountedHere;
     let leaving = if stays { Vec::new() } else { leaving(mount, observed) };
 
     let mut steps = Vec::new();
-    // A closed scope with nothing of ours mounted: it never was, or its tear-down hooks have all run.
+    // A closed scope and no mount of ours: it was never mounted, or all its tear-down hooks ran.
     let due = observed.hooks_open || !unmounting.is_empty() || !leaving.is_empty();
     let opening = mounting::opened(mount, observed).filter(|_| due);
     let hooked = due && (observed.hooks_open || opening.is_some());
@@ -40,7 +40,7 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     steps.extend(unmounting);
     steps.extend(removal);
     if is_unmounting {
-        // Whether the device is free shows when it is unmounted, and until then it is not let go.
+        // Only after the unmount can the agent see whether the device is free; it is not released before.
         return Ok(steps);
     }
     if let Use::HeldBy(holders) = &observed.in_use {
@@ -71,7 +71,7 @@ fn still_in_use(mount: &Mount, holders: &Holders) -> Rejection {
     Rejection::StillInUse { what, target: mount.target.clone(), holders: holders.clone() }
 }
 
-/// The mount of the volume that is there, where its names were a guess.
+/// The volume of the mount that exists, where the desired names were a guess.
 fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
     let seen = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
     let names = seen.and_then(|seen| seen.names.as_ref());
@@ -89,10 +89,11 @@ fn resuming(mount: &Mount, observed: &Observed) -> Option<Step> {
     Lvm::of(volume, observed.volume.as_ref())?.resume()
 }
 
-/// A logical volume's device goes with its mount.
+/// Deactivates the logical volume of the mount.
 fn leaving(mount: &Mount, observed: &Observed) -> Vec<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return Vec::new() };
-    Lvm::of(volume, observed.volume.as_ref()).map_or_else(Vec::new, |lvm| lvm.leave())
+    Lvm::of(volume, observed.volume.as_ref())
+        .map_or_else(Vec::new, |lvm| lvm.deactivate_and_stop_locks())
 }
 
 fn unmounting(
@@ -117,14 +118,14 @@ fn unmounting(
     Ok(open.into_iter().map(step).collect())
 }
 
-/// Takes a mount away without a line of the site's.
+/// Unmounts without a line of the site's.
 pub(super) fn plainly(target: &MountPoint, device: DeviceNumber) -> Step {
     let line = shell_words::quote(&target.to_string()).into_owned();
     Step::Unmount { target: target.clone(), device, line }
 }
 
-/// Of the mounts at a target those that are `ours`, topmost first. Others are left where they are: somebody else's mount
-/// is in nobody's way who wants to be gone, unless ours lies beneath it.
+/// The mounts at a target that are `ours`, topmost first. Other mounts stay: they hinder nothing, unless one of ours
+/// lies beneath.
 pub(super) fn in_reach<'a>(
     target: &MountPoint,
     state: &'a TargetState,
@@ -148,15 +149,16 @@ pub(super) fn in_reach<'a>(
     Ok(open)
 }
 
-/// A raw volume's owner is the owner of the device node itself, which outlives the mount and serves another job next.
+/// The owner of a raw volume is the owner of the device node itself, which outlives the mount and serves another job
+/// next.
 fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
     let given =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);
     given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
-/// The mount point goes when it is empty and no mount stays on it; what beneath a mount looked like is seen when it is
-/// gone, so the step decides.
+/// Removes the mount point when no mount stays on it. Whether it is empty shows only once the mount is gone, so the
+/// step checks that.
 pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounted: usize) -> Option<Step> {
     let empty = matches!(
         state.path,

@@ -1,4 +1,4 @@
-//! Where a volume's file system is, and what is written there.
+//! The device of a volume's file system, and its signature.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{
     observed::{BlockDevice, Observed, Signature, VolumeDevice, VolumeState},
 };
 
-/// The volume's device, and nothing but the volume's device; `None` while it is not active.
+/// The volume's device, checked; `None` while the volume is not active.
 pub(super) fn device(
     volume: &Volume,
     observed: &Observed,
@@ -37,12 +37,12 @@ fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection
     }
 }
 
-/// What a device of ours holds of the file system `wanted`.
+/// How complete the file system `wanted` is on a device of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
     /// Nothing yet.
     No,
-    /// The remains of a mkfs of ours.
+    /// An interrupted mkfs of ours.
     Half,
     /// All of it.
     Whole,
@@ -50,8 +50,8 @@ pub(super) enum Made {
 
 /// Whether `device` holds `wanted`; anything else on it is a rejection.
 ///
-/// On a volume whose group another agent made, a file system of the right kind is the one: that agent derived no UUIDs,
-/// and the group's name and devices prove whose it is.
+/// On a volume of an earlier agent's group any file system of the right kind counts: that agent derived no UUIDs, and
+/// the group's name and devices prove whose it is.
 pub(super) fn made(
     device: &VolumeDevice,
     volume: &Volume,
@@ -61,7 +61,7 @@ pub(super) fn made(
     let path = || device.path.clone();
     let is_adopted = Lvm::of(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
     match &state.signature {
-        // Whoever has not looked does not know that nothing is there, and a mkfs would end what is.
+        // An unread device may hold a file system, which a mkfs would destroy.
         None => Err(Rejection::NotLookedAt { device: path() }),
         Some(Signature::Blank) => Ok(Made::No),
         Some(Signature::Ours(found)) if *found == wanted => Ok(Made::Whole),
@@ -80,7 +80,7 @@ pub(super) fn made(
     }
 }
 
-/// What a site's line may name once the node was looked at.
+/// The variables that a site's line may use once the node was observed.
 pub(super) fn variables(
     pairs: impl IntoIterator<Item = (String, String)>,
 ) -> BTreeMap<String, String> {

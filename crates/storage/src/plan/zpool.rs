@@ -1,6 +1,7 @@
-//! Pools of ZFS: made, taken up, repaired, destroyed.
+//! ZFS pools: created, imported, repaired, destroyed.
 //!
-//! A pool is ours when it has our name and lies on exactly our namespaces. What it has lost proves nothing either way.
+//! A pool is ours when it has our name and lies on exactly our namespaces. Devices that it has lost prove nothing
+//! either way.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::{
     template::SiteCommand,
 };
 
-/// A target's pool and what was seen of it.
+/// A target's pool, desired and observed.
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
     target: &'a LustreTarget,
@@ -32,12 +33,12 @@ impl<'a> Pool<'a> {
         self.target.dataset.pool()
     }
 
-    /// What there is of the target; `None` without a pool.
+    /// The state of the target's dataset; `None` without a pool.
     pub(super) fn dataset(&self) -> Option<DatasetState> {
         self.seen.imported.as_ref().map(|pool| pool.dataset)
     }
 
-    /// The steps until the pool is there and can be used.
+    /// The steps until the pool is imported and usable.
     pub(super) fn build(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;
@@ -57,7 +58,7 @@ impl<'a> Pool<'a> {
         Ok(vec![self.step(ZfsAction::Create, self.name(), line)])
     }
 
-    /// The step that imports a pool which is to be destroyed. One that cannot be used is left to the erasure of its
+    /// The step that imports a pool so that it can be destroyed. An unusable pool is left to the erasure of its
     /// namespaces.
     pub(super) fn take_up(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
@@ -69,7 +70,7 @@ impl<'a> Pool<'a> {
         Ok(found.filter(|_| goes).map(|_| self.import()).into_iter().collect())
     }
 
-    /// The steps that make the Lustre target; what a mkfs left that was cut off goes before.
+    /// The steps that make the Lustre target; leftovers of an interrupted mkfs are removed first.
     pub(super) fn format(&self) -> Vec<Step> {
         let (Some(mkfs), Some(state)) = (&self.target.lines.mkfs, self.dataset()) else {
             return Vec::new();
@@ -84,7 +85,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Nothing but what a device lacks is to be written to it.
+    /// Rejects a pool that is still resilvering.
     pub(super) fn is_whole(&self) -> Result<(), Rejection> {
         match self.seen.imported.as_ref().and_then(|pool| pool.resilvered) {
             Some(percent) => Err(Rejection::Resilvering { pool: self.name().to_owned(), percent }),
@@ -92,7 +93,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// A device that the pool does not have yet takes the place of one that it has lost, each of one.
+    /// Replaces each lost device of the pool by one that the pool does not use yet.
     pub(super) fn replace(&self) -> Vec<Step> {
         let (Some(pool), Some(line)) = (&self.seen.imported, &self.target.lines.replace) else {
             return Vec::new();
@@ -109,7 +110,7 @@ impl<'a> Pool<'a> {
         self.step(ZfsAction::Replace, self.name(), line.expand(&more))
     }
 
-    /// The step that destroys it; who it belongs to was checked before.
+    /// The step that destroys it. The caller has checked whose it is.
     pub(super) fn destroy(&self) -> Option<Step> {
         let line = self.target.lines.destroy.as_ref().filter(|_| self.seen.imported.is_some())?;
         Some(self.step(ZfsAction::Destroy, self.name(), line.expand(&self.variables())))
@@ -119,7 +120,7 @@ impl<'a> Pool<'a> {
         self.step(ZfsAction::Import, self.name(), self.name().to_owned())
     }
 
-    /// The one pool that is written on the devices.
+    /// The one pool whose labels are on the devices.
     fn found(&self) -> Result<Option<&FoundPool>, Rejection> {
         let stranger = self.seen.found.iter().find(|found| found.name != self.name());
         let wanted = || self.name().to_owned();
@@ -159,7 +160,7 @@ impl<'a> Pool<'a> {
         Rejection::PoolBroken { pool: self.name().to_owned(), state: state.to_owned() }
     }
 
-    /// Devices of the allocation that the pool does not have.
+    /// Devices of the allocation that the pool does not use.
     fn spare(&self, pool: &Zpool) -> Vec<&BlockDevice> {
         let has = |device: &&BlockDevice| {
             let place = VdevPlace::Ours(device.namespace.clone());
@@ -177,14 +178,13 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Whether it has lost all of its devices. Whose it was cannot be told then, so nothing is done to it; but nothing says either
-/// that it was somebody else's.
+/// Whether it has lost all of its devices. Then nothing shows whose it was, so it is left alone, and is no rejection.
 fn is_bare(pool: &Zpool) -> bool {
     let is_away = |vdev: &Vdev| matches!(vdev.place, VdevPlace::Gone | VdevPlace::Replaced);
     !pool.vdevs.is_empty() && pool.vdevs.iter().all(is_away)
 }
 
-/// Whether a device is none that is there, and still without a successor.
+/// Whether a device is lost and has no replacement yet.
 fn is_lost(vdev: &Vdev) -> bool {
     vdev.place == VdevPlace::Gone
 }

@@ -2,12 +2,12 @@ use std::fmt;
 
 use crate::observed::VolumeDevice;
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mountable {
-    /// A device: by the time it is mounted, its name may be another's.
+    /// A device. Its path may belong to another device by the time it is mounted, so the step checks.
     Device(VolumeDevice),
-    /// A directory or file to show once more, a Lustre target's dataset, or `<mgs>:/<fsname>`.
+    /// A directory or file to bind, a Lustre target's dataset, or `<mgs>:/<fsname>`.
     Name(String),
 }
 

@@ -1,4 +1,4 @@
-//! What LVM is asked to do.
+//! LVM's commands.
 
 use std::fmt;
 
@@ -7,38 +7,38 @@ use std::fmt;
 pub enum VolumeAction {
     /// Make a device a physical volume.
     CreatePhysical,
-    /// Make a device an ordinary one again.
+    /// Remove the label of a physical volume.
     RemovePhysical,
-    /// Make a volume group.
+    /// Create a volume group.
     CreateGroup,
-    /// Remove an empty one.
+    /// Remove an empty volume group.
     RemoveGroup,
-    /// Take a device into a group in place of one that is lost.
+    /// Add a device to a group in place of a lost one.
     ExtendGroup,
-    /// Forget devices that are lost.
+    /// Remove lost devices from a group.
     ReduceGroup,
     /// Join a group's lock space.
     StartLocks,
-    /// Leave it.
+    /// Leave a group's lock space.
     StopLocks,
-    /// Make a logical volume.
+    /// Create a logical volume.
     CreateLogical,
-    /// Remove one with its data.
+    /// Remove a logical volume with its data.
     RemoveLogical,
-    /// Rebuild what was on a lost device.
+    /// Rebuild the parts of a RAID that were on a lost device.
     Repair,
-    /// Have its device on this node follow what is written of it.
+    /// Reload the volume's table on this node from LVM's metadata.
     Refresh,
-    /// Give it a device on this node.
+    /// Activate a volume on this node.
     Activate,
-    /// Take the device away.
+    /// Deactivate a volume on this node.
     Deactivate,
-    /// Note that its file system is whole.
+    /// Tag a volume: its file system is complete.
     Tag,
 }
 
 impl VolumeAction {
-    /// The step's word in journals.
+    /// The word for the step in journals.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -60,9 +60,9 @@ impl VolumeAction {
         }
     }
 
-    /// LVM's command, with what makes it this action. A group that Warren makes carries its tag, and no event of udev's
-    /// activates what is in it: a volume that two nodes write is lost. What is refreshed lacks a part, and LVM wants to be told
-    /// that this is known.
+    /// LVM's command, with the options that make it this action. A group that Warren creates gets its tag, and no udev
+    /// event activates its volumes: a volume that two nodes write is lost. A volume to refresh lacks a part, and LVM
+    /// needs an option to accept that.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl VolumeAction {
         }
     }
 
-    /// Whether LVM would ask before it does it, and nobody is there to answer.
+    /// Whether LVM would ask for confirmation, which nobody could answer.
     #[must_use]
     pub fn is_asked_about(self) -> bool {
         matches!(

@@ -1,26 +1,26 @@
-//! What ZFS and Lustre's tools are asked to do.
+//! Commands of ZFS and of Lustre's tools.
 
 use std::fmt;
 
 /// One command on one pool, or on the dataset in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZfsAction {
-    /// Make a pool.
+    /// Create a pool.
     Create,
-    /// Take up one that is written on the devices.
+    /// Import a pool from the devices.
     Import,
-    /// Put a device in the place of one that is lost.
+    /// Replace a lost device by another.
     Replace,
     /// Destroy a pool with its data.
     Destroy,
-    /// Destroy what a mkfs left when it was cut off.
+    /// Destroy what an interrupted mkfs left.
     Discard,
     /// Make a Lustre target.
     Format,
 }
 
 impl ZfsAction {
-    /// The step's word in journals.
+    /// The word for the step in journals.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -33,8 +33,8 @@ impl ZfsAction {
         }
     }
 
-    /// The command, with what makes it this action. An imported pool is kept out of the cache from which the node's boot
-    /// would import it, and nothing in it is mounted by itself.
+    /// The command, with the options that make it this action. An imported pool is not in the cache from which the node
+    /// imports pools at boot, and ZFS mounts none of its datasets by itself.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {

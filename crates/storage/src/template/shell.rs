@@ -1,4 +1,4 @@
-//! Values inside a line that bash will read: what a quote around them means depends on where they stand.
+//! Substitutes values in a line that bash will read. The meaning of a quote around a value depends on its place.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,7 +11,7 @@ enum Quotes {
     Double,
 }
 
-/// Expands `line`; values come resolved.
+/// Expands `line` with `variables`, which contain no variables themselves.
 pub(super) fn expand(line: &str, variables: &BTreeMap<String, String>) -> String {
     let nested = substitutes(line);
     let mut out = String::new();
@@ -50,7 +50,7 @@ fn turn(char: char, quotes: Quotes) -> Quotes {
     }
 }
 
-/// Whether the line has places that bash reads twice, where the quotes we see are not the quotes that count.
+/// Whether bash reads parts of the line twice, so that the quotes in the text are not those that count.
 fn substitutes(line: &str) -> bool {
     ["`", "$(", "${", "$'", "<(", ">("].iter().any(|opening| line.contains(opening))
 }

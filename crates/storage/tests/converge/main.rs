@@ -45,7 +45,7 @@ fn every_one_is_busy(error: &StepError) -> bool {
     match error {
         StepError::System { source, .. } => source.raw_os_error() == Some(libc::EBUSY),
         StepError::Several { first, others } => {
-            every_one_is_busy(first) && others.iter().all(|it| every_one_is_busy(&it.source))
+            every_one_is_busy(first) && others.iter().all(|other| every_one_is_busy(&other.source))
         }
         _ => false,
     }

@@ -210,7 +210,7 @@ fn cuts_repair() {
 
 fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
     let seen = host.observe(&Desired::Inventory).unwrap();
-    let namespace = seen.namespaces.into_iter().find(|it| it.id == *id).unwrap();
+    let namespace = seen.namespaces.into_iter().find(|namespace| namespace.id == *id).unwrap();
     namespace.device.unwrap().display().to_string()
 }
 

@@ -19,7 +19,8 @@ fn seen(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
     let probe = LinuxProbe::new(lab.roots().clone(), BTreeMap::new());
     let facts = probe.facts();
     assert!(facts.unread.is_empty(), "{:?}", facts.unread);
-    let named = |it: FileSystemFacts| (it.target.rsplit('/').next().unwrap().to_owned(), it);
+    let named =
+        |facts: FileSystemFacts| (facts.target.rsplit('/').next().unwrap().to_owned(), facts);
     facts.file_systems.unwrap().into_iter().map(named).collect()
 }
 

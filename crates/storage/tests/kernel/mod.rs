@@ -15,7 +15,9 @@ use std::{
 
 use storage::{
     ConvergeError, Converger, Desired, Rejection, Step,
-    desired::{Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Spread, Told},
+    desired::{
+        Allocation, FileSystem, FileSystemKind, IndexLink, IndexTree, Mount, Reported, Spread,
+    },
     host::{CommandError, StepError},
     observed::{DeviceNumber, Signature},
     plan::allocatable,
@@ -76,7 +78,7 @@ fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
             let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
             let told = rejection.to_string();
             assert!(
-                matches!(&rejection, Rejection::TooSmall(it) if it.size == size && !it.why.is_empty()),
+                matches!(&rejection, Rejection::TooSmall(refused) if refused.size == size && !refused.why.is_empty()),
                 "{told}"
             );
             assert!(told.ends_with("ask for at least 314572800 bytes"), "{told}");
@@ -190,7 +192,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
             allocation: allocation(1, 0, &[]).id,
             drive,
             size: half,
-            of: 1,
+            members: 1,
         };
         let error = full.rabbit().apply(&late).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
@@ -206,8 +208,8 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
     with_lab(|lab| {
         let (rabbit, wanted) = (lab.rabbit(), allocation(0, SIZE, &[]));
         let made = allocate(lab, &wanted);
-        let told = vec![Told { id: made.id.clone(), size: made.size, contested: false }];
-        let wanted = Desired::Allocated(Allocation { told, ..wanted });
+        let told = vec![Reported { id: made.id.clone(), size: made.size, contested: false }];
+        let wanted = Desired::Allocated(Allocation { reported: told, ..wanted });
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
         let seen = rabbit.observe(&Desired::Inventory).unwrap();

@@ -15,7 +15,7 @@ pub fn life(world: &dyn World) {
     let steps = settle(&rabbit, &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 2, "{steps:?}");
     let left = namespace(world, wanted.id).unwrap();
-    assert_eq!(left.access.iter().map(|it| &it.node).collect::<Vec<_>>(), [&node("compute-2")]);
+    assert_eq!(left.access.iter().map(|host| &host.node).collect::<Vec<_>>(), [&node("compute-2")]);
     assert_eq!(left.id, made.id);
 
     wanted.access.clear();
@@ -36,7 +36,7 @@ pub fn moved(world: &dyn World) {
     wanted.access = [rabbit, moved].into();
     settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
     let after = namespace(world, wanted.id).unwrap();
-    assert!(wanted.access.iter().all(|it| after.is_given(it)), "{after:?}");
+    assert!(wanted.access.iter().all(|access| after.is_attached_to(access)), "{after:?}");
     assert_eq!((after.access.len(), after.id, after.device), (2, made.id, made.device));
 }
 
@@ -106,8 +106,12 @@ fn over_four(index: u32, computes: &[&str]) -> Allocation {
     Allocation { spread, ..allocation(index, SIZE + 1, computes) }
 }
 
-fn told(namespaces: &[Namespace]) -> Vec<Told> {
-    let told = |it: &Namespace| Told { id: it.id.clone(), size: it.size, contested: false };
+fn told(namespaces: &[Namespace]) -> Vec<Reported> {
+    let told = |namespace: &Namespace| Reported {
+        id: namespace.id.clone(),
+        size: namespace.size,
+        contested: false,
+    };
     namespaces.iter().map(told).collect()
 }
 
@@ -118,14 +122,15 @@ pub fn spread(world: &dyn World) {
     let steps = settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 4 + 2 * 4, "{steps:?}");
     let made = all(world);
-    let drives: std::collections::BTreeSet<_> = made.iter().map(|it| &it.id.subsystem).collect();
+    let drives: std::collections::BTreeSet<_> =
+        made.iter().map(|namespace| &namespace.id.subsystem).collect();
     assert_eq!((made.len(), drives.len()), (4, 4));
     let each = (SIZE + 1).div_ceil(4).next_multiple_of(4096);
-    for it in &made {
+    for namespace in &made {
         assert_eq!(
-            (it.size, it.of, it.access.len(), it.device.is_some()),
+            (namespace.size, namespace.members, namespace.access.len(), namespace.device.is_some()),
             (each, 4, 2, true),
-            "{it:?}"
+            "{namespace:?}"
         );
     }
     let now: Vec<_> = before.iter().map(|free| free - each).collect();
@@ -133,7 +138,7 @@ pub fn spread(world: &dyn World) {
     world.reboot();
     settle(
         &world.rabbit(),
-        &Desired::Allocated(Allocation { told: told(&made), ..wanted.clone() }),
+        &Desired::Allocated(Allocation { reported: told(&made), ..wanted.clone() }),
     );
     assert_eq!(all(world).len(), 4, "nothing is made again");
     settle(&world.rabbit(), &Desired::Released(wanted.id));
@@ -160,7 +165,7 @@ pub fn completed(world: &dyn World) {
         steps.iter().take(made).for_each(|step| rabbit.apply(step).unwrap());
         settle(&rabbit, &wanted);
         let drives: std::collections::BTreeSet<_> =
-            all(world).into_iter().map(|it| it.id.subsystem).collect();
+            all(world).into_iter().map(|namespace| namespace.id.subsystem).collect();
         assert_eq!((all(world).len(), drives.len()), (4, 4), "after {made}");
         settle(&rabbit, &Desired::Released(over_four(0, &[]).id));
         assert_eq!(all(world), [], "after {made}");
@@ -174,27 +179,29 @@ pub fn records_lost(world: &dyn World) {
     settle(&rabbit, &Desired::Allocated(orphan.clone()));
     let stranger = all(world)[0].id.clone();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
-    let made: Vec<_> = all(world).into_iter().filter(|it| it.id != stranger).collect();
+    let made: Vec<_> =
+        all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
     world.lose_records();
-    assert!(all(world).iter().all(|it| it.owner == NamespaceOwner::Unknown));
+    assert!(all(world).iter().all(|namespace| namespace.owner == NamespaceOwner::Unknown));
     settle(&rabbit, &Desired::Released(wanted.id));
     settle(&rabbit, &Desired::Released(orphan.id));
     assert_eq!(all(world).len(), 5, "nothing is deleted that is not provably ours");
 
-    let known = Allocation { told: told(&made), ..wanted.clone() };
+    let known = Allocation { reported: told(&made), ..wanted.clone() };
     let mut another = known.clone();
-    another.told[1].size += 4096;
+    another.reported[1].size += 4096;
     let mut contested = known.clone();
-    contested.told[2].contested = true;
+    contested.reported[2].contested = true;
     let mut gone = known.clone();
-    gone.told[3].id.nsid = 77;
+    gone.reported[3].id.nsid = 77;
     for wrong in [another, contested, gone] {
         let refusal = rejected(world, &rabbit, &Desired::Allocated(wrong));
         assert!(matches!(refusal, Rejection::Lost { .. }), "{refusal}");
     }
     settle(&rabbit, &Desired::Allocated(known));
-    let adopted: Vec<_> = all(world).into_iter().filter(|it| it.id != stranger).collect();
+    let adopted: Vec<_> =
+        all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
     assert_eq!(adopted, made, "as they were");
     settle(&rabbit, &Desired::Released(wanted.id));
-    assert_eq!(all(world).iter().map(|it| &it.id).collect::<Vec<_>>(), [&stranger]);
+    assert_eq!(all(world).iter().map(|namespace| &namespace.id).collect::<Vec<_>>(), [&stranger]);
 }

@@ -15,7 +15,7 @@ use storage::{
     desired::{
         Access, Allocation, AllocationId, Endpoint, FileSystem, FileSystemId, FileSystemKind, Hook,
         HookId, HookScope, Mount, MountHooks, MountPoint, MountSource, NamespaceId, NodeName,
-        ObjectUid, Owner, Spread, Told, Volume, VolumeLayer,
+        ObjectUid, Owner, Reported, Spread, Volume, VolumeLayer,
     },
     observed::{Namespace, NamespaceOwner, Signature},
     template::SiteCommand,

@@ -216,7 +216,7 @@ pub fn kept_elsewhere(world: &dyn World) {
         let ConvergeError::Rejected(Rejection::StillInUse { target, holders, .. }) = &error else {
             panic!("{}", chain(&error))
         };
-        assert_eq!((target, holders.told.len()), (&mount.target, 1), "{error}");
+        assert_eq!((target, holders.names.len()), (&mount.target, 1), "{error}");
         let told = holders.to_string();
         assert!(told.contains("(sh") && told.contains("another mount namespace"), "{told}");
         let seen = rabbit.observe(&gone).unwrap();

@@ -236,7 +236,7 @@ pub fn goes_on(world: &dyn World) {
         let next = Converger::new(Arc::clone(&rabbit))
             .plan(&Desired::FileSystemReady(fs.clone()))
             .unwrap();
-        assert!(!next.iter().any(|it| it == step), "{step} again");
+        assert!(!next.iter().any(|planned| planned == step), "{step} again");
     }
     settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let mount = mount_of(&fs, world.point("kept"));

@@ -47,7 +47,7 @@ pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> 
         told.len() >= object.spec.allocations.len() && told.iter().all(|it| !it.devices.is_empty());
     let devices: BTreeSet<_> =
         told.iter().flat_map(|it| &it.devices).map(|it| it.nqn.as_str()).collect();
-    let drives: Vec<_> = seen.unread.iter().map(ToString::to_string).collect();
+    let drives: Vec<_> = seen.unreadable.iter().map(ToString::to_string).collect();
     let may_have = |drive: &&String| !is_told || devices.contains(drive.as_str());
     let drives: Vec<_> = drives.iter().filter(may_have).cloned().collect();
     let text = format!(
@@ -93,7 +93,8 @@ mod tests {
 
     fn new(allocation: &Allocation) -> Outcome {
         let drive = "nqn.2026-01.io.warren:d0".parse().unwrap();
-        let step = Step::CreateNamespace { allocation: allocation.id, drive, size: 4096, of: 1 };
+        let step =
+            Step::CreateNamespace { allocation: allocation.id, drive, size: 4096, members: 1 };
         Ok(Converged { steps: vec![step], observed: seen(allocation) })
     }
 
@@ -108,7 +109,7 @@ mod tests {
         let mut object = samples::block_storage_ready(1);
         let seen = |drives: &[&str]| {
             let unread = drives.iter().map(|it| it.parse().unwrap()).collect();
-            Observed { unread, ..Observed::default() }
+            Observed { unreadable: unread, ..Observed::default() }
         };
         let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));
         let failure = hidden(&object, &own).unwrap();

@@ -40,7 +40,7 @@ fn drive() -> Drive {
         label: String::new(),
         capacity: 100,
         allocated: 0,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 3,
         warnings: Vec::new(),
         fault: None,

@@ -127,11 +127,11 @@ impl FakeHost {
         let busy = local.busy.get(&path);
         if carries || busy.is_some() {
             let processes = busy.cloned().unwrap_or_default();
-            let told = processes.iter().map(|process| format!("process {process}")).collect();
+            let names = processes.iter().map(|process| format!("process {process}")).collect();
             return Err(StepError::Held {
                 call: "umount(2)",
                 target: target.to_string(),
-                holders: Holders { told, processes },
+                holders: Holders { names, processes },
                 source: io::Error::from_raw_os_error(libc::EBUSY),
             });
         }

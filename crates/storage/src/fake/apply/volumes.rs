@@ -1,4 +1,4 @@
-//! Steps on what lies on namespaces: volume groups, pools and file systems; deleting a namespace takes them along.
+//! Steps on volume groups, pools and file systems. Deleting a namespace deletes what is on it.
 
 use crate::{
     desired::{AllocationId, FileSystemId, NamespaceId},
@@ -118,10 +118,12 @@ impl FakeHost {
         Ok(())
     }
 
-    /// A device may have got another name, or gone, since it was looked at.
+    /// Checks that the device still has its path: it may have another, or be gone, since the observation.
     pub(super) fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let found = match &device.name {
-            DeviceName::Namespace(id) => self.drives().device(id, &self.node).map(|it| it.path),
+            DeviceName::Namespace(id) => {
+                self.drives().device(id, &self.node).map(|block| block.path)
+            }
             DeviceName::Logical { group, name } => {
                 let name = (group.clone(), name.clone());
                 self.local().volumes.active.contains(&name).then(|| device.path.clone())

@@ -1,4 +1,4 @@
-//! Namespaces in memory: made, adopted, reached and deleted, and refused what drives refuse.
+//! Namespaces in memory: created, adopted, attached and deleted, with the refusals of real drives.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl FakeDrives {
         owner: NamespaceOwner,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let capacity = self.working(drive)?.capacity;
         if self.on(drive).any(|(_, namespace)| namespace.owner == owner) {
@@ -35,7 +35,7 @@ impl FakeDrives {
         let content = Signature::Blank;
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, of, size, access: BTreeMap::new(), minor: None, content },
+            FakeNamespace { owner, members, size, access: BTreeMap::new(), minor: None, content },
         );
         Ok(())
     }
@@ -45,45 +45,45 @@ impl FakeDrives {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let owner = NamespaceOwner::Ours(allocation);
         let namespace = self.namespaces.get_mut(id);
-        match namespace.filter(|it| it.size == size && it.owner == NamespaceOwner::Unknown) {
-            Some(namespace) => (namespace.owner, namespace.of) = (owner, of),
+        match namespace.filter(|namespace| {
+            namespace.size == size && namespace.owner == NamespaceOwner::Unknown
+        }) {
+            Some(namespace) => (namespace.owner, namespace.members) = (owner, members),
             None => return Err(refused("adopt namespace", id, libc::EPERM)),
         }
         Ok(())
     }
 
-    pub(in crate::fake) fn replaced(
+    pub(in crate::fake) fn record_replaced(
         &mut self,
         id: &NamespaceId,
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         let ours = NamespaceOwner::Ours(allocation);
-        let namespace = self.namespaces.get_mut(id).filter(|it| it.owner == ours);
+        let namespace = self.namespaces.get_mut(id).filter(|namespace| namespace.owner == ours);
         let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
         namespace.owner = NamespaceOwner::Replaced(allocation);
         Ok(())
     }
 
-    /// The drive is not here: what is on it is seen again only when it comes back.
+    /// For an absent drive: its namespaces are seen again when it comes back.
     pub(in crate::fake) fn forget(
         &mut self,
         id: &NamespaceId,
         allocation: AllocationId,
     ) -> Result<(), StepError> {
-        if self.drive(&id.subsystem).is_none_or(|it| it.place != Place::Replaced) {
+        if self.drive(&id.subsystem).is_none_or(|drive| drive.place != Place::Replaced) {
             return Err(refused("forget namespace", id, libc::EPERM));
         }
-        let whose = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
-        let namespace = self.namespaces.get_mut(id).filter(|it| whose.contains(&it.owner));
-        namespace.into_iter().for_each(|it| it.owner = NamespaceOwner::Unknown);
+        let namespace = self.namespaces.get_mut(id);
+        namespace
+            .filter(|namespace| namespace.owner.allocation() == Some(allocation))
+            .into_iter()
+            .for_each(|namespace| namespace.owner = NamespaceOwner::Unknown);
         Ok(())
     }
 
@@ -102,12 +102,7 @@ impl FakeDrives {
     ) -> Result<(), StepError> {
         let Some(namespace) = self.namespaces.get(id) else { return Ok(()) };
         self.working(&id.subsystem)?;
-        let ours = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
-        if !ours.contains(&namespace.owner) {
+        if namespace.owner.allocation() != Some(allocation) {
             return Err(refused("delete namespace", id, libc::EPERM));
         }
         if self.is_mounted(id) {
@@ -140,7 +135,7 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("attach namespace", id, libc::ENOENT));
         };
-        // Whoever is where it was before reaches it all the same, and is called so no more.
+        // A host that was at that port keeps its access and loses its name.
         for (place, known) in namespace.access.iter_mut().filter(|(_, known)| *known == node) {
             *known = place.name();
         }

@@ -9,7 +9,7 @@ pub(super) struct FakeDrive {
     pub(super) slot: u32,
     pub(super) capacity: u64,
     pub(super) place: Place,
-    /// It carries out nothing that makes or erases a namespace.
+    /// Whether it refuses to create and to erase namespaces.
     pub(super) refuses: bool,
 }
 
@@ -37,19 +37,19 @@ impl FakeDrive {
 
 impl FakeDrives {
     fn in_slot(&mut self, slot: u32) -> Option<&mut FakeDrive> {
-        self.drives.iter_mut().find(|it| it.slot == slot && it.place != Place::Replaced)
+        self.drives.iter_mut().find(|drive| drive.slot == slot && drive.place != Place::Replaced)
     }
 
     pub(in crate::fake) fn set_refusing(&mut self, slot: u32, refuses: bool) {
-        self.in_slot(slot).into_iter().for_each(|it| it.refuses = refuses);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.refuses = refuses);
     }
 
     pub(in crate::fake) fn pull(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::Away);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.place = Place::Away);
     }
 
     pub(in crate::fake) fn put_back(&mut self, slot: u32) {
-        self.in_slot(slot).into_iter().for_each(|it| it.place = Place::InItsSlot);
+        self.in_slot(slot).into_iter().for_each(|drive| drive.place = Place::InItsSlot);
     }
 
     pub(in crate::fake) fn swap(&mut self, slot: u32) {

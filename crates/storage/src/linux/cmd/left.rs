@@ -1,4 +1,4 @@
-//! What is left of commands that SIGKILL did not end: a retry must not add another process to the one that hangs.
+//! Processes that survived SIGKILL: a retry must not add another one to those that hang.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ struct Left {
     processes: Vec<Life>,
 }
 
-/// Remembers those of a killed command's process group that have not ended.
+/// Remembers the processes of a killed command's group that have not ended.
 pub(super) fn remember(command: &Cmd, group: Pid) {
     let processes = hung::members(group);
     if !processes.is_empty() {
@@ -26,11 +26,11 @@ pub(super) fn remember(command: &Cmd, group: Pid) {
     }
 }
 
-/// What an earlier run of the same command waits for, as long as anything of it lives.
+/// What an earlier run of the same command is waiting for, while any of its processes lives.
 pub(super) fn waits(command: &Cmd) -> Option<String> {
     let mut left = lock();
-    left.retain(|it| it.processes.iter().any(Life::goes_on));
-    let group = left.iter().find(|it| it.command == *command)?.group;
+    left.retain(|left| left.processes.iter().any(Life::goes_on));
+    let group = left.iter().find(|left| left.command == *command)?.group;
     drop(left);
     Some(hung::group(group))
 }
@@ -60,10 +60,10 @@ mod tests {
         assert!(waits.contains("process ") && waits.contains("SIGKILL did not end it"), "{waits}");
         assert!(!mark.exists(), "it was begun");
         Cmd::new(["true"]).run(Duration::from_secs(60)).unwrap();
-        touch.clone().of("another").run(Duration::from_secs(60)).unwrap();
+        touch.clone().for_owner("another").run(Duration::from_secs(60)).unwrap();
         fs::remove_file(&mark).unwrap();
 
-        for left in lock().iter_mut().filter(|it| it.command == touch) {
+        for left in lock().iter_mut().filter(|left| left.command == touch) {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();

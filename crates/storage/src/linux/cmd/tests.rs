@@ -98,7 +98,7 @@ fn of_long_stderr_both_ends_are_kept() {
 #[test]
 fn output_that_is_not_kept_whole_is_a_failure_for_those_who_read_it() {
     let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));
-    let count = |bytes| print(bytes).output(LONG).map(|it| it.len());
+    let count = |bytes| print(bytes).output(LONG).map(|bytes| bytes.len());
     let most = STDOUT_KEPT.first;
     assert_eq!(count(most).unwrap(), most);
     let error = count(most + 1).unwrap_err();

@@ -1,22 +1,22 @@
-//! The lock manager's tables in debugfs (Linux fs/dlm/debug_fs.c), read. Pure.
+//! Parses the lock manager's tables in debugfs (Linux fs/dlm/debug_fs.c). Pure.
 
 use std::time::Duration;
 
 use procfs::process::Process;
 
-/// A line of `<lock space>_locks`: a lock of this node, or, where this node is the master of what is locked, of another.
+/// A line of `<lock space>_locks`: a lock of this node or, where this node is the resource's master, of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
-    /// As the other node calls it, 0 for one's own where this node is the master.
+    /// The number of the other node, 0 for a lock of our own.
     node: i32,
-    /// Who asked for it: a process of the node that the lock is of.
+    /// The process that requested it, on the lock's node.
     pid: i32,
     status: Status,
     granted: i32,
     wanted: i32,
     /// How long it has been in its queue.
     pub(super) waits: Duration,
-    /// The node that decides; 0 for this one.
+    /// The master node of the resource; 0 for this one.
     master: i64,
     resource: String,
 }
@@ -27,7 +27,7 @@ enum Status {
     Waiting,
     Granted,
     Converting,
-    /// In none: the master has not answered yet.
+    /// In no queue: the master has not answered yet.
     None,
 }
 
@@ -36,13 +36,14 @@ impl Lock {
         self.master == 0 && self.node != 0
     }
 
-    /// Whether this node asked for it and does not have it.
+    /// Whether this node requested it and does not have it.
     pub(super) fn is_wanted_here(&self) -> bool {
         !self.is_of_another() && matches!(self.status, Status::Waiting | Status::Converting)
     }
 
-    /// The request, and who is in its way as far as this node knows: only the master of a resource knows all its holders.
-    pub(super) fn in_words(&self, space: &str, all: &[Lock]) -> String {
+    /// Describes the request and who blocks it, as far as this node knows: only the master of a resource knows all
+    /// holders.
+    pub(super) fn describe(&self, space: &str, all: &[Lock]) -> String {
         let (resource, wanted, age) = (&self.resource, mode(self.wanted), age(self.waits));
         let instead = match self.status {
             Status::Converting => format!(" instead of {}", mode(self.granted)),
@@ -60,7 +61,7 @@ impl Lock {
     }
 
     fn asked_by(&self) -> String {
-        let name = Process::new(self.pid).and_then(|it| it.stat()).map(|it| it.comm);
+        let name = Process::new(self.pid).and_then(|process| process.stat()).map(|stat| stat.comm);
         match name {
             Ok(name) => format!("process {} ({name})", self.pid),
             Err(_) => format!("process {}", self.pid),
@@ -68,13 +69,13 @@ impl Lock {
     }
 
     fn holders(&self, all: &[Lock]) -> String {
-        let has = |it: &&Lock| matches!(it.status, Status::Granted | Status::Converting);
-        let others = all.iter().filter(|it| it.resource == self.resource && *it != self);
+        let has = |lock: &&Lock| matches!(lock.status, Status::Granted | Status::Converting);
+        let others = all.iter().filter(|lock| lock.resource == self.resource && *lock != self);
         let held: Vec<_> = others
             .filter(has)
-            .map(|it| match it.node {
-                0 => format!("{} by process {} here", mode(it.granted), it.pid),
-                node => format!("{} by node {node}", mode(it.granted)),
+            .map(|holder| match holder.node {
+                0 => format!("{} by process {} here", mode(holder.granted), holder.pid),
+                node => format!("{} by node {node}", mode(holder.granted)),
             })
             .collect();
         if held.is_empty() {
@@ -116,7 +117,7 @@ fn lock(line: &str) -> Option<Lock> {
     })
 }
 
-/// A line of `<lock space>_waiters`: a message to another node that was not answered.
+/// A line of `<lock space>_waiters`: a message to another node without an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
     lock: String,
@@ -125,7 +126,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn in_words(&self, space: &str) -> String {
+    pub(super) fn describe(&self, space: &str) -> String {
         let Self { lock, node, resource } = self;
         format!("node {node} has not answered for lock {resource:?} ({lock}) of lock space {space}")
     }
@@ -143,7 +144,8 @@ pub(super) fn waiters(table: &str) -> Result<Vec<Waiter>, String> {
     lines.map(|line| waiter(line).ok_or_else(|| format!("{line:?} is no waiter"))).collect()
 }
 
-/// What hangs is told again and again: a text that is another each time would be a status written each time.
+/// A hang is reported repeatedly. A rounded age keeps the text the same, so that it does not change the status each
+/// time.
 fn age(waits: Duration) -> &'static str {
     match waits.as_secs() {
         0..10 => "less than 10 s",
@@ -184,11 +186,11 @@ mod tests {
     #[test]
     fn what_this_node_waits_for_is_told_with_who_has_it() {
         let all = understand(RECORDED).unwrap();
-        let wanted: Vec<_> = all.iter().filter(|it| it.is_wanted_here()).collect();
+        let wanted: Vec<_> = all.iter().filter(|lock| lock.is_wanted_here()).collect();
         let [wanted] = wanted[..] else { panic!("{wanted:?}") };
-        let told = wanted.in_words("lvm_a", &all);
-        assert!(told.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));
-        assert!(told.ends_with("for more than 10 s, held EX by node 2"), "{told}");
+        let text = wanted.describe("lvm_a", &all);
+        assert!(text.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));
+        assert!(text.ends_with("for more than 10 s, held EX by node 2"), "{text}");
     }
 
     /// GFS2's inode glock 2/5, whose master is node 2; converted from shared to exclusive.
@@ -197,9 +199,9 @@ mod tests {
         let line = "10a 2 30b 0 0 5 0 3 3 5 2500000 2 24 \"       2               5\"\n";
         let all = understand(line).unwrap();
         assert!(all[0].is_wanted_here());
-        let told = all[0].in_words("job1", &all);
-        assert!(told.contains("lock \"2               5\" of lock space job1"), "{told}");
-        assert!(told.contains("wanted EX instead of PR") && told.ends_with("node 2 decides"));
+        let text = all[0].describe("job1", &all);
+        assert!(text.contains("lock \"2               5\" of lock space job1"), "{text}");
+        assert!(text.contains("wanted EX instead of PR") && text.ends_with("node 2 decides"));
     }
 
     #[test]
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_unanswered_message_is_told_with_its_node() {
-        let told = waiters("2000a 1 2 GBLK\n").unwrap()[0].in_words("lvm_a");
-        assert_eq!(told, "node 2 has not answered for lock \"GBLK\" (2000a) of lock space lvm_a");
+        let text = waiters("2000a 1 2 GBLK\n").unwrap()[0].describe("lvm_a");
+        assert_eq!(text, "node 2 has not answered for lock \"GBLK\" (2000a) of lock space lvm_a");
     }
 }

@@ -1,4 +1,4 @@
-//! Loop devices, found by what they are backed by, never by a remembered name (loop(4)).
+//! Loop devices, found by their backing file, never by a remembered name (loop(4)).
 #![expect(unsafe_code, reason = "the loop driver is driven by ioctl(2)")]
 
 use std::{
@@ -15,7 +15,7 @@ use nix::errno::Errno;
 
 use crate::{host::StepError, linux::exclusive, observed::DeviceNumber};
 
-/// Other programs take free numbers too; this often the next one is tried.
+/// Attempts to take a free number: other programs take free numbers too.
 const TRIES: usize = 64;
 
 const LO_FLAGS_DIRECT_IO: u32 = 16;
@@ -58,8 +58,8 @@ pub(super) struct LoopDevice {
     pub(super) number: DeviceNumber,
 }
 
-/// Where devices were seen last. Every answer is checked against the kernel, so a name that moved costs a look at all
-/// devices and nothing else; without it each of many looks would go through all of them.
+/// Caches the last known devices. Every hit is checked against the kernel, so a wrong entry costs a scan of all
+/// devices; without the cache every call would scan them.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<HashMap<PathBuf, LoopDevice>>);
 
@@ -82,7 +82,7 @@ impl Seen {
     }
 }
 
-/// All loop devices that are set up, by what is beneath them.
+/// All loop devices that are set up, by their backing file.
 pub(super) fn all() -> io::Result<HashMap<PathBuf, LoopDevice>> {
     set_up()?.into_iter().map(|(file, block)| Ok((file, device(&block)?))).collect()
 }
@@ -92,7 +92,7 @@ fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
     found.map(|(_, block)| device(&block)).transpose()
 }
 
-/// Files and their devices' directories, as sysfs tells (Documentation/ABI/testing/sysfs-block-loop).
+/// Backing files and their devices' directories, from sysfs (Documentation/ABI/testing/sysfs-block-loop).
 ///
 /// All or an error: a device that was overlooked would be given a second one over the same file.
 fn set_up() -> io::Result<Vec<(PathBuf, PathBuf)>> {
@@ -113,12 +113,12 @@ fn device(block: &Path) -> io::Result<LoopDevice> {
     Ok(LoopDevice { path: Path::new("/dev").join(name), number: number(block)? })
 }
 
-/// The file beneath a device, when it is a loop device that is set up.
+/// The backing file of a loop device that is set up.
 pub(super) fn backing(device: DeviceNumber) -> Option<PathBuf> {
     backing_file(&PathBuf::from(format!("/sys/dev/block/{device}/loop"))).ok().flatten()
 }
 
-/// The attribute is there only while the device is set up, and may go while it is read.
+/// The attribute exists only while the device is set up, and may vanish while it is read.
 fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(attributes.join("backing_file")) {
         Ok(text) => Ok(Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.trim_ascii_end())))),
@@ -130,11 +130,7 @@ fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
 
 fn number(block: &Path) -> io::Result<DeviceNumber> {
     let text = fs::read_to_string(block.join("dev"))?;
-    let parse = |text: &str| {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
-    };
-    parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    DeviceNumber::parse(text.trim()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sets up a loop device over `file`, with direct I/O where the file's file system has it.
@@ -195,21 +191,21 @@ fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Res
     unsafe { loop_configure(device.as_raw_fd(), &raw const config) }.map(drop)
 }
 
-/// Detaches the loop device over `file`; there being none is fine.
+/// Detaches the loop device over `file`; succeeds when there is none.
 ///
 /// # Errors
-/// `EBUSY` when it is mounted anywhere, in whichever mount namespace.
+/// `EBUSY` when it is mounted, in any mount namespace.
 pub(super) fn detach(file: &Path, deadline: Duration) -> Result<(), StepError> {
     let failed =
         |source| StepError::System { call: "detach", target: file.display().to_string(), source };
     let Some(found) = find(file).map_err(failed)? else { return Ok(()) };
     let pin = File::open(&found.path).map_err(failed)?;
-    // Between the look and the open the number may have passed to another file; now that it is open it cannot.
+    // Between the scan and the open the number may have passed to another file; while it is open it cannot.
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
-    // A mount holds the device exclusively. Without having it exclusively LOOP_CLR_FD would succeed now and take the
-    // device away at some later last close.
+    // A mount holds the device exclusively. Without exclusive access LOOP_CLR_FD would succeed now and detach the
+    // device at some later last close.
     let result = exclusive::with("detach", &found.path, deadline, |device| clear(&device));
     drop(pin);
     result

@@ -1,7 +1,7 @@
-//! NVMe drives: namespaces made on them, and attached to the controllers of the rabbit and its computes.
+//! NVMe drives: creates namespaces on them, and attaches those to the controllers of the rabbit and its computes.
 //!
-//! The drives are the truth; a ledger beside them says whose their namespaces are. A drive that cannot be asked keeps what its
-//! ledger says of it: it is neither empty nor gone.
+//! The drives decide what exists; a ledger beside them says whose their namespaces are. For a drive that cannot be
+//! asked the ledger is used: the drive is neither empty nor gone.
 
 mod admin;
 mod change;
@@ -49,7 +49,7 @@ pub(in crate::linux) use self::{
 use crate::{
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
-    linux::{drives::Inventory, looks::Looks},
+    linux::{bounded::BoundedCalls, drives::Inventory},
     observed::NamespaceOwner,
 };
 
@@ -57,25 +57,25 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::linux) struct NvmeDrives {
     node: NodeName,
-    /// Models that may be used; any when empty.
+    /// Models that may be used; empty means all.
     models: Vec<String>,
     ledgers: Ledgers,
     source: Source,
     reach: Reach,
     deadline: Duration,
-    /// Every question to a drive: one that hangs keeps a thread and nothing else.
-    looks: Looks,
+    /// Reads from drives: one that hangs blocks one thread and nothing else.
+    calls: BoundedCalls,
     shared: SharedLook<Inventory>,
-    changes: Looks,
+    changes: BoundedCalls,
     drives: Mutex<BTreeMap<Nqn, Arc<Managed>>>,
-    told: Mutex<BTreeMap<Nqn, Fault>>,
+    warned: Mutex<BTreeMap<Nqn, Fault>>,
 }
 
-/// What is plugged in.
+/// The drives that are plugged in.
 #[derive(Debug)]
 struct Plugged {
     drives: Vec<Arc<Managed>>,
-    /// Those whose ledger cannot be opened.
+    /// Drives whose ledger cannot be opened.
     unread: BTreeSet<Nqn>,
 }
 
@@ -83,7 +83,7 @@ struct Plugged {
 struct Managed {
     physical: Physical,
     ledger: Arc<Ledger>,
-    /// That it makes namespaces, and its virtual functions are up.
+    /// Set once the drive manages namespaces and its virtual functions are online.
     ready: OnceLock<()>,
 }
 
@@ -104,23 +104,23 @@ impl NvmeDrives {
             source: Source::new(record)?,
             reach: Reach::new(Path::new("/sys")),
             deadline: look,
-            looks: Looks::new(look),
+            calls: BoundedCalls::new(look),
             shared: SharedLook::default(),
-            changes: Looks::of_changes(change.max(admin::CHANGE)),
+            changes: BoundedCalls::of_changes(change.max(admin::CHANGE)),
             drives: Mutex::default(),
-            told: Mutex::default(),
+            warned: Mutex::default(),
         })
     }
 
-    /// The drives as they are plugged in now; one that came back under another name is the same drive.
+    /// The drives as they are plugged in now. A drive that came back under another device name is the same drive.
     fn plugged(&self) -> io::Result<Plugged> {
-        // A switch may take long, and what is known of drives is asked for meanwhile.
+        // A switch may be slow; the lock on the known drives must not be held meanwhile.
         let all = self.source.candidates(&self.reach.sysfs)?;
         let mut known = lock(&self.drives);
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
         let mut unread = BTreeSet::new();
         for found in all {
-            // The second port of a drive that was seen already.
+            // The second port of a drive that is in the map already.
             if now.contains_key(&found.node.nqn) {
                 continue;
             }
@@ -131,11 +131,11 @@ impl NvmeDrives {
             }
             let nqn = found.node.nqn.clone();
             let before = known.get(&found.node.nqn);
-            let drive = match before.filter(|it| it.physical.is(&found)) {
+            let drive = match before.filter(|managed| managed.physical.is(&found)) {
                 Some(same) => Arc::clone(same),
                 None => match self.manage(found) {
                     Ok(managed) => Arc::new(managed),
-                    // Nothing is done to it, and each look tells why.
+                    // The drive is left alone, and each observation reports why.
                     Err(_) => {
                         unread.insert(nqn);
                         continue;
@@ -144,17 +144,17 @@ impl NvmeDrives {
             };
             now.insert(nqn, drive);
         }
-        // What was unplugged keeps its ledger: a question to it may still hang.
+        // Unplugged drives keep their open ledger: a call to one may still hang.
         for (nqn, drive) in &now {
             known.insert(nqn.clone(), Arc::clone(drive));
         }
         Ok(Plugged { drives: now.into_values().collect(), unread })
     }
 
-    /// Tells once why nothing is done to a drive that is none of ours.
+    /// Logs once why a drive that is not ours is left alone.
     fn leave_out(&self, nqn: &Nqn, why: &str) {
-        let told = lock(&self.told).insert(nqn.clone(), why.to_owned());
-        if told.as_deref() != Some(why) {
+        let warned = lock(&self.warned).insert(nqn.clone(), why.to_owned());
+        if warned.as_deref() != Some(why) {
             info!(drive:% = nqn, cause = why; "the drive is left out");
         }
     }
@@ -171,14 +171,17 @@ impl NvmeDrives {
 
     /// A drive that is plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
-        // Looking at every controller for each step of each drive would have them wait for each other.
+        // Reading every controller for each step of each drive would serialise the drives.
         let known = lock(&self.drives).get(nqn).map(Arc::clone);
-        if let Some(known) = known.filter(|it| self.reach.sysfs.is_still(&it.physical.node)) {
+        if let Some(known) =
+            known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))
+        {
             return Ok(Some(known));
         }
-        let found = self.plugged()?.drives.into_iter().find(|it| it.physical.node.nqn == *nqn);
+        let found =
+            self.plugged()?.drives.into_iter().find(|drive| drive.physical.node.nqn == *nqn);
         if found.is_none() {
-            // One whose ledger cannot be read is not known to be away.
+            // A drive whose ledger cannot be read is not known to be absent.
             self.ledgers.of(nqn)?;
         }
         Ok(found)
@@ -186,15 +189,13 @@ impl NvmeDrives {
 
     fn drive(&self, nqn: &Nqn) -> Result<Arc<Managed>, StepError> {
         let absent = || io::Error::new(io::ErrorKind::NotFound, ABSENT);
-        self.find(nqn).and_then(|it| it.ok_or_else(absent)).map_err(|source| StepError::System {
-            call: "find drive",
-            target: nqn.to_string(),
-            source,
+        self.find(nqn).and_then(|found| found.ok_or_else(absent)).map_err(|source| {
+            StepError::System { call: "find drive", target: nqn.to_string(), source }
         })
     }
 
-    /// The block device of a namespace, as far as it is proved to be that one, and made for that allocation. A drive that is
-    /// known need not be asked for that, and its switch, which may be busy, neither.
+    /// The block device of a namespace, when it is proved to be that namespace, made for that allocation. For a known
+    /// drive this asks neither the drive nor its switch, which may be busy.
     fn block(
         &self,
         id: &NamespaceId,
@@ -222,7 +223,7 @@ impl Managed {
     }
 }
 
-/// A panic in another question leaves no half-changed state behind these locks.
+/// A panic in another thread leaves no half-changed state behind these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

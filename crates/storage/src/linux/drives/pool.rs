@@ -1,7 +1,7 @@
 //! Drives without hardware: sparse files on loop devices, with the identities that real drives have.
 //!
-//! All nodes of a box share the pool's directory and one loop device per namespace; a node sees a namespace when it was
-//! given access to it. Blocks of a new namespace are zero because its file is new.
+//! All nodes of a machine share the pool's directory and one loop device per namespace; a node sees the namespaces that
+//! are attached to it. Blocks of a new namespace are zero because its file is new.
 
 mod files;
 mod inventory;
@@ -28,7 +28,7 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// A pool of file drives, seen by one node.
+/// A pool of file drives, as one node sees it.
 #[derive(Debug)]
 pub(in crate::linux) struct FilePool {
     root: PathBuf,
@@ -38,7 +38,7 @@ pub(in crate::linux) struct FilePool {
 }
 
 impl FilePool {
-    /// Opens the pool; makes it when it is not there and `drives` is not 0.
+    /// Opens the pool; creates it when it does not exist and `drives` is not 0.
     pub(in crate::linux) fn open(
         root: &Path,
         node: NodeName,
@@ -57,7 +57,7 @@ impl FilePool {
         Ok(pool)
     }
 
-    /// Makes the pool, or adds the drives it lacks; drives never shrink and never go.
+    /// Creates the pool, or adds missing drives; it never shrinks or removes a drive.
     fn grow(&self, drives: u16, capacity: u64) -> io::Result<()> {
         let now = self.load()?;
         let wanted = match &now {
@@ -79,7 +79,7 @@ impl FilePool {
         durable::write(&self.root.join("pool.json"), &serde_json::to_vec(&wanted)?)
     }
 
-    /// `None` until the rabbit has made it: nodes of one box start in any order.
+    /// `None` until the rabbit has created it: the nodes of a machine start in any order.
     fn load(&self) -> io::Result<Option<PoolFile>> {
         match fs::read(self.root.join("pool.json")) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -88,7 +88,7 @@ impl FilePool {
         }
     }
 
-    /// Serialises this box's agents; the kernel lets go when the process ends.
+    /// Serialises the agents of this machine; the kernel releases the lock when the process ends.
     fn lock(&self) -> io::Result<Flock<File>> {
         let file = OpenOptions::new()
             .create(true)
@@ -102,7 +102,7 @@ impl FilePool {
         self.root.join(format!("drive-{slot}"))
     }
 
-    /// Where a namespace is kept; `None` when it is not of this pool.
+    /// The directory of a namespace; `None` when it is not of this pool.
     fn directory(&self, id: &NamespaceId) -> io::Result<Option<PathBuf>> {
         let slot = self.load()?.and_then(|file| file.slot(&id.subsystem));
         Ok(slot.map(|slot| self.drive(slot).join(id.nsid.to_string())))
@@ -136,9 +136,9 @@ impl Drives for FilePool {
         allocation: AllocationId,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
-        self.make(allocation, drive, size, of)
+        self.make(allocation, drive, size, members)
     }
 
     fn adopt(
@@ -146,19 +146,19 @@ impl Drives for FilePool {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
-        let owner = OwnerFile::new(allocation, size, of);
+        let owner = OwnerFile::new(allocation, size, members);
         self.claim(id, &owner, size).map_err(|source| system("adopt namespace", id, source))
     }
 
-    /// A directory has no slot that another could take.
-    fn replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+    /// A file drive has no slot in which another could replace it.
+    fn record_replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
         Err(StepError::Changed(format!("namespace {id}: a drive made of files is never replaced")))
     }
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        self.replaced(id, allocation)
+        self.record_replaced(id, allocation)
     }
 
     fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {

@@ -1,7 +1,7 @@
-//! What the kernel knows of NVMe drives without asking them for more than their temperature.
+//! What the kernel knows of NVMe drives; the drives themselves are asked for their temperature only.
 //!
-//! Each drive is looked at by itself, and its temperature once more by itself: the kernel asks the drive for it, and waits as
-//! long as a reset lasts.
+//! Each drive is read by itself, and its temperature by itself once more: for that the kernel asks the drive, and waits
+//! as long as a reset lasts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,64 +15,70 @@ use crate::{
     desired::{NamespaceId, Nqn},
     health::{DriveFacts, Temperature},
     linux::{
+        bounded::BoundedCalls,
         drives::{ControllerNode, Sysfs, attribute},
-        looks::Looks,
     },
 };
 
 const DRIVES: &str = "drives in /sys/class/nvme";
 const BLOCKS: &str = "namespaces in /sys/class/block";
 
-/// Facts of every drive whose physical function this node has. What could not be read is noted, and hides nothing else.
+/// Facts of every drive whose physical function this node has. What cannot be read goes to `unread` and hides nothing
+/// else.
 pub(super) fn read(
     sysfs: &Path,
-    looks: &Looks,
+    calls: &BoundedCalls,
     unread: &mut Vec<String>,
 ) -> BTreeMap<Nqn, DriveFacts> {
     let nvme = Sysfs::new(sysfs);
-    let listed = looks.take(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
+    let listed = calls.run(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
     let (mut controllers, misnamed) = noted(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
-    // The second port of a drive tells nothing new.
+    // The second port of a drive is the same drive.
     let mut seen = BTreeSet::new();
-    controllers.retain(|it| it.is_physical && seen.insert(it.nqn.clone()));
+    controllers.retain(|controller| controller.is_physical && seen.insert(controller.nqn.clone()));
     let mut found = BTreeMap::new();
     thread::scope(|scope| {
-        let ask =
-            |it: ControllerNode| (it.nqn.clone(), scope.spawn(move || drive(sysfs, &it, looks)));
+        let ask = |controller: ControllerNode| {
+            (controller.nqn.clone(), scope.spawn(move || drive(sysfs, &controller, calls)))
+        };
         let asked: Vec<_> = controllers.into_iter().map(ask).collect();
         for (nqn, asked) in asked {
             let panicked = |_| (DriveFacts::default(), vec!["the look at it panicked".to_owned()]);
             let (facts, why) = asked.join().unwrap_or_else(panicked);
-            unread.extend(why.into_iter().map(|it| format!("drive {nqn}: {it}")));
+            unread.extend(why.into_iter().map(|why| format!("drive {nqn}: {why}")));
             found.insert(nqn, facts);
         }
     });
-    mark_read_only(sysfs, looks, &mut found, unread);
+    mark_read_only(sysfs, calls, &mut found, unread);
     found
 }
 
-/// What was read; why it was not, otherwise, is noted.
+/// The value; an error goes to `unread`.
 fn noted<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Option<T> {
     read.map_err(|error| unread.push(format!("{what}: {error}"))).ok()
 }
 
-/// A drive, and what could not be read of it.
-fn drive(sysfs: &Path, controller: &ControllerNode, looks: &Looks) -> (DriveFacts, Vec<String>) {
+/// The facts of a drive, and what could not be read of it.
+fn drive(
+    sysfs: &Path,
+    controller: &ControllerNode,
+    calls: &BoundedCalls,
+) -> (DriveFacts, Vec<String>) {
     let class = sysfs.join("class/nvme").join(&controller.name);
     let (at, function) = (class.clone(), controller.function.clone());
     let name = format!("{} in {}", controller.nqn, class.display());
-    let (mut facts, mut unread) = looks
-        .take(&name, move || shown(&at, &function))
+    let (mut facts, mut unread) = calls
+        .run(&name, move || shown(&at, &function))
         .unwrap_or_else(|error| (DriveFacts::default(), vec![error.to_string()]));
     if facts.controller == "live" {
-        let asked = looks.take(&format!("temperature of {name}"), move || temperature(&class));
+        let asked = calls.run(&format!("temperature of {name}"), move || temperature(&class));
         facts.temperature = noted("its temperature", asked.flatten(), &mut unread).flatten();
     }
     (facts, unread)
 }
 
-/// What no drive is asked for.
+/// Facts for which the kernel does not ask the drive.
 fn shown(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
     let mut unread = Vec::new();
     let controller = noted("its state", attribute(class, "state"), &mut unread).flatten();
@@ -87,12 +93,12 @@ fn shown(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
 
 fn mark_read_only(
     sysfs: &Path,
-    looks: &Looks,
+    calls: &BoundedCalls,
     found: &mut BTreeMap<Nqn, DriveFacts>,
     unread: &mut Vec<String>,
 ) {
     let at = sysfs.to_owned();
-    let listed = looks.take(BLOCKS, move || blocks(&at)).flatten();
+    let listed = calls.run(BLOCKS, move || blocks(&at)).flatten();
     let Some(blocks) = noted(BLOCKS, listed, unread) else { return };
     for drive in found.values_mut() {
         drive.read_only = Some(Vec::new());
@@ -100,22 +106,22 @@ fn mark_read_only(
     for (id, is_read_only) in blocks {
         let Some(drive) = found.get_mut(&id.subsystem) else { continue };
         match noted(&format!("namespace {id}"), is_read_only, unread) {
-            Some(true) => drive.read_only.iter_mut().for_each(|it| it.push(id.nsid)),
+            Some(true) => drive.read_only.iter_mut().for_each(|nsids| nsids.push(id.nsid)),
             Some(false) => {}
             None => drive.read_only = None,
         }
     }
 }
 
-/// All namespaces that this node has as block devices, each with whether it takes no writes.
+/// All namespaces that this node has as block devices, each with whether it is read-only.
 fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
-        let told = attribute(&sysfs.join("class/block").join(name), "ro")?;
-        Ok(told.is_some_and(|it| it == "1"))
+        let text = attribute(&sysfs.join("class/block").join(name), "ro")?;
+        Ok(text.is_some_and(|text| text == "1"))
     };
-    let blocks = Sysfs::new(sysfs).blocks()?.into_iter().map(|it| it.device);
-    Ok(blocks.map(|it| (it.namespace, is_read_only(&it.path))).collect())
+    let blocks = Sysfs::new(sysfs).blocks()?.into_iter().map(|block| block.device);
+    Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())
 }
 
 /// The composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19, and beneath
@@ -140,7 +146,7 @@ fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     Ok(None)
 }
 
-/// Thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold says zero Kelvin.
+/// Thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold reports zero Kelvin.
 fn degrees(text: Option<String>) -> Option<i64> {
     let thousandths: i64 = text?.parse().ok()?;
     Some(thousandths / 1000).filter(|degrees| *degrees > -273)

@@ -6,7 +6,7 @@ use log::debug;
 
 use crate::linux::cmd::Cmd;
 
-/// None on a node that has no Lustre, and none when its network is down: an address that was told once may be right still.
+/// Empty on a node without Lustre, and while its network is down; an address reported before may still be right.
 pub(super) fn nids(deadline: Duration) -> Vec<String> {
     match Cmd::new(["lctl", "list_nids"]).output(deadline) {
         Ok(output) => understand(&String::from_utf8_lossy(&output)),
@@ -17,7 +17,7 @@ pub(super) fn nids(deadline: Duration) -> Vec<String> {
     }
 }
 
-/// The node's address for itself (`0@lo`) is of no use to others.
+/// Skips the node's loopback address (`0@lo`).
 fn understand(text: &str) -> Vec<String> {
     let is_for_others = |nid: &&str| nid.split_once('@').is_some_and(|(_, net)| net != "lo");
     text.lines().map(str::trim).filter(is_for_others).map(str::to_owned).collect()

@@ -7,10 +7,10 @@ use crate::{
     linux::drives::attribute,
 };
 
-/// How an attribute is read: tests put errors of the kernel's here, which no file gives.
+/// How to read an attribute: tests return kernel errors here that no file gives.
 type Read<'a> = &'a dyn Fn(&Path, &str) -> io::Result<Option<String>>;
 
-/// The link above a function. One that cannot be reached any more reads as all ones, which the kernel calls `Unknown`.
+/// The link above a function. A function out of reach reads as all ones, which the kernel calls `Unknown`.
 pub(super) fn link(function: &Path) -> io::Result<Link> {
     link_by(&attribute, function)
 }
@@ -36,13 +36,13 @@ fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
     Ok(Link::Up { current, most })
 }
 
-/// What the kernel says of the speed when the function's registers cannot be reached, as of one that is disconnected and not
-/// removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error tells nothing of the link.
+/// Whether the kernel could not reach the function's registers, as with one that is disconnected and not removed yet
+/// (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says nothing about the link.
 fn is_out_of_reach(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-/// What the port above a function can. A function on the root complex itself has none.
+/// The rate of the port above a function; a function on the root complex has none.
 fn upstream(read: Read<'_>, function: &Path) -> io::Result<Option<LinkRate>> {
     let real = function.canonicalize()?;
     real.parent().map_or(Ok(None), |port| rate(read, port, "max"))
@@ -52,7 +52,7 @@ fn rate(read: Read<'_>, function: &Path, which: &str) -> io::Result<Option<LinkR
     let transfers = read(function, &format!("{which}_link_speed"))?;
     let lanes = read(function, &format!("{which}_link_width"))?;
     let rate =
-        transfers.as_deref().and_then(transfers_of).zip(lanes.and_then(|it| it.parse().ok()));
+        transfers.as_deref().and_then(transfers_of).zip(lanes.and_then(|lanes| lanes.parse().ok()));
     Ok(rate.filter(|(_, lanes)| *lanes > 0).map(|(transfers, lanes)| LinkRate { transfers, lanes }))
 }
 

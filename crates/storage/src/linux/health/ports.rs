@@ -1,4 +1,4 @@
-//! Where computes are plugged in, as a site tells it: a PCI slot, or a PCI function.
+//! The PCI slot or function at which a compute is plugged in, from the site's configuration.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::pci;
 use crate::{health::Link, linux::drives::attribute};
 
-/// The PCI place behind which a compute is.
+/// The PCI slot or function behind which a compute is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port(Place);
 
@@ -19,7 +19,7 @@ pub struct Port(Place);
 enum Place {
     /// A slot, `/sys/bus/pci/slots/<name>`.
     Slot(String),
-    /// A function, by its address. Of a bridge what counts is whether anything is behind it.
+    /// A function, by its address. Of a bridge it counts whether anything is behind it.
     Function(String),
 }
 
@@ -86,7 +86,7 @@ impl Port {
                 let address = address.ok_or_else(|| {
                     format!("{self} does not exist: see ls /sys/bus/pci/slots, and load the slot's driver")
                 })?;
-                // A slot's address has no function; the link is the first one's.
+                // A slot's address has no function number; the link is that of the first.
                 format!("{address}.0")
             }
         };

@@ -1,6 +1,6 @@
-//! Links to computes and drives, as PCIe switches tell them. Pure.
+//! Links to computes and drives, from PCIe switches. Pure.
 
-use std::{collections::BTreeMap, error::Error, iter};
+use std::collections::BTreeMap;
 
 use crate::{
     desired::Endpoint,
@@ -8,12 +8,12 @@ use crate::{
     observed::{LinkEnd, LinkState, PortLink},
 };
 
-/// Slots of a chassis: those of which nothing can be told when no switch can be asked.
+/// Slots of a chassis: all are unread when the switches cannot be asked.
 const SLOTS: u8 = 16;
 
-/// By slot. A node without switches has none of these links; of one whose switches cannot be looked at every link is unread.
-pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
-    let ports = match told {
+/// Links by slot. A node without switches has none; when its switches cannot be read every link is unread.
+pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
+    let ports = match answer {
         Ok(ports) => ports,
         Err(why) => return (0..SLOTS).map(|slot| (slot, Link::Unread(why.clone()))).collect(),
     };
@@ -24,18 +24,18 @@ pub(super) fn computes(told: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link
     ports.into_iter().filter_map(compute).collect()
 }
 
-/// Of drives, by slot: those that are up or down. What a drive behind a switch that cannot be asked has is told with the drive.
-pub(super) fn slots(told: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
+/// Links of drives by slot: those that are up or down. A drive whose switch cannot be asked reports that itself.
+pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
     let drive = |port: PortLink| match (port.end, link(&port)) {
         (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {
             Some((u32::from(index), link))
         }
         _ => None,
     };
-    told.unwrap_or_default().into_iter().filter_map(drive).collect()
+    answer.unwrap_or_default().into_iter().filter_map(drive).collect()
 }
 
-/// One that is being made is neither up nor lost: it is that for some milliseconds, or it will be down.
+/// A link in training is neither up nor lost: some milliseconds later it is up or down.
 fn link(port: &PortLink) -> Link {
     match &port.state {
         LinkState::Up => Link::Up {
@@ -48,12 +48,6 @@ fn link(port: &PortLink) -> Link {
         }
         LinkState::Unknown(why) => Link::Unread(why.clone()),
     }
-}
-
-/// An error with its causes.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let causes = iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]
@@ -113,7 +107,7 @@ mod tests {
         assert!(matches!(computes(Ok(vec![compute(9, unknown)]))[&9], Link::Unread(_)));
         let all = computes(Err("/dev: permission denied".into()));
         assert_eq!(all.len(), 16);
-        assert!(all.values().all(|it| matches!(it, Link::Unread(_))));
+        assert!(all.values().all(|link| matches!(link, Link::Unread(_))));
         assert!(computes(Ok(Vec::new())).is_empty(), "there is no switch");
     }
 

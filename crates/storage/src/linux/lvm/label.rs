@@ -1,8 +1,8 @@
-//! The label of a physical volume, as far as it says that a group has the device, and which metadata is in force.
+//! The label of a physical volume: whether it says that a group uses the device, and where the metadata in force is.
 //!
-//! `vgcreate` and `vgextend` mark the label before they put the group's metadata in force, `vgremove` takes the mark off
-//! after: whoever is cut off in between leaves a device that LVM wants to be forced to use, and `--force --force` takes a
-//! member of any group. Sources: lvm2's lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
+//! `vgcreate` and `vgextend` mark the label before they commit the group's metadata, and `vgremove` removes the mark after.
+//! An interruption in between leaves a device that LVM uses only with `--force --force`, which would take a member of any
+//! group. Sources: lvm2's lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use crate::{host::StepError, linux::exclusive};
 
 const SECTOR: usize = 512;
 
-/// `LABEL_SCAN_SECTORS`: the label is in one of them.
+/// `LABEL_SCAN_SECTORS`: the label is in one of these sectors.
 const SCANNED: usize = 4;
 
 /// `LABEL_ID` and the type of a physical volume with metadata in text.
@@ -40,7 +40,7 @@ struct LabelHeader {
     id: [u8; 8],
     sector: U64,
     crc: U32,
-    /// From the beginning of the label to what it labels.
+    /// Bytes from the beginning of the label to its contents.
     offset: U32,
     kind: [u8; 8],
 }
@@ -52,7 +52,7 @@ struct PhysicalHeader {
     device_size: U64,
 }
 
-/// In lists that end with one of zeros.
+/// An entry of a list that ends with an entry of zeros.
 #[derive(FromBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct Location {
@@ -67,7 +67,7 @@ struct Extension {
     flags: U32,
 }
 
-/// Of a metadata area; the text that is in force is at `committed`, when there is any.
+/// The header of a metadata area; `committed` is where the metadata in force begins, if any.
 #[derive(FromBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct AreaHeader {
@@ -79,14 +79,14 @@ struct AreaHeader {
     committed: Location,
 }
 
-/// What a label says.
+/// The contents of a label.
 #[derive(Debug, PartialEq, Eq)]
 struct Label {
-    /// In which of the first sectors it is.
+    /// The sector that it is in.
     sector: usize,
-    /// Whether a group is said to have the device.
+    /// Whether it says that a group uses the device.
     is_used: bool,
-    /// Where metadata areas begin.
+    /// Where metadata areas begin, in bytes.
     areas: Vec<u64>,
 }
 
@@ -146,7 +146,7 @@ fn locations(mut bytes: &[u8]) -> Option<(Vec<u64>, &[u8])> {
     }
 }
 
-/// A device without an area of its own tells nothing of that.
+/// A device without a metadata area of its own says nothing about that.
 fn nothing_is_committed(label: &Label, file: &mut File) -> io::Result<bool> {
     for area in &label.areas {
         let mut bytes = [0; SECTOR];

@@ -32,18 +32,18 @@ fn what_a_kernel_sent_is_read() {
 fn what_moves_a_drive_a_link_or_a_namespace_is_told_from_what_does_not() {
     let concerns = |wanted: &str| {
         let events = recorded();
-        let named = events
-            .iter()
-            .filter(|it| format!("{} {} {}", it.action, it.subsystem, it.path).contains(wanted));
+        let named = events.iter().filter(|event| {
+            format!("{} {} {}", event.action, event.subsystem, event.path).contains(wanted)
+        });
         let verdicts: Vec<_> = named.map(Uevent::concerns_storage).collect();
         assert!(!verdicts.is_empty(), "{wanted} was recorded");
         verdicts
     };
     for moves in ["remove pci", "add pci", "change nvme ", "add block", "offline gfs2"] {
-        assert!(concerns(moves).into_iter().all(|it| it), "{moves}");
+        assert!(concerns(moves).into_iter().all(|concerns| concerns), "{moves}");
     }
     for moves in ["hwmon", "virtio ", "module", "change block", "bdi", "online gfs2"] {
-        assert!(!concerns(moves).into_iter().any(|it| it), "{moves}");
+        assert!(!concerns(moves).into_iter().any(|concerns| concerns), "{moves}");
     }
 }
 
@@ -74,9 +74,9 @@ fn device() -> std::path::PathBuf {
 /// The kernel announces anew what `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent); that needs root.
 #[test]
 fn the_kernel_is_heard() {
-    let ear = Uevents::open().unwrap();
+    let socket = Uevents::open().unwrap();
     // Others may have been announced meanwhile.
-    let nothing_left = std::iter::repeat_with(|| ear.next()).find_map(Result::err).unwrap();
+    let nothing_left = std::iter::repeat_with(|| socket.next()).find_map(Result::err).unwrap();
     assert_eq!(nothing_left.kind(), io::ErrorKind::WouldBlock);
     let device = device();
     if !gate::uevents(&device) {
@@ -84,18 +84,21 @@ fn the_kernel_is_heard() {
     }
     std::fs::write(device.join("uevent"), "change").unwrap();
     let mut heard = Vec::new();
-    while !heard.iter().any(|it| matches!(it, Heard::Event(event) if event.subsystem == "mem")) {
-        assert!(ear.wait(Some(Duration::from_secs(10))).unwrap(), "{heard:?}");
-        heard.push(ear.next().unwrap());
+    while !heard
+        .iter()
+        .any(|received| matches!(received, Received::Event(event) if event.subsystem == "mem"))
+    {
+        assert!(socket.wait(Some(Duration::from_secs(10))).unwrap(), "{heard:?}");
+        heard.push(socket.next().unwrap());
     }
 }
 
 /// Whoever does not keep up is told so, and hears on.
 #[test]
 fn what_was_lost_is_told() {
-    let ear = Uevents::open().unwrap();
+    let socket = Uevents::open().unwrap();
     // The smallest that the kernel gives: two events fit.
-    setsockopt(&ear.0, sockopt::RcvBuf, &0).unwrap();
+    setsockopt(&socket.0, sockopt::RcvBuf, &0).unwrap();
     let device = device();
     if !gate::uevents(&device) {
         return;
@@ -104,8 +107,8 @@ fn what_was_lost_is_told() {
         std::fs::write(device.join("uevent"), "change").unwrap();
     }
     let mut lost = false;
-    while let Ok(heard) = ear.next() {
-        lost |= heard == Heard::Lost;
+    while let Ok(heard) = socket.next() {
+        lost |= heard == Received::Overrun;
     }
     assert!(lost);
 }

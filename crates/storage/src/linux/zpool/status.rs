@@ -1,16 +1,16 @@
-//! What zpool(8) prints, read. Pure.
+//! Parses the output of zpool(8). Pure.
 
 use crate::observed::{FoundPool, Percent, PoolHealth};
 
-/// Headings within a pool's configuration: what follows them are devices, and they are none.
+/// Headings within a pool's configuration: rows beneath them are devices, the headings are not.
 const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 
-/// A device at the bottom of a pool, as zpool(8) tells it.
+/// A device at the bottom of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) name: String,
     pub(super) state: String,
-    /// Whether it goes from the pool once another device, which is used, has all that was on it.
+    /// Whether ZFS removes it once its replacement has all its data.
     pub(super) is_replaced: bool,
 }
 
@@ -20,7 +20,7 @@ impl Leaf {
     }
 }
 
-/// What `zpool status -P -L` tells of a pool.
+/// The contents of `zpool status -P -L`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) health: PoolHealth,
@@ -65,28 +65,28 @@ fn depth(row: &str) -> usize {
     row.len() - row.trim_start().len()
 }
 
-/// Which row one of this depth is beneath.
+/// The row that one of this depth is beneath.
 fn parent(above: &[&str], of: usize) -> Option<usize> {
     above.iter().rposition(|row| depth(row) < of)
 }
 
-/// A lost device and its successor are beneath one such row until the successor has everything. A hot spare (`spare-`) is no
-/// successor: it goes back when the lost device gets one.
+/// A lost device and its replacement are beneath one such row until the replacement is complete. A hot spare (`spare-`)
+/// is none: it is returned when the lost device is replaced.
 fn is_replacing(row: &str) -> bool {
     row.trim_start().starts_with("replacing-")
 }
 
-/// Marks what goes, of leaves with the replacing row that each is beneath.
+/// Marks the leaves that ZFS will remove, by the replacing row that each is beneath.
 fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
     let goes = |of: Option<usize>, leaf: &Leaf| {
         let mut others = leaves.iter().filter(|(other, _)| *other == of);
-        of.is_some() && !leaf.is_used() && others.any(|(_, it)| it.is_used())
+        of.is_some() && !leaf.is_used() && others.any(|(_, other)| other.is_used())
     };
     leaves.iter().map(|(of, leaf)| Leaf { is_replaced: goes(*of, leaf), ..leaf.clone() }).collect()
 }
 
-/// How far a pool is with writing what a device lacks. It is still at it when the scan has ended and a device is only about to
-/// go from the pool (`replacing`).
+/// The progress of a resilver. It is not complete when the scan has ended and a device is only about to leave the pool
+/// (`replacing`).
 pub(super) fn read_resilvered(text: &str) -> Option<Percent> {
     let mut lines = text.lines().map(str::trim_start);
     let is_scanned = lines.any(|line| line.starts_with("scan: resilver in progress"));

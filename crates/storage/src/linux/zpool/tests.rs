@@ -187,7 +187,7 @@ fn what_zfs_prints_of_a_mirror_that_lost_a_namespace_is_read() {
 fn what_has_a_successor_already_is_told_from_what_is_lost() {
     let places = |text: &str, pool: &str| -> Vec<_> {
         let leaves = read_status(text, pool).unwrap().leaves.into_iter();
-        leaves.map(|it| (it.is_replaced, it.state == "UNAVAIL")).collect()
+        leaves.map(|leaf| (leaf.is_replaced, leaf.state == "UNAVAIL")).collect()
     };
     assert_eq!(places(LOST, "mir"), [(true, true), (false, false), (false, false)]);
     let of = &read_status(LOST, "mir").unwrap().leaves[0];
@@ -218,7 +218,7 @@ fn a_status_that_is_cut_off_or_of_another_pool_is_an_error() {
 #[test]
 fn pools_that_could_be_imported_are_told_with_their_states() {
     let found = read_found(IMPORTABLE).unwrap();
-    let told: Vec<_> = found.iter().map(|it| (it.name.as_str(), &it.health)).collect();
+    let told: Vec<_> = found.iter().map(|pool| (pool.name.as_str(), &pool.health)).collect();
     let broken = PoolHealth::Broken("UNAVAIL".to_owned());
     assert_eq!(told, [("testpsko", &PoolHealth::Online), ("tank", &broken)]);
     assert_eq!(read_found("").unwrap(), []);

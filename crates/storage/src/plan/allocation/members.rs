@@ -1,43 +1,42 @@
-//! What there is of an allocation, and what there should be: from the drives, the records beside them, and what others were
-//! told of it.
+//! What exists of an allocation and what should: from the drives, their ledgers and the object's status.
 
 use std::fmt;
 
 use crate::{
     Rejection, Step,
-    desired::{Allocation, NamespaceId, Told},
+    desired::{Allocation, NamespaceId, Reported},
     observed::{Namespace, NamespaceOwner, Observed},
 };
 
-/// A namespace of an allocation that cannot be reached.
+/// A namespace of an allocation that no host can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
+    /// The namespace.
     pub id: NamespaceId,
-    /// Why.
+    /// The reason.
     pub why: Absence,
 }
 
 /// Why a namespace cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
-    /// Its drive cannot be used now, for this reason; what is on it is not known to be lost.
+    /// Its drive cannot be used now, for this reason. Its data is not known to be lost.
     Drive(String),
-    /// Its drive is not there, and nothing is recorded of it.
+    /// Its drive is absent, and the ledger has no record of the namespace.
     NoDrive,
     /// Another drive is in its drive's slot.
     Replaced,
-    /// Its drive is there, and has no such namespace.
+    /// Its drive is present and has no such namespace.
     Deleted,
-    /// It was begun to be deleted.
+    /// Its deletion has begun.
     Partial,
-    /// Nothing is recorded of it, and it has this many bytes: another one, with the same NSID.
+    /// It has no record and another size, in bytes: a different namespace with the same NSID.
     Size(u64),
-    /// Nothing is recorded of it, and another allocation is told to have it too.
+    /// It has no record, and the status of another allocation names it too.
     Contested,
-    /// Nothing is recorded of it, and not all that the allocation was told to have is there.
+    /// It has no record, and not all namespaces that the status names exist.
     Unrecorded,
-    /// It is another's; the text says whose.
+    /// It belongs to another; the text says to whom.
     Other(String),
 }
 
@@ -63,29 +62,29 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What of an allocation cannot be reached: nothing, when all is well.
+/// The namespaces of an allocation that cannot be reached; none when all is well.
 #[must_use]
 pub fn missing(allocation: &Allocation, observed: &Observed) -> Vec<Missing> {
     Members::of(allocation, observed).missing()
 }
 
-/// What must be made.
+/// The namespaces to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
     All,
-    /// What a crash kept from being made.
+    /// The rest, after a crash interrupted the creation.
     More(Wanted),
 }
 
-/// So many namespaces on drives that have none of the allocation.
+/// A number of namespaces, on drives that have none of the allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) count: usize,
     /// Bytes of each.
     pub(super) size: u64,
-    /// How many the allocation is made of.
-    pub(super) of: u16,
+    /// How many namespaces the allocation is made of.
+    pub(super) members: u16,
 }
 
 /// The namespaces of one allocation.
@@ -96,11 +95,11 @@ pub(super) struct Members<'a> {
     pub(super) reachable: Vec<&'a Namespace>,
     /// Its own, on drives that are gone for good.
     pub(super) gone: Vec<&'a Namespace>,
-    /// Its own, on drives that cannot be used now, for that reason.
+    /// Its own, on drives that cannot be used now, with the reason.
     away: Vec<(&'a Namespace, &'a str)>,
-    /// Told to be its own, and nothing speaks against it but that no record does for it.
+    /// Named in the status and without a record; nothing else contradicts that they are its own.
     adoptable: Vec<&'a Namespace>,
-    /// Told to be its own, and not there or not its own.
+    /// Named in the status, and absent or not its own.
     lost: Vec<Missing>,
 }
 
@@ -110,7 +109,7 @@ impl<'a> Members<'a> {
         let (adoptable, lost) = (Vec::new(), Vec::new());
         let mut members = Self { allocation, reachable, gone, away, adoptable, lost };
         let ours = NamespaceOwner::Ours(allocation.id);
-        for namespace in observed.namespaces.iter().filter(|it| it.owner == ours) {
+        for namespace in observed.namespaces.iter().filter(|namespace| namespace.owner == ours) {
             let drive = &namespace.id.subsystem;
             if observed.is_replaced(drive) {
                 members.gone.push(namespace);
@@ -120,8 +119,8 @@ impl<'a> Members<'a> {
                 members.reachable.push(namespace);
             }
         }
-        for told in &allocation.told {
-            members.enter(told, observed);
+        for reported in &allocation.reported {
+            members.enter(reported, observed);
         }
         if members.lacks() == Some(0) {
             members.lost.clear();
@@ -130,19 +129,20 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// How many it is made of and does not have; `None` when no record says how many. Of one that has them all nothing else was
-    /// ever made, whatever its object was told: somebody wrote that there.
+    /// How many of its namespaces are missing; `None` when no record says how many it is made of. An allocation that
+    /// has all of them never had others, whatever its status names: somebody else wrote that.
     fn lacks(&self) -> Option<usize> {
-        let away = self.away.iter().map(|(it, _)| *it);
+        let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> = self.reachable.iter().chain(&self.gone).copied().chain(away).collect();
-        let of = all.iter().map(|it| it.of).max().filter(|of| *of > 0)?;
-        Some(usize::from(of).saturating_sub(all.len()))
+        let members =
+            all.iter().map(|namespace| namespace.members).max().filter(|members| *members > 0)?;
+        Some(usize::from(members).saturating_sub(all.len()))
     }
 
-    fn enter(&mut self, told: &Told, observed: &'a Observed) {
+    fn enter(&mut self, reported: &Reported, observed: &'a Observed) {
         let id = self.allocation.id;
-        let found = observed.namespaces.iter().find(|it| it.id == told.id);
-        let why = match found.map(|it| (it, &it.owner)) {
+        let found = observed.namespaces.iter().find(|namespace| namespace.id == reported.id);
+        let why = match found.map(|namespace| (namespace, &namespace.owner)) {
             Some((_, NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of))) if *of == id => {
                 return;
             }
@@ -154,38 +154,40 @@ impl<'a> Members<'a> {
                 | NamespaceOwner::Replaced(of),
             )) => Absence::Other(format!("it is recorded for allocation {of}")),
             Some((_, NamespaceOwner::Foreign(why))) => Absence::Other(why.clone()),
-            Some((it, NamespaceOwner::Unknown)) if it.size != told.size => Absence::Size(it.size),
-            Some((_, NamespaceOwner::Unknown)) if told.contested => Absence::Contested,
-            Some((it, NamespaceOwner::Unknown)) => {
-                self.adoptable.push(it);
+            Some((namespace, NamespaceOwner::Unknown)) if namespace.size != reported.size => {
+                Absence::Size(namespace.size)
+            }
+            Some((_, NamespaceOwner::Unknown)) if reported.contested => Absence::Contested,
+            Some((namespace, NamespaceOwner::Unknown)) => {
+                self.adoptable.push(namespace);
                 return;
             }
-            None => match fault(&told.id, observed) {
+            None => match fault(&reported.id, observed) {
                 Some(fault) => Absence::Drive(fault.to_owned()),
-                None if observed.drives.iter().any(|it| it.nqn == told.id.subsystem) => {
+                None if observed.drives.iter().any(|drive| drive.nqn == reported.id.subsystem) => {
                     Absence::Deleted
                 }
                 None => Absence::NoDrive,
             },
         };
-        self.lost.push(Missing { id: told.id.clone(), why });
+        self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
-    /// All that it was told to have, if only records are missing: a list with gaps proves nothing.
+    /// Adopts all that the status names when only the records are missing: an incomplete set proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
-        let of = u16::try_from(self.allocation.told.len()).unwrap_or(u16::MAX);
-        let adopt = |it: &&Namespace| Step::AdoptNamespace {
-            id: it.id.clone(),
+        let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
+        let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
+            id: namespace.id.clone(),
             allocation: self.allocation.id,
-            size: it.size,
-            of,
+            size: namespace.size,
+            members,
         };
         let fits = self.lacks().is_none_or(|lacks| self.adoptable.len() <= lacks);
         let whole = self.lost.is_empty() && fits;
         self.adoptable.iter().filter(|_| whole).map(adopt).collect()
     }
 
-    /// That there is something to go on with, unless nobody was told of it.
+    /// Rejects an allocation whose object reports namespaces of which none can be reached.
     pub(super) fn check(&self) -> Result<(), Rejection> {
         let missing = self.missing();
         if self.reachable.is_empty() && !missing.is_empty() {
@@ -197,34 +199,45 @@ impl<'a> Members<'a> {
     pub(super) fn need(&self) -> Need {
         let there = self.reachable.len() + self.away.len() + self.gone.len();
         let Some(any) = self.reachable.first() else { return Need::All };
-        let of = self.reachable.iter().map(|it| it.of).max().unwrap_or(0);
-        let count = usize::from(of).saturating_sub(there);
-        // What others were told of was whole once: what is not there any more is lost and was not kept from being made.
-        if count > 0 && self.allocation.told.is_empty() {
-            return Need::More(Wanted { count, size: any.size, of });
+        let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
+        let count = usize::from(members).saturating_sub(there);
+        // An allocation that its object reports was complete once: what is missing is lost, and no crash interrupted
+        // its creation.
+        if count > 0 && self.allocation.reported.is_empty() {
+            return Need::More(Wanted { count, size: any.size, members });
         }
         Need::Nothing
     }
 
-    /// How many are still to be made in the place of what is gone for good; `None` when nothing is to be replaced. A namespace
-    /// that was alone is not: what is made in its place would be empty.
+    /// How many replacements are still to be created for namespaces that are gone for good; `None` when nothing is to
+    /// be replaced. The only namespace of an allocation is not replaced: the new one would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (gone, any) = (self.gone.first()?, self.reachable.first()?);
-        let told = &self.allocation.told;
-        if !self.allocation.replace || told.len() < 2 {
+        let reported = &self.allocation.reported;
+        if !self.allocation.replace || reported.len() < 2 {
             return None;
         }
-        let is_new = |it: &&Namespace| told.iter().all(|told| told.id != it.id);
-        let there = self.reachable.iter().copied().chain(self.away.iter().map(|(it, _)| *it));
+        let is_new =
+            |namespace: &&Namespace| reported.iter().all(|reported| reported.id != namespace.id);
+        let there =
+            self.reachable.iter().copied().chain(self.away.iter().map(|(namespace, _)| *namespace));
         let made = there.filter(is_new).count();
-        Some(Wanted { count: self.gone.len().saturating_sub(made), size: gone.size, of: any.of })
+        Some(Wanted {
+            count: self.gone.len().saturating_sub(made),
+            size: gone.size,
+            members: any.members,
+        })
     }
 
     fn missing(&self) -> Vec<Missing> {
-        let away = self.away.iter().map(|(it, fault)| (*it, Absence::Drive((*fault).to_owned())));
-        let gone = self.gone.iter().map(|it| (*it, Absence::Replaced));
-        let unrecorded = self.adoptable.iter().map(|it| (*it, Absence::Unrecorded));
-        let named = |(it, why): (&Namespace, Absence)| Missing { id: it.id.clone(), why };
+        let away = self
+            .away
+            .iter()
+            .map(|(namespace, fault)| (*namespace, Absence::Drive((*fault).to_owned())));
+        let gone = self.gone.iter().map(|namespace| (*namespace, Absence::Replaced));
+        let unrecorded = self.adoptable.iter().map(|namespace| (*namespace, Absence::Unrecorded));
+        let named =
+            |(namespace, why): (&Namespace, Absence)| Missing { id: namespace.id.clone(), why };
         let mut missing = self.lost.clone();
         missing.extend(away.chain(gone).chain(unrecorded).map(named));
         missing
@@ -233,6 +246,6 @@ impl<'a> Members<'a> {
 
 /// Why the namespace's drive cannot be used.
 fn fault<'a>(id: &NamespaceId, observed: &'a Observed) -> Option<&'a str> {
-    let drive = observed.drives.iter().find(|it| it.nqn == id.subsystem)?;
+    let drive = observed.drives.iter().find(|drive| drive.nqn == id.subsystem)?;
     drive.fault.as_deref()
 }

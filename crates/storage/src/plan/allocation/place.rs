@@ -6,32 +6,32 @@ use super::members::Wanted;
 use crate::{
     Rejection,
     desired::{Allocation, Nqn, Spread},
-    observed::{Drive, NamespaceOwner, Observed},
+    observed::{Drive, Observed},
 };
 
-/// What namespaces are a multiple of, in bytes: a drive formatted with 4 KiB blocks has nothing smaller.
+/// The size of a namespace is a multiple of this, in bytes: a drive with 4 KiB blocks has nothing smaller.
 const BLOCK: u64 = 4096;
 
-/// Drives to make namespaces on, one on each.
+/// The drives for new namespaces, one on each.
 #[derive(Debug)]
 pub(super) struct Placement<'a> {
     pub(super) drives: Vec<&'a Drive>,
     /// Bytes of each namespace.
     pub(super) size: u64,
-    /// How many the allocation is made of.
-    pub(super) of: u16,
+    /// How many namespaces the allocation is made of.
+    pub(super) members: u16,
 }
 
-/// Bytes that allocations could have now: what drives have left that take part, as far as the disk beneath file-backed ones has it
-/// too, and nothing while there are too few of them for any allocation.
+/// Bytes that a new allocation could have now: the free space of the usable drives, limited by the disk beneath
+/// file-backed ones; 0 when there are too few drives for any allocation.
 #[must_use]
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
     if free.len() < spread.least() {
         return 0;
     }
-    let left = free.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
-    // Every share of an allocation is rounded up.
+    let left = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    // The share on each drive is rounded up.
     let piece = BLOCK * free.len().min(spread.most()) as u64;
     observed.pool.map_or(left, |pool| left.min(pool.room() / piece * piece))
 }
@@ -53,8 +53,8 @@ pub(super) fn fresh<'a>(
     drives.truncate(spread.most());
     let share = asked.div_ceil(drives.len() as u64);
     let size = share.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
-    let of = u16::try_from(drives.len()).unwrap_or(u16::MAX);
-    fitting(asked, Placement { drives, size, of }, observed)
+    let members = u16::try_from(drives.len()).unwrap_or(u16::MAX);
+    fitting(asked, Placement { drives, size, members }, observed)
 }
 
 /// The freest drives that have nothing of the allocation yet.
@@ -66,21 +66,21 @@ pub(super) fn more<'a>(
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     let asked = wanted.size.saturating_mul(wanted.count as u64);
-    if !observed.unread.is_empty() {
-        // What is missing may be on a drive of which that is not known.
+    if !observed.unreadable.is_empty() {
+        // A drive whose ledger cannot be read may hold the missing namespaces.
         let (least, drives) = (wanted.count, observed.drives.len());
-        let faulty = faulty(observed, |it| observed.unread.contains(&it.nqn));
+        let faulty = faulty(observed, |drive| observed.unreadable.contains(&drive.nqn));
         return Err(Rejection::DrivesFaulty { asked, usable, least, drives, faulty });
     }
     if usable < wanted.count {
         return Err(too_few(allocation, asked, (usable, wanted.count), observed));
     }
     drives.truncate(wanted.count);
-    fitting(asked, Placement { drives, size: wanted.size, of: wanted.of }, observed)
+    fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
 }
 
-/// A drive that was too slow for one look, or was not probed yet when the node started, is no reason to send a job elsewhere for
-/// good: while enough drives are known, they are waited for.
+/// A drive that was too slow for one observation, or not probed yet after a start, is no reason to send a job
+/// elsewhere: while enough drives are known, the allocation waits for them.
 fn too_few(
     allocation: &Allocation,
     asked: u64,
@@ -88,51 +88,52 @@ fn too_few(
     observed: &Observed,
 ) -> Rejection {
     let taken = taken(allocation, observed);
-    let may_come = |it: &Drive| !observed.is_replaced(&it.nqn) && !taken.contains(&it.nqn);
+    let may_come = |drive: &Drive| !observed.is_replaced(&drive.nqn) && !taken.contains(&drive.nqn);
     let faulty = faulty(observed, may_come);
     if usable + faulty.len() >= least {
         let drives = observed.drives.len();
         return Rejection::DrivesFaulty { asked, usable, least, drives, faulty };
     }
-    let full = |it: &Drive| Some((it.nqn.clone(), observed.namespace_limit(it)?));
+    let full = |drive: &Drive| Some((drive.nqn.clone(), observed.namespace_limit(drive)?));
     let (drives, full) = (observed.drives.len(), observed.drives.iter().filter_map(full).collect());
     Rejection::TooFewDrives { asked, usable, least, drives, full }
 }
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
     let taken = taken(allocation, observed);
-    let mut drives: Vec<_> = taking_part(observed).filter(|it| !taken.contains(&it.nqn)).collect();
-    drives.sort_by_key(|it| (Reverse(it.free()), it.slot, &it.nqn));
+    let mut drives: Vec<_> =
+        taking_part(observed).filter(|drive| !taken.contains(&drive.nqn)).collect();
+    drives.sort_by_key(|drive| (Reverse(drive.free()), drive.slot, &drive.nqn));
     drives
 }
 
-/// The drives that take namespaces.
+/// The drives that accept namespaces.
 fn taking_part(observed: &Observed) -> impl Iterator<Item = &Drive> {
-    observed.drives.iter().filter(|it| it.free() > 0 && observed.namespace_limit(it).is_none())
+    observed
+        .drives
+        .iter()
+        .filter(|drive| drive.free() > 0 && observed.namespace_limit(drive).is_none())
 }
 
 fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, String)> {
-    let fault = |it: &Drive| Some((it.nqn.clone(), it.fault.clone()?));
-    observed.drives.iter().filter(|it| which(it)).filter_map(fault).collect()
+    let fault = |drive: &Drive| Some((drive.nqn.clone(), drive.fault.clone()?));
+    observed.drives.iter().filter(|drive| which(drive)).filter_map(fault).collect()
 }
 
 /// The drives that have anything of the allocation.
 fn taken<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nqn> {
-    let id = allocation.id;
-    let mine =
-        [NamespaceOwner::Ours(id), NamespaceOwner::Partial(id), NamespaceOwner::Replaced(id)];
-    let of_it = observed.namespaces.iter().filter(|it| mine.contains(&it.owner));
-    of_it.map(|it| &it.id.subsystem).collect()
+    observed.of_allocation(allocation.id).map(|namespace| &namespace.id.subsystem).collect()
 }
 
-/// The placement, if every drive of it has the room; they are sorted by it, so the last has the least.
+/// The placement, if every drive has room for its share. The drives are sorted by free space, so the last has the
+/// least.
 fn fitting<'a>(
     asked: u64,
     placement: Placement<'a>,
     observed: &Observed,
 ) -> Result<Placement<'a>, Rejection> {
     let (each, drives) = (placement.size, placement.drives.len());
-    if let Some(tightest) = placement.drives.last().filter(|it| it.free() < each) {
+    if let Some(tightest) = placement.drives.last().filter(|drive| drive.free() < each) {
         return Err(Rejection::InsufficientCapacity {
             asked,
             each,

@@ -1,6 +1,6 @@
-//! A volume given its device on this node, and the device taken away.
+//! Activates a volume on this node, and deactivates it.
 
-use super::{Lvm, Rejection, mapper_name};
+use super::{Lvm, Rejection};
 use crate::{
     Step,
     observed::{Activation, DeviceNumber, Mapped, Unfinished},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// The steps that give it a device here; what proves that it is the right one was checked before.
+    /// The steps that activate it here. The caller has checked that it is the right one.
     pub(in crate::plan) fn activate(&self) -> Result<Vec<Step>, Rejection> {
         let volume = || self.volume.to_string();
         self.all_devices()?;
@@ -24,51 +24,53 @@ impl Lvm<'_> {
         Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
     }
 
-    /// Takes away what a command left that was cut off while it gave a device, took it away, or gave it another part. LVM
-    /// itself goes on with a device that stands still, when it is to activate it.
+    /// Removes what an interrupted command left while it activated, deactivated or repaired the volume. LVM itself
+    /// continues with a suspended mapping when it activates the volume.
     pub(super) fn clear_up(&self) -> Vec<Step> {
-        let removing =
-            |it: &Unfinished| Step::RemoveMapping { name: it.name.clone(), number: it.number };
+        let removing = |left: &Unfinished| Step::RemoveMapping {
+            name: left.name.clone(),
+            number: left.number,
+        };
         self.seen.left().iter().map(removing).collect()
     }
 
-    /// Whether it stands still, so that it must be activated before it can be put down.
+    /// Whether it is suspended, so that it must be activated before it can be deactivated.
     pub(super) fn is_suspended(&self) -> bool {
         matches!(self.seen.activation, Activation::Suspended(_))
     }
 
-    /// The step after which it stands still no more: until then whoever uses it waits, an unmount too.
+    /// The step that resumes it: until then every user waits, an unmount too.
     pub(in crate::plan) fn resume(&self) -> Option<Step> {
         let activate = || self.on_logical(VolumeAction::Activate, &self.lines.activate);
         self.is_suspended().then(activate).flatten()
     }
 
-    /// Whether that is its device, though it stands still.
-    pub(in crate::plan) fn stands_still_at(&self, number: DeviceNumber) -> bool {
+    /// Whether `number` is its device, and suspended.
+    pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
         self.seen.activation == Activation::Suspended(number)
     }
 
-    /// The steps after which nothing of it is left on this node that was not to be there.
-    pub(in crate::plan) fn tidy(&self) -> Vec<Step> {
+    /// The steps that remove all leftovers of it from this node.
+    pub(in crate::plan) fn clean_up(&self) -> Vec<Step> {
         self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
     }
 
-    /// The step into the group's lock space, when there is one and this node is outside.
+    /// The step that joins the group's lock space, when there is one and this node is outside.
     pub(super) fn join(&self) -> Option<Step> {
         let outside = !self.seen.in_lock_space;
         outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
     }
 
-    /// Takes its device away; what is mounted keeps it.
-    pub(in crate::plan) fn put_down(&self) -> Option<Step> {
+    /// Deactivates it, unless something on this node has it open.
+    pub(in crate::plan) fn deactivate_if_idle(&self) -> Option<Step> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let idle = self.seen.active().is_some() && !is_open;
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
-    /// Takes its device away, and leaves the lock space with the last one.
-    pub(in crate::plan) fn leave(&self) -> Vec<Step> {
-        let mut steps = self.tidy();
+    /// Deactivates it, and leaves the lock space with the last volume.
+    pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
+        let mut steps = self.clean_up();
         if self.is_suspended() {
             return steps;
         }
@@ -86,14 +88,15 @@ impl Lvm<'_> {
         steps
     }
 
-    /// LVM knows it by what is on its namespaces; when those are gone, device-mapper alone still has it. A mapping that lies
-    /// on anything is not of that kind: its namespaces could not be named, or are not visible under the names we know.
+    /// LVM finds a volume by its metadata on the namespaces; when those are gone, only device-mapper has it and the
+    /// mapping itself is removed. A mapping that still lies on any device is left alone: its namespaces were not
+    /// identified, or have other names than we know.
     pub(super) fn deactivate(&self, active: &Mapped) -> Option<Step> {
         if self.group().is_some() {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);
         }
-        let is_gone = active.strangers.is_empty() && self.state.devices.is_empty();
-        let name = mapper_name(self.volume);
+        let is_gone = active.foreign_devices.is_empty() && self.state.devices.is_empty();
+        let name = self.volume.mapper_name();
         (is_gone && self.report().is_some())
             .then_some(Step::RemoveMapping { name, number: active.number })
     }

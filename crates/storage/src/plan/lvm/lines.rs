@@ -1,4 +1,4 @@
-//! A site's lines, made into steps.
+//! Makes steps of a site's lines.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A volume made: its devices given to LVM, its group, itself.
+//! Creates a volume: physical volumes, the group, the volume itself.
 
 use super::{Lvm, Rejection};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// The steps until the volume exists, whole; empty when it does.
+    /// The steps until the volume exists completely; none when it does.
     pub(in crate::plan) fn build(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.no_stranger_has(report)?;
@@ -27,8 +27,8 @@ impl Lvm<'_> {
         }
     }
 
-    /// A shared group is written as a local one first (lvm2, tools/vgcreate.c): cut off in between, no lock would keep two
-    /// nodes from it. Nothing is in it yet.
+    /// `vgcreate` writes a shared group as a local one first (lvm2, tools/vgcreate.c). After an interruption there no
+    /// lock would keep two nodes from it. The group is still empty then.
     fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
         let line = self.lines.vg_create.as_ref().map(|line| line.expand(&self.variables()));
         let is_to_be_shared = line.is_some_and(|line| asks_for_locks(&line));
@@ -42,16 +42,20 @@ impl Lvm<'_> {
     }
 
     fn make_group(&self, report: &LvmReport) -> Vec<Step> {
-        let mut steps: Vec<_> =
-            self.state.devices.iter().flat_map(|it| self.make_physical(report, it)).collect();
+        let mut steps: Vec<_> = self
+            .state
+            .devices
+            .iter()
+            .flat_map(|device| self.make_physical(report, device))
+            .collect();
         steps.extend(self.on_group(VolumeAction::CreateGroup, &self.lines.vg_create));
         steps.extend(self.on_group(VolumeAction::StartLocks, &self.lines.lock_start));
         steps.extend(self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create));
         steps
     }
 
-    /// One that is marked as a group's which nobody has is begun anew: LVM would have to be forced to use it, and forced it
-    /// takes whatever there is.
+    /// A device whose header names a group that does not exist is wiped and begun anew: LVM would need `--force`, and
+    /// with that takes any device.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);
@@ -71,8 +75,8 @@ impl Lvm<'_> {
         self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
     }
 
-    /// A RAID whose `lvcreate` was cut off is never activated, and LVM says nothing of it. It is made anew: no file system was
-    /// ever on it.
+    /// A RAID whose `lvcreate` was interrupted never becomes active, and LVM does not report it. It is created anew: it
+    /// never had a file system.
     fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
         let whole = group.volume(&self.volume.logical);
@@ -80,9 +84,9 @@ impl Lvm<'_> {
         if parts.is_empty() || is_noted || !group.is_warrens() {
             return Vec::new();
         }
-        // Its parts go with it.
-        let going = whole.map_or(parts, |it| vec![it]);
-        going.into_iter().map(|it| self.remove_named(group, it)).collect()
+        // Removing the volume removes its parts.
+        let going = whole.map_or(parts, |volume| vec![volume]);
+        going.into_iter().map(|volume| self.remove_named(group, volume)).collect()
     }
 
     pub(super) fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {
@@ -90,7 +94,7 @@ impl Lvm<'_> {
         self.step(VolumeAction::RemoveLogical, name.clone(), name)
     }
 
-    /// Notes that the file system is whole.
+    /// Tags the volume: mkfs completed its file system.
     pub(in crate::plan) fn note_made(&self, id: FileSystemId) -> Option<Step> {
         let missing = self.logical().is_some_and(|logical| !logical.has_made(id));
         let line = format!("--addtag {} {}", LogicalVolume::tag_of(id), self.volume);

@@ -1,4 +1,4 @@
-//! A volume removed, and its group with the last one.
+//! Removes a volume, and its group with the last one.
 
 use super::{Lvm, Rejection};
 use crate::{
@@ -8,12 +8,12 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Everything of it goes; a group goes with its last volume. What a lost device leaves in a group's metadata is left
-    /// to the erasure of its namespaces, because LVM would have to be forced; so is what a `vgremove` that was cut off leaves.
+    /// Removes everything of the volume, and the group with its last volume. Metadata of a lost device, and the rest of
+    /// an interrupted `vgremove`, would need LVM's `--force`: erasing the namespaces removes them.
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.no_stranger_has(report)?;
-        let mut steps = self.tidy();
+        let mut steps = self.clean_up();
         if self.is_suspended() {
             return Ok(steps);
         }
@@ -26,18 +26,21 @@ impl Lvm<'_> {
         if let Some(group) = group.filter(|_| is_whole) {
             steps.extend(self.remove_volume(group));
             let own = &self.volume.logical;
-            if group.volumes.iter().any(|it| it.name != *own && !it.is_part_of(own)) {
+            if group.volumes.iter().any(|volume| volume.name != *own && !volume.is_part_of(own)) {
                 return Ok(steps);
             }
             steps.extend(self.on_group(VolumeAction::RemoveGroup, &self.lines.vg_remove));
         }
         if group.is_none() || is_whole {
-            let is_to_go =
-                |it: &&BlockDevice| report.on(&it.path).is_some_and(|it| !it.is_marked());
+            let is_to_go = |device: &&BlockDevice| {
+                report.on(&device.path).is_some_and(|physical| !physical.is_marked())
+            };
             let physical = self.state.devices.iter().filter(is_to_go);
             let line = &self.lines.pv_remove;
             steps.extend(
-                physical.filter_map(|it| self.on_device(VolumeAction::RemovePhysical, line, it)),
+                physical.filter_map(|device| {
+                    self.on_device(VolumeAction::RemovePhysical, line, device)
+                }),
             );
         }
         Ok(steps)

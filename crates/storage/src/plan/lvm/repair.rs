@@ -1,4 +1,4 @@
-//! A group that lost a device, given another.
+//! Repairs a group that lost a device, with another device.
 
 use super::Lvm;
 use crate::{
@@ -8,21 +8,24 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Devices that are no members yet take the place of those that are lost: for this volume, and when no other of the group
-    /// lacks anything, for the group. Each part is known to be undone by itself, so that whoever is interrupted goes on.
-    /// Lines that a profile leaves empty are left out, and without any of them a group that has lost a device stays as it is.
+    /// Replaces lost devices by devices that are no members yet: for this volume and, when no other volume of the group
+    /// lacks a part, for the group. The planner sees of each part by itself whether it is done, so an interrupted
+    /// repair continues. Lines that a profile leaves empty are skipped; without any of them a group that has lost a
+    /// device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
             return Vec::new();
         }
-        // Whatever it lies on is in use until it stands still no more.
+        // Whatever uses the volume waits until it is resumed.
         if let Some(resuming) = self.resume() {
             return self.inside(vec![resuming]);
         }
         let mut steps = self.extend(report);
         let is_member = |device: &BlockDevice| {
-            report.on(&device.path).is_some_and(|it| matches!(it.membership, Membership::Of(_)))
+            report
+                .on(&device.path)
+                .is_some_and(|physical| matches!(physical.membership, Membership::Of(_)))
         };
         let has_all = !steps.is_empty() || self.state.devices.iter().all(is_member);
         let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
@@ -35,17 +38,19 @@ impl Lvm<'_> {
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
         }
         let own = &self.volume.logical;
-        let others = group.volumes.iter().filter(|it| it.name != *own);
-        let (replaced, others): (Vec<_>, Vec<_>) = others.partition(|it| it.was_part_of(own));
-        steps.extend(replaced.into_iter().map(|it| self.remove_named(group, it)));
+        let others = group.volumes.iter().filter(|volume| volume.name != *own);
+        let (replaced, others): (Vec<_>, Vec<_>) =
+            others.partition(|volume| volume.was_part_of(own));
+        steps.extend(replaced.into_iter().map(|volume| self.remove_named(group, volume)));
         if has_all && !others.into_iter().any(LogicalVolume::is_partial) {
             steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }
         self.inside(steps)
     }
 
-    /// What comes before a repair, after which it is looked at again. What an earlier one left shows once the volume has a
-    /// device; and that device may lie on the new parts already, of which nothing is written: LVM would not repair it.
+    /// What must happen before a repair, followed by another observation. First the volume must be active, because only
+    /// then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may already use new
+    /// parts that hold no data yet, and LVM would refuse to repair it.
     fn settle(&self) -> Option<Step> {
         if self.seen.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
@@ -55,17 +60,17 @@ impl Lvm<'_> {
         is_left.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 
-    /// The same in the group's lock space.
+    /// The steps, inside the group's lock space.
     fn inside(&self, steps: Vec<Step>) -> Vec<Step> {
         let joining = (!steps.is_empty()).then(|| self.join()).flatten();
         joining.into_iter().chain(steps).collect()
     }
 
-    /// The steps that make members of those devices that are none yet.
+    /// The steps that add devices to the group which are no members yet.
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {
-            if report.on(&device.path).is_some_and(|it| it.group().is_some()) {
+            if report.on(&device.path).is_some_and(|physical| physical.group().is_some()) {
                 continue;
             }
             steps.extend(self.make_physical(report, device));

@@ -1,40 +1,41 @@
-//! Who can do something about a rejection: by this a caller waits, goes elsewhere or calls for an admin.
+//! Who can resolve a rejection. The caller waits, goes elsewhere or asks for an admin accordingly.
 
 use super::Rejection;
 
-/// A text that ends with a remedy behind a colon, up to there.
+/// The text up to the remedy, which follows the last colon.
 #[must_use]
 pub fn without_remedy(text: &str) -> &str {
     text.rsplit_once(": ").map_or(text, |(problem, _)| problem)
 }
 
-/// Who can do something about a rejection.
+/// Who can resolve a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionClass {
-    /// It passes when another node has done its part, or a drive answers again: try again.
+    /// It passes when another node has done its part, or a drive answers again: retry.
     Waiting,
     /// Too little room: the workload manager should place the job elsewhere.
     Capacity,
-    /// What was asked for is wrong: its author must change it.
+    /// The request is wrong: its author must change it.
     Input,
     /// Something on the node is not Warren's: an admin must look.
     Foreign,
-    /// Something stands at a mount path: whoever put it there takes it away, or the path's author uses another.
+    /// Something is at a mount path: whoever put it there removes it, or the path's author uses another path.
     InTheWay,
     /// Another build or another profile is needed.
     Unsupported,
-    /// What should be there is not, or does not work: it comes back, or an admin brings it back, or its owner gives it up.
+    /// Something that should exist is missing or does not work: it comes back, or an admin restores it, or its owner
+    /// gives it up.
     Lost,
 }
 
 impl Rejection {
-    /// What is wrong, without the remedy, which every text ends with behind a colon: for those who cannot do that.
+    /// The problem without the remedy, for readers who cannot apply it.
     #[must_use]
     pub fn problem(&self) -> String {
         without_remedy(&self.to_string()).to_owned()
     }
 
-    /// Whether only somebody with rights on the node, or over its agents' flags, can do something about it.
+    /// Whether only somebody with rights on the node, or over its agents' flags, can resolve it.
     #[must_use]
     pub fn is_for_operators(&self) -> bool {
         match self.class() {
@@ -46,7 +47,7 @@ impl Rejection {
         }
     }
 
-    /// Who can do something about it.
+    /// Who can resolve it.
     #[must_use]
     pub fn class(&self) -> RejectionClass {
         match self {
@@ -63,7 +64,7 @@ impl Rejection {
             | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
-            // No rabbit has none: they were not probed yet, or none of them works.
+            // Every rabbit has drives: they were not probed yet, or none of them works.
             Self::NoDrives { .. }
             | Self::Lost { .. }
             | Self::PoolBroken { .. }
@@ -80,7 +81,7 @@ impl Rejection {
             | Self::Strangers { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
-            // Of what stands at a mount path this alone leaves no other path.
+            // Alone among what can be at a mount path this leaves no other path to use.
             | Self::Unproved { .. } => RejectionClass::Foreign,
             Self::Occupied { .. }
             | Self::Covered { .. }

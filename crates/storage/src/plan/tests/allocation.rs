@@ -1,7 +1,7 @@
 //! Allocations over many drives: where they go, what is completed, adopted, replaced, and what never is.
 
 use super::*;
-use crate::desired::Told;
+use crate::desired::Reported;
 
 const MIB: u64 = 1 << 20;
 
@@ -12,7 +12,7 @@ fn nqn(slot: u32) -> crate::desired::Nqn {
 fn on(slot: u32, owner: NamespaceOwner) -> Namespace {
     let id = NamespaceId { subsystem: nqn(slot), nsid: 1 };
     let access = ["rabbit-1", "compute-3"].map(|name| node(name).into()).into();
-    Namespace { id, owner, size: 8192, access, device: Some("/dev/loop0".into()), of: 4 }
+    Namespace { id, owner, size: 8192, access, device: Some("/dev/loop0".into()), members: 4 }
 }
 
 fn ours(slot: u32) -> Namespace {
@@ -25,13 +25,13 @@ fn rabbit(drives: u32, namespaces: Vec<Namespace>) -> Observed {
 }
 
 fn over(most: u8, least: u8, told: &[u32]) -> Allocation {
-    let told = told.iter().map(|slot| Told {
+    let told = told.iter().map(|slot| Reported {
         id: NamespaceId { subsystem: nqn(*slot), nsid: 1 },
         size: 8192,
         contested: false,
     });
     let spread = Spread::new(most, least).unwrap();
-    Allocation { spread, told: told.collect(), ..allocation(30_000) }
+    Allocation { spread, reported: told.collect(), ..allocation(30_000) }
 }
 
 fn steps(wanted: &Allocation, observed: &Observed) -> Vec<Step> {
@@ -45,9 +45,9 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
 /// Slots of the drives on which namespaces are made, with size and number.
 fn made(steps: &[Step]) -> Vec<(u32, u64, u16)> {
     let made = steps.iter().map(|step| {
-        let Step::CreateNamespace { drive, size, of, .. } = step else { panic!("{step}") };
+        let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
         let slot = (0..99).find(|slot| nqn(*slot) == *drive).unwrap();
-        (slot, *size, *of)
+        (slot, *size, *members)
     });
     made.collect()
 }
@@ -59,9 +59,9 @@ fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
     seen.drives[7].fault = Some("gone".into());
     seen.drives[9].warnings = vec![DriveWarning::ReadOnly];
     let made = made(&steps(&over(16, 14, &[]), &seen));
-    let slots: Vec<_> = made.iter().map(|it| it.0).collect();
+    let slots: Vec<_> = made.iter().map(|step| step.0).collect();
     assert_eq!(slots, [0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 3]);
-    assert!(made.iter().all(|it| (it.1, it.2) == (4096, 16)), "30000 / 16, rounded up");
+    assert!(made.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
     let fourteen = Observed { drives: seen.drives[..16].to_vec(), ..seen };
     let made = super::allocation::made(&steps(&over(16, 14, &[]), &fourteen));
     assert_eq!(made.len(), 14, "two of sixteen cannot be used, and that is enough");
@@ -98,7 +98,7 @@ fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
 fn what_counts_as_allocatable_is_allocated_and_nothing_more() {
     let pool = |available| Some(Pool { available, promised: 5 * MIB });
     let mut limited = rabbit(4, vec![on(0, NamespaceOwner::Unknown)]);
-    limited.drives.iter_mut().for_each(|it| it.most_namespaces = Some(1));
+    limited.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
     let mut read_only = rabbit(4, vec![]);
     read_only.drives[2].warnings = vec![DriveWarning::ReadOnly];
     let mut faulty = rabbit(4, vec![]);
@@ -163,8 +163,8 @@ fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_the
 fn a_drive_with_all_the_namespaces_it_can_have_takes_part_no_more() {
     let other = AllocationId { index: 9, ..allocation(1).id };
     let mut seen = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
-    seen.drives.iter_mut().for_each(|it| it.most_namespaces = Some(1));
-    let slots: Vec<_> = made(&steps(&over(4, 2, &[]), &seen)).iter().map(|it| it.0).collect();
+    seen.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
+    let slots: Vec<_> = made(&steps(&over(4, 2, &[]), &seen)).iter().map(|step| step.0).collect();
     assert_eq!(slots, [1, 2, 3], "the freest by bytes is none of them");
     seen.drives.truncate(2);
     let refusal = refused(&over(4, 2, &[]), &seen);
@@ -189,7 +189,7 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
     assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
     away.drives[1].fault = Some("its ledger cannot be read".into());
     away.namespaces.remove(1);
-    away.unread.insert(nqn(1));
+    away.unreadable.insert(nqn(1));
     let refusal = refused(&over(4, 2, &[]), &away);
     assert_eq!(refusal.class(), RejectionClass::Lost, "it may be there");
     assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
@@ -204,7 +204,7 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
         id: unknown(slot).id,
         allocation: told.id,
         size: 8192,
-        of: 3,
+        members: 3,
     };
     assert_eq!(adopted, [adopt(0), adopt(2)]);
     let only = |seen: &Observed| plan(&Desired::Adopted(told.clone()), seen).unwrap();
@@ -213,7 +213,9 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&told, &rabbit(6, namespaces)) {
-        Rejection::Lost { missing, .. } => missing.into_iter().map(|it| it.why).collect::<Vec<_>>(),
+        Rejection::Lost { missing, .. } => {
+            missing.into_iter().map(|missing| missing.why).collect::<Vec<_>>()
+        }
         other => panic!("{other}"),
     };
     let rest = [Absence::Unrecorded, Absence::Unrecorded];
@@ -225,7 +227,7 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
     assert!(matches!(refusal(vec![taken, unknown(1), unknown(2)])[0], Absence::Other(_)));
 
     let mut contested = told.clone();
-    contested.told[0].contested = true;
+    contested.reported[0].contested = true;
     let all = rabbit(6, vec![unknown(0), unknown(1), unknown(2)]);
     assert_eq!(refused(&contested, &all).class(), RejectionClass::Lost);
     let mut hidden = all;
@@ -237,7 +239,7 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
 
 #[test]
 fn what_is_told_beside_all_that_was_made_is_neither_missed_nor_adopted() {
-    let two = |slot| Namespace { of: 2, ..ours(slot) };
+    let two = |slot| Namespace { members: 2, ..ours(slot) };
     let unknown = |slot| on(slot, NamespaceOwner::Unknown);
     let whole = rabbit(6, vec![two(0), two(1), unknown(3)]);
     // A namespace without a record, one that is not there, and one of a drive that nobody knows.
@@ -264,7 +266,9 @@ fn a_drive_that_is_away_or_faulty_is_waited_for_and_the_others_go_on() {
     let wanted = over(4, 2, &[0, 1, 2]);
     let attached = steps(&wanted, &seen);
     assert!(
-        attached.iter().all(|it| matches!(it, Step::Attach { id, .. } if id.subsystem == nqn(2)))
+        attached
+            .iter()
+            .all(|step| matches!(step, Step::Attach { id, .. } if id.subsystem == nqn(2)))
     );
     assert_eq!(attached.len(), 2);
     let told: Vec<_> = missing(&wanted, &seen).iter().map(ToString::to_string).collect();
@@ -356,7 +360,7 @@ fn at(slot: u8, name: &str) -> Access {
 fn regranted(wanted: &[Access], seen: &[Access]) -> Vec<String> {
     let wanted = Allocation { access: wanted.iter().cloned().collect(), ..over(1, 1, &[0]) };
     let access = seen.iter().cloned().map(Into::into).collect();
-    let namespace = Namespace { access, size: 32_768, of: 1, ..ours(0) };
+    let namespace = Namespace { access, size: 32_768, members: 1, ..ours(0) };
     lines(plan(&Desired::Allocated(wanted), &rabbit(1, vec![namespace])))
 }
 
@@ -382,7 +386,7 @@ fn access_is_a_places_and_not_a_names() {
 fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
     let id = allocation(1).id;
     let mut seen = rabbit(3, Vec::new());
-    seen.lost.insert(ours(1).id, NamespaceOwner::Ours(id));
+    seen.vanished.insert(ours(1).id, NamespaceOwner::Ours(id));
     let strike = Step::DeleteNamespace { id: ours(1).id, allocation: id };
     assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
     let another = AllocationId { index: 9, ..id };

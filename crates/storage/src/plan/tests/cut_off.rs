@@ -25,7 +25,7 @@ fn a_device_that_is_marked_for_a_group_that_never_was_is_begun_anew() {
     let report = state(&mut observed).report.as_mut().unwrap();
     report.groups.clear();
     report.physical = vec![physical(1, Membership::Marked), physical(3, Membership::Free)];
-    state(&mut observed).activation = Activation::Down;
+    state(&mut observed).activation = Activation::Inactive;
     let ready = Desired::FileSystemReady(fs.clone());
     assert_eq!(kinds(&ready, &observed), ["unmark", "pvcreate", "lvcreate"]);
     // As long as a device is away, the group may be on it.
@@ -77,7 +77,7 @@ fn half_made(tags: Vec<String>) -> Observed {
     let volumes = vec![whole, part("lv-0_rmeta_0"), part("lv-0_rmeta_1")];
     let mut observed = seen(&raid(0), &all, volumes);
     state(&mut observed).report.as_mut().unwrap().groups[0].missing = 0;
-    state(&mut observed).activation = Activation::Down;
+    state(&mut observed).activation = Activation::Inactive;
     observed
 }
 
@@ -146,10 +146,10 @@ fn what_a_repair_left_goes_before_the_next() {
     let name = "vg-lv--0_rmeta_2".to_owned();
     assert_eq!(kinds(&ready, &observed)[0], "repair");
     let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
-    mapped.beside.push(Unfinished { name, number: NUMBER });
+    mapped.unused_parts.push(Unfinished { name, number: NUMBER });
     assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
     // Without a device it is not seen, and the repair would fail of it.
-    state(&mut observed).activation = Activation::Down;
+    state(&mut observed).activation = Activation::Inactive;
     assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
 }
 
@@ -176,7 +176,7 @@ fn what_an_activation_left_goes_with_the_mount() {
     let unmount = Desired::Unmounted(mount_of(&raid(0)));
     assert_eq!(kinds(&unmount, &left(&["vg-lv--0"])), ["remove-mapping"]);
     assert_eq!(kinds(&unmount, &still()), ["activate"]);
-    assert_eq!(kinds(&unmount, &not_active(Activation::Down)), [""; 0]);
+    assert_eq!(kinds(&unmount, &not_active(Activation::Inactive)), [""; 0]);
 }
 
 #[test]

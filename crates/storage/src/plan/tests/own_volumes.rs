@@ -11,12 +11,12 @@ fn mapping(volume: &str, layers: usize, on: &[&str]) -> Mapping {
         name: format!("{}-{volume}", GROUP.replace('-', "--")),
         number: DeviceNumber { major: 253, minor: 0 },
         layers,
-        on: on.iter().map(|&it| it.to_owned()).collect(),
+        on: on.iter().map(|&name| name.to_owned()).collect(),
     }
 }
 
 fn collected(keep: &[&str], observed: &Observed) -> Vec<String> {
-    let keep = keep.iter().map(|it| it.parse().unwrap()).collect();
+    let keep = keep.iter().map(|group| group.parse().unwrap()).collect();
     lines(plan(&Desired::OnlyVolumes(keep), observed))
 }
 

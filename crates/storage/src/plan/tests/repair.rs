@@ -52,7 +52,7 @@ pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
         tags: vec![LogicalVolume::tag_of(fs_id(index))],
         is_raid: true,
         synced: Some(Percent::ALL),
-        trouble: Some(trouble.to_owned()).filter(|it| !it.is_empty()),
+        trouble: Some(trouble.to_owned()).filter(|text| !text.is_empty()),
         ..LogicalVolume::default()
     }
 }
@@ -79,8 +79,8 @@ pub(super) fn seen(
         activation: Activation::Active(Mapped {
             path,
             number,
-            strangers: Vec::new(),
-            beside: Vec::new(),
+            foreign_devices: Vec::new(),
+            unused_parts: Vec::new(),
         }),
         report: Some(LvmReport { physical: physical.collect(), groups: vec![group] }),
         ..LvmState::default()
@@ -144,7 +144,7 @@ fn what_lost_a_device_is_torn_down_without_being_shown() {
     let state = observed.volume.as_mut().unwrap();
     (state.devices, state.missing) = (vec![device(1)], vec![id(3)]);
     state.signature = None;
-    state.lvm.as_mut().unwrap().activation = Activation::Down;
+    state.lvm.as_mut().unwrap().activation = Activation::Inactive;
     let steps = lines(plan(&Desired::FileSystemGone(fs), &observed));
     assert!(!steps.iter().any(|step| step.contains("look at")), "{steps:?}");
     assert!(steps.last().unwrap().starts_with("forget"), "{steps:?}");

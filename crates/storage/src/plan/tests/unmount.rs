@@ -135,7 +135,7 @@ fn only_mounts_leaves_what_is_covered_and_tells_it_at_last() {
 /// Unmounting goes on when an object's namespaces cannot be named; its volume is then none that has lost them.
 #[test]
 fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
-    let steps = |strangers: &[&str]| {
+    let steps = |foreign_devices: &[&str]| {
         let mut mount = Mount { hooks: MountHooks::default(), ..mount() };
         let layer = VolumeLayer::Lvm(Box::default());
         let volume = Volume { namespaces: vec![], layer, ..volume() };
@@ -143,8 +143,8 @@ fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
         let active = Mapped {
             path: "/dev/mapper/vg-lv".into(),
             number: DeviceNumber { major: 253, minor: 0 },
-            strangers: strangers.iter().map(|&it| it.to_owned()).collect(),
-            beside: Vec::new(),
+            foreign_devices: foreign_devices.iter().map(|&name| name.to_owned()).collect(),
+            unused_parts: Vec::new(),
         };
         let (activation, report) = (Activation::Active(active), Some(LvmReport::default()));
         let lvm = Some(LvmState { activation, report, ..LvmState::default() });

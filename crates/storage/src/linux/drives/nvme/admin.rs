@@ -1,4 +1,4 @@
-//! The admin commands that managing namespaces takes, whichever way they reach the drive.
+//! The admin commands for managing namespaces, over any way to the drive.
 
 use std::{fmt::Debug, io, time::Duration};
 
@@ -13,19 +13,19 @@ use super::{
         SmartLog,
     },
 };
-use crate::linux::looks::is_given_up;
+use crate::linux::bounded::is_given_up;
 
-/// One way to a drive's admin queue: its physical function here, a tunnel through the PCIe switch elsewhere.
+/// A way to a drive's admin queue: its physical function here, or a tunnel through the PCIe switch.
 pub(super) trait AdminQueue: Debug + Send + Sync {
-    /// Has `command` carried out; `data` goes to the drive or comes from it, as the opcode says. Answers with dword 0 of the
+    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword 0 of the
     /// completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
-    /// Resets the controller: resources that were moved count from then on.
+    /// Resets the controller, after which moved resources take effect.
     fn reset(&self) -> Result<(), AdminError>;
 }
 
-/// An admin command, as far as these need one.
+/// The fields of an admin command that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) opcode: u8,
@@ -35,7 +35,7 @@ pub(super) struct Command {
     pub(super) timeout: Duration,
 }
 
-/// A command that did not succeed.
+/// Why a command failed.
 #[derive(Debug, Error)]
 pub(super) enum AdminError {
     /// The drive refused it.
@@ -44,10 +44,10 @@ pub(super) enum AdminError {
     /// It did not reach the drive, or no answer came back.
     #[error("the command was not carried out")]
     System(#[source] io::Error),
-    /// It was not sent.
+    /// It was not sent, because the caller has stopped waiting.
     #[error("it had waited so long that it was given up")]
     GivenUp,
-    /// The answer cannot be.
+    /// The answer is invalid.
     #[error("the drive's answer to {what} is not as specified: {why}")]
     Malformed { what: &'static str, why: String },
 }
@@ -61,7 +61,7 @@ impl AdminError {
     }
 }
 
-/// A drive's answer, or why there is none.
+/// A drive's answer, or the error.
 pub(super) type Answered<T> = Result<T, AdminError>;
 
 /// Opcodes (Base 5, figure 138; Format NVM: 5.14).
@@ -74,7 +74,7 @@ pub(super) mod opcode {
     pub(in super::super) const FORMAT: u8 = 0x80;
 }
 
-/// What Identify shows (Base 5.17.1, figure 273).
+/// CNS values of Identify (Base 5.17.1, figure 273).
 pub(super) mod cns {
     pub(in super::super) const NAMESPACE: u8 = 0x00;
     pub(in super::super) const CONTROLLER: u8 = 0x01;
@@ -91,16 +91,17 @@ pub(super) mod log {
     pub(in super::super) const COMMAND_EFFECTS: u32 = 0x05;
 }
 
-/// The namespace that stands for all.
+/// The NSID that stands for all namespaces.
 pub(super) const EVERY_NAMESPACE: u32 = u32::MAX;
 
-/// Looks are answered from the drive's memory.
+/// Deadline of reads, which the drive answers from its memory.
 const QUICK: Duration = Duration::from_secs(10);
-/// Making and deleting take real drives many seconds.
+/// Deadline of creation and deletion, which take real drives many seconds.
 const SLOW: Duration = Duration::from_secs(120);
-/// Erasing takes drives that have no cryptographic way to do it many minutes. One that is cut off is begun anew.
+/// Deadline of an erasure, which takes drives without cryptographic erase many minutes. An interrupted one is begun
+/// anew.
 pub(super) const ERASE: Duration = Duration::from_secs(3600);
-/// A change is not given up while a drive may still be at its slowest command.
+/// Deadline of a change: longer than the slowest command of the drive.
 pub(super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));
 
 /// Resources of a controller (Base 5.28, Virtualization Management, RT).
@@ -110,18 +111,18 @@ pub(super) enum Resource {
     Interrupts,
 }
 
-/// What Virtualization Management does (ACT).
+/// Actions of Virtualization Management (ACT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Virtualization {
-    /// Leaves the primary controller this many flexible resources from its next reset on.
+    /// Leaves this many flexible resources to the primary controller from its next reset on.
     Primary(Resource, u16),
-    /// Gives an offline secondary controller this many.
+    /// Assigns this many resources to an offline secondary controller.
     Assign(Resource, u16),
     /// Brings a secondary controller online.
     Online,
 }
 
-/// How a Format erases (Base 5.14, SES).
+/// Kinds of erasure by Format (Base 5.14, SES).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Erase {
     UserData,
@@ -155,14 +156,14 @@ impl Admin {
         self.identify(cns::ALLOCATED, nsid)
     }
 
-    /// Every namespace there is, in ascending order: as many pages as it takes, because a short list is no list.
+    /// All NSIDs in ascending order, reading as many pages as there are: an incomplete list is an error.
     pub(super) fn allocated(&self) -> Answered<Vec<u32>> {
         let mut all: Vec<u32> = Vec::new();
         loop {
             let after = all.last().copied().unwrap_or(0);
             let NamespaceList(page) = self.identify(cns::ALLOCATED_LIST, after)?;
             let found: Vec<u32> =
-                page.iter().map(|it| it.get()).take_while(|it| *it != 0).collect();
+                page.iter().map(|number| number.get()).take_while(|number| *number != 0).collect();
             let ascends = [after].iter().chain(&found).is_sorted_by(|a, b| a < b);
             if !ascends {
                 let why = format!("it does not ascend after {after}");
@@ -184,7 +185,7 @@ impl Admin {
             let why = format!("{count} controllers do not fit into a list");
             return Err(AdminError::Malformed { what: "Identify CNS 12h", why });
         };
-        Ok(controllers.iter().map(|it| it.get()).collect())
+        Ok(controllers.iter().map(|number| number.get()).collect())
     }
 
     pub(super) fn primary(&self) -> Answered<PrimaryCapabilities> {
@@ -200,8 +201,8 @@ impl Admin {
         Ok(list.entries.iter().take(list.count.into()).copied().collect())
     }
 
-    /// Whether the drive has an admin command, if it tells (Commands Supported and Effects, log 05h, Base 5.16.1.6): what OACS
-    /// says is not always so.
+    /// Whether the drive has an admin command, if it says so (Commands Supported and Effects, log 05h, Base 5.16.1.6):
+    /// OACS is not always right.
     pub(super) fn supports(&self, opcode: u8) -> Answered<Option<bool>> {
         match self.log::<CommandEffects>(log::COMMAND_EFFECTS) {
             Err(AdminError::Status(_)) => Ok(None),
@@ -209,12 +210,12 @@ impl Admin {
         }
     }
 
-    /// How the drive is.
+    /// The SMART log.
     pub(super) fn smart(&self) -> Answered<SmartLog> {
         self.log(log::SMART)
     }
 
-    /// Retain Asynchronous Event: who waits for the drive's own warnings still gets them.
+    /// Sets Retain Asynchronous Event, so that others still get the drive's own warnings.
     fn log<T: Answer>(&self, id: u32) -> Answered<T> {
         const RETAIN: u32 = 1 << 15;
         let mut answer = T::new_zeroed();
@@ -231,7 +232,7 @@ impl Admin {
         Ok(answer)
     }
 
-    /// Makes a namespace that several controllers may share, every block backed by capacity; answers with its NSID.
+    /// Creates a namespace that several controllers may share, with every block allocated; returns its NSID.
     pub(super) fn create(&self, blocks: u64, format: u8) -> Answered<u32> {
         let mut wanted = IdentifyNamespace::new_zeroed();
         wanted.size = blocks.into();
@@ -245,12 +246,12 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_MANAGEMENT, nsid, 1), &mut []).map(drop)
     }
 
-    /// That it already is, is fine.
+    /// Attaches; succeeds when it is attached already.
     pub(super) fn attach(&self, nsid: u32, controller: u16) -> Answered<()> {
         fine(self.attachment(nsid, controller, 0), Code::AlreadyAttached)
     }
 
-    /// That it already is not, is fine.
+    /// Detaches; succeeds when it is not attached.
     pub(super) fn detach(&self, nsid: u32, controller: u16) -> Answered<()> {
         fine(self.attachment(nsid, controller, 1), Code::NotAttached)
     }
@@ -309,7 +310,7 @@ fn change(opcode: u8, nsid: u32, cdw10: u32) -> Command {
     Command { opcode, nsid, cdw10, cdw11: 0, timeout: SLOW }
 }
 
-/// Nothing is changed for somebody who has gone on, as if it had failed.
+/// Refuses a change when the caller has stopped waiting and treats it as failed.
 pub(super) fn still_wanted() -> Answered<()> {
     if is_given_up() { Err(AdminError::GivenUp) } else { Ok(()) }
 }
@@ -356,37 +357,40 @@ mod tests {
             let (command, _) = sent(ask);
             (command.opcode, command.nsid, command.cdw10, command.cdw11)
         };
-        assert_eq!(words(|it| drop(it.allocated())), (0x06, 0, 0x10, 0));
-        assert_eq!(words(|it| drop(it.common())), (0x06, 0xffff_ffff, 0x00, 0));
-        assert_eq!(words(|it| drop(it.attached(3))), (0x06, 3, 0x12, 0));
-        assert_eq!(words(|it| it.delete(7).unwrap()), (0x0d, 7, 1, 0));
-        assert_eq!(words(|it| it.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
-        assert_eq!(words(|it| it.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
-        assert_eq!(words(|it| drop(it.smart())), (0x02, u32::MAX, 0x007f_8002, 0));
-        assert_eq!(words(|it| drop(it.supports(0x0d))), (0x02, u32::MAX, 0x03ff_8005, 0));
-        let cryptographic: fn(&Admin) = |it| it.format(7, 4, Erase::Cryptographic).unwrap();
+        assert_eq!(words(|admin| drop(admin.allocated())), (0x06, 0, 0x10, 0));
+        assert_eq!(words(|admin| drop(admin.common())), (0x06, 0xffff_ffff, 0x00, 0));
+        assert_eq!(words(|admin| drop(admin.attached(3))), (0x06, 3, 0x12, 0));
+        assert_eq!(words(|admin| admin.delete(7).unwrap()), (0x0d, 7, 1, 0));
+        assert_eq!(words(|admin| admin.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
+        assert_eq!(words(|admin| admin.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
+        assert_eq!(words(|admin| drop(admin.smart())), (0x02, u32::MAX, 0x007f_8002, 0));
+        assert_eq!(words(|admin| drop(admin.supports(0x0d))), (0x02, u32::MAX, 0x03ff_8005, 0));
+        let cryptographic: fn(&Admin) = |admin| admin.format(7, 4, Erase::Cryptographic).unwrap();
         assert_eq!(words(cryptographic), (0x80, 7, 0x404, 0));
-        assert_eq!(words(|it| it.format(7, 4, Erase::UserData).unwrap()), (0x80, 7, 0x204, 0));
+        assert_eq!(
+            words(|admin| admin.format(7, 4, Erase::UserData).unwrap()),
+            (0x80, 7, 0x204, 0)
+        );
         let assign: fn(&Admin) =
-            |it| it.virtualize(3, Virtualization::Assign(Resource::Interrupts, 2)).unwrap();
+            |admin| admin.virtualize(3, Virtualization::Assign(Resource::Interrupts, 2)).unwrap();
         assert_eq!(words(assign), (0x1c, 0, 0x0003_0108, 2));
-        let online: fn(&Admin) = |it| it.virtualize(17, Virtualization::Online).unwrap();
+        let online: fn(&Admin) = |admin| admin.virtualize(17, Virtualization::Online).unwrap();
         assert_eq!(words(online), (0x1c, 0, 0x0011_0009, 0));
         let primary: fn(&Admin) =
-            |it| it.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
+            |admin| admin.virtualize(0, Virtualization::Primary(Resource::Queues, 0)).unwrap();
         assert_eq!(words(primary), (0x1c, 0, 0x0000_0001, 0));
     }
 
     #[test]
     fn erasing_has_more_time_than_anything_else() {
-        let (format, _) = sent(|it| it.format(7, 4, Erase::UserData).unwrap());
-        let (delete, _) = sent(|it| it.delete(7).unwrap());
+        let (format, _) = sent(|admin| admin.format(7, 4, Erase::UserData).unwrap());
+        let (delete, _) = sent(|admin| admin.delete(7).unwrap());
         assert_eq!((format.timeout, delete.timeout), (ERASE, SLOW));
     }
 
     #[test]
     fn a_namespace_is_asked_for_thick_and_shared() {
-        let (command, data) = sent(|it| assert_eq!(it.create(131_072, 4).unwrap(), 5));
+        let (command, data) = sent(|admin| assert_eq!(admin.create(131_072, 4).unwrap(), 5));
         assert_eq!((command.opcode, command.nsid, command.cdw10), (0x0d, 0, 0));
         assert_eq!(data[..16], [131_072_u64.to_le_bytes(), 131_072_u64.to_le_bytes()].concat());
         assert_eq!((data[26], data[29], data[30]), (4, 0, 1), "FLBAS, DPS, NMIC");
@@ -394,7 +398,7 @@ mod tests {
 
     #[test]
     fn exactly_one_controller_is_attached() {
-        let (_, data) = sent(|it| it.attach(7, 0x1234).unwrap());
+        let (_, data) = sent(|admin| admin.attach(7, 0x1234).unwrap());
         assert_eq!((data.len(), &data[..6]), (4096, &[1, 0, 0x34, 0x12, 0, 0][..]));
     }
 }

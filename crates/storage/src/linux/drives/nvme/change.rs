@@ -1,4 +1,4 @@
-//! What is done to a drive, each change by a thread that may hang and holds up nothing but that drive.
+//! Changes to a drive, each on a thread of its own: one that hangs blocks that drive only.
 
 use std::{
     fmt, io, slice,
@@ -26,12 +26,12 @@ use crate::{
     observed::{BlockDevice, DeviceNumber, PortLink},
 };
 
-/// How long a namespace that the rabbit was given may take to become a block device.
+/// How long a namespace may take to become a block device after it was attached to the rabbit.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
-/// How long the drive's own announcement of it is waited for.
+/// How long to wait for the drive's announcement of a namespace before asking the kernel to rescan.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
-/// A drive writes at least some hundred MB/s, and has at most some TB.
+/// Deadline of zeroing: a drive writes at least some hundred MB/s, and has at most some TB.
 const ZEROED_WITHIN: Duration = Duration::from_secs(4 * 3600);
 
 const NOTHING: &str = "the drive did not do it";
@@ -47,7 +47,7 @@ impl NvmeDrives {
         self.longer_change(Duration::ZERO, call, target, nqn, work)
     }
 
-    /// One that may take `more` time than others.
+    /// A change that may take this much more time.
     fn longer_change<T: Send + 'static>(
         &self,
         more: Duration,
@@ -58,7 +58,7 @@ impl NvmeDrives {
     ) -> Result<T, StepError> {
         let drive = self.drive(nqn)?;
         let system = |source| StepError::System { call, target: target.to_string(), source };
-        let done = self.changes.take_longer(more, &nqn.to_string(), move || work(&drive));
+        let done = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
         done.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
@@ -72,12 +72,12 @@ impl NvmeDrives {
         let begun = Instant::now();
         while begun.elapsed() < APPEARS_WITHIN {
             let is_it = |block: &BlockNode| managed.is_recorded(block);
-            // The drive announces it; only later, if at all, the kernel is asked.
+            // The drive announces the namespace; only when it does not, the kernel rescans.
             let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
                 let found = self.reach.find_patiently(slice::from_ref(id), is_it);
-                found.map(|it| it.into_iter().flatten().next())
+                found.map(|devices| devices.into_iter().flatten().next())
             };
             if let Some(found) = found.map_err(system)? {
                 return Ok(found.device);
@@ -90,7 +90,7 @@ impl NvmeDrives {
         )))
     }
 
-    /// Gone from under a mount its data would be lost, and the mount would hang: whoever uses it lets go first.
+    /// Refuses while this node uses the namespace: otherwise a mount would hang and lose its data.
     fn unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = |source| StepError::System { call, target: id.to_string(), source };
         match self.block(id, None).map_err(failed)? {
@@ -104,7 +104,7 @@ impl NvmeDrives {
         }
     }
 
-    /// What a drive that promises no zeroes was left with by others must not reach the next.
+    /// Zeroes a namespace on a drive that does not promise zeroes, so that its next owner cannot read old data.
     fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
         let (nsid, node) = (id.nsid, self.node.clone());
         self.attach(id, Endpoint::Rabbit, &node)?;
@@ -112,12 +112,12 @@ impl NvmeDrives {
         exclusive::with("zero", &device.path, ZEROED_WITHIN, |file| ioctl::zero(&file, size))?;
         self.detach(id, &node)?;
         self.change("zero", id, &id.subsystem, move |drive| {
-            drive.ledger.zeroed(nsid).map_err(DriveError::Ledger)
+            drive.ledger.record_zeroed(nsid).map_err(DriveError::Ledger)
         })
     }
 }
 
-/// What did not happen, told by who can do something about it.
+/// The step's error for a failure of the drive; which one depends on who can resolve it.
 pub(super) fn failed(
     call: &'static str,
     target: &dyn fmt::Display,
@@ -151,7 +151,7 @@ impl Drives for NvmeDrives {
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError> {
-        Ok(self.block(id, made_for).map_err(unreadable)?.map(|it| it.device))
+        Ok(self.block(id, made_for).map_err(unreadable)?.map(|block| block.device))
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
@@ -163,11 +163,11 @@ impl Drives for NvmeDrives {
         allocation: AllocationId,
         drive: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let made = self.change("create namespace", drive, drive, move |managed| {
-            managed.physical.drive.create(allocation, Wanted { size, of }, now)
+            managed.physical.drive.create(allocation, Wanted { size, members }, now)
         })?;
         match made {
             Some(Made { nsid, to_zero: true }) => {
@@ -182,16 +182,19 @@ impl Drives for NvmeDrives {
         id: &NamespaceId,
         allocation: AllocationId,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let nsid = id.nsid;
         self.change("adopt namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.adopt(nsid, allocation, Wanted { size, of })
+            managed.physical.drive.adopt(nsid, allocation, Wanted { size, members })
         })
     }
 
-    fn replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        let noted = self.ledgers.of(&id.subsystem).and_then(|it| it.replaced(id.nsid, allocation));
+    fn record_replaced(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
+        let noted = self
+            .ledgers
+            .of(&id.subsystem)
+            .and_then(|ledger| ledger.record_replaced(id.nsid, allocation));
         noted.map_err(|source| StepError::System {
             call: "note the successor of",
             target: id.to_string(),
@@ -202,11 +205,14 @@ impl Drives for NvmeDrives {
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         let failed =
             |source| StepError::System { call: "forget namespace", target: id.to_string(), source };
-        // What is there is deleted, and not forgotten.
+        // The drive has the namespace: it must be deleted, not just forgotten.
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }
-        let struck = self.ledgers.of(&id.subsystem).and_then(|it| it.gone(id.nsid, allocation));
+        let struck = self
+            .ledgers
+            .of(&id.subsystem)
+            .and_then(|ledger| ledger.record_deleted(id.nsid, allocation));
         struck.map_err(failed)
     }
 

@@ -1,6 +1,6 @@
-//! One drive: its namespaces looked at, made, given to hosts, erased and deleted.
+//! One drive: reads, creates, attaches, detaches, erases and deletes its namespaces.
 //!
-//! What changes a namespace asks the drive about that one and no other: the work of many allocations at once would grow with
+//! A change asks the drive about its own namespace only: otherwise the work of many allocations at once would grow with
 //! the square of their number.
 
 mod access;
@@ -31,7 +31,7 @@ use crate::{
     observed::{Attached, NamespaceOwner},
 };
 
-/// A drive and what is recorded of it.
+/// A drive and its ledger.
 #[derive(Debug)]
 pub(super) struct NvmeDrive {
     nqn: Nqn,
@@ -39,7 +39,7 @@ pub(super) struct NvmeDrive {
     ledger: Arc<Ledger>,
 }
 
-/// A drive that did not do as asked.
+/// Why a drive failed.
 #[derive(Debug, Error)]
 pub(super) enum DriveError {
     /// A command failed.
@@ -49,25 +49,25 @@ pub(super) enum DriveError {
         #[source]
         source: AdminError,
     },
-    /// What the drive tells cannot be worked with.
+    /// The drive reports something that cannot be used.
     #[error("{0}")]
     Unfit(String),
     /// Its ledger cannot be written.
     #[error("write the drive's ledger")]
     Ledger(#[source] io::Error),
-    /// Somebody else was faster.
+    /// Another creation took the room; bytes left.
     #[error("only {0} bytes are left by now")]
     NoRoom(u64),
-    /// Somebody else made the last namespace that it can have.
+    /// Another creation made the last namespace that the drive can have.
     #[error("it has all {0} namespaces that it can have by now")]
     NoIdentifier(u32),
-    /// By what it tells itself, it has room.
+    /// The drive refused although it reports room.
     #[error(transparent)]
     Refused(RoomRefused),
-    /// Not to be touched.
+    /// The namespace belongs to another.
     #[error("it does not belong to {wanted}: {found:?}")]
     NotOurs { wanted: String, found: NamespaceOwner },
-    /// The host is not plugged in.
+    /// The host has no controller on the drive.
     #[error(transparent)]
     NoController(#[from] NoController),
 }
@@ -83,20 +83,21 @@ impl NvmeDrive {
         &self.admin
     }
 
-    /// What it tells of itself: names and ids of functions pass on when drives come and go, and another may answer.
+    /// The drive's Identify Controller, checked: device names and function ids pass to other drives, and the wrong one
+    /// may answer.
     fn controller(&self) -> Result<IdentifyController> {
         let answer = self.ask("identify the drive", self.admin.controller())?;
         match text(&answer.nqn).parse::<Nqn>() {
             Ok(other) if other != self.nqn => {
                 Err(DriveError::Unfit(format!("drive {other} answers in its place")))
             }
-            // Of a drive that has none Linux makes one up.
+            // Linux makes up an NQN for a drive without one.
             _ => Ok(answer),
         }
     }
 
-    /// What every question and change begins with: it is this drive that answers, and what a crash left on it is given to the
-    /// allocation that it was made for, once.
+    /// Every read and change begins here: checks that the right drive answers and, once after a start, attributes what
+    /// a crash left to the allocation it was made for.
     fn settle(&self) -> Result<IdentifyController> {
         let controller = self.controller()?;
         self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;
@@ -110,7 +111,7 @@ impl NvmeDrive {
         found.filter_map(Result::transpose).collect()
     }
 
-    /// One of them, while it is there.
+    /// The namespace with this NSID, if it exists.
     fn find(&self, nsid: u32) -> Result<Option<Found>> {
         match self.ask("identify a namespace", self.admin.namespace(nsid)) {
             Ok(described) if described.size.get() > 0 => describe(nsid, &described).map(Some),
@@ -120,7 +121,7 @@ impl NvmeDrive {
         }
     }
 
-    /// Whether the NSID is still that namespace's: a drive gives it anew.
+    /// Whether the NSID still belongs to that namespace: drives reuse NSIDs.
     fn is_still(&self, namespace: &Found) -> Result<bool> {
         Ok(self.find(namespace.nsid)?.is_some_and(|now| now.nguid == namespace.nguid))
     }
@@ -130,7 +131,7 @@ impl NvmeDrive {
         self.find(nsid)?.ok_or_else(absent)
     }
 
-    /// Whose a namespace is. The others of the drive matter only when there is no record of it.
+    /// Whose a namespace is. The drive's other namespaces matter only when it has no record.
     fn owner(&self, namespace: &Found) -> Result<NamespaceOwner> {
         match self.ledger.recorded(namespace) {
             Some(owner) => Ok(owner),
@@ -166,9 +167,9 @@ impl DriveError {
     }
 }
 
-/// The host at `endpoint`; one that was attached by somebody else is called by its place.
+/// The host at `endpoint`; without a recorded name, the name of the port.
 fn attached_at(endpoint: Endpoint, record: Option<&Record>) -> Attached {
-    let recorded = record.and_then(|it| it.hosts.get(&endpoint.number())?.parse().ok());
+    let recorded = record.and_then(|record| record.hosts.get(&endpoint.number())?.parse().ok());
     let node = recorded.unwrap_or_else(|| endpoint.name());
     Attached { endpoint: Some(endpoint), node }
 }

@@ -1,11 +1,11 @@
-//! Which controller of a drive is whose.
+//! Which controller of a drive belongs to which host.
 
 use thiserror::Error;
 
 use super::wire::SecondaryController;
 use crate::desired::{Endpoint, Nqn};
 
-/// The controllers of one drive, as hosts reach them.
+/// The controllers of one drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Controllers {
     /// CNTLID of the physical function.
@@ -27,7 +27,8 @@ pub(super) struct NoController {
 
 impl Controllers {
     pub(super) fn new(nqn: &Nqn, physical: u16, secondaries: &[SecondaryController]) -> Self {
-        let listed = |it: &SecondaryController| (it.function.get(), it.controller.get());
+        let listed =
+            |function: &SecondaryController| (function.function.get(), function.controller.get());
         let mut virtual_functions: Vec<_> = secondaries.iter().map(listed).collect();
         if let (true, Some(first)) = (virtual_functions.is_empty(), quirks(nqn).unlisted_from) {
             virtual_functions = (1..=FUNCTIONS).zip(first..).collect();
@@ -35,8 +36,8 @@ impl Controllers {
         Self { physical, virtual_functions }
     }
 
-    /// CNTLID of the controller through which a host reaches namespaces. The physical function is a host's own only on a drive
-    /// without virtual functions, and then there is no other host.
+    /// CNTLID of the controller through which a host reaches namespaces. The physical function is a host's only on a
+    /// drive without virtual functions, and then there is no other host.
     pub(super) fn of(&self, endpoint: Endpoint) -> Result<u16, NoController> {
         if let (Endpoint::Rabbit, true) = (endpoint, self.virtual_functions.is_empty()) {
             return Ok(self.physical);
@@ -47,10 +48,10 @@ impl Controllers {
         found.map(|(_, controller)| *controller).ok_or(NoController { endpoint, wanted, functions })
     }
 
-    /// Whose a controller is; nobody's when it is the physical function of a drive with virtual ones.
+    /// The host of a controller; none for the physical function of a drive with virtual ones.
     pub(super) fn endpoint(&self, controller: u16) -> Option<Endpoint> {
         let hosts = [Endpoint::Rabbit].into_iter().chain((0..COMPUTES).map(Endpoint::Compute));
-        hosts.into_iter().find(|host| self.of(*host).is_ok_and(|it| it == controller))
+        hosts.into_iter().find(|host| self.of(*host).is_ok_and(|number| number == controller))
     }
 }
 
@@ -59,7 +60,7 @@ const COMPUTES: u8 = 16;
 /// The virtual functions that a chassis needs: one for the rabbit, one for each compute.
 pub(super) const FUNCTIONS: u16 = 17;
 
-/// The virtual function that the chassis gives a host.
+/// The virtual function that belongs to a host.
 fn function(endpoint: Endpoint) -> u16 {
     match endpoint {
         Endpoint::Rabbit => 1,
@@ -67,10 +68,10 @@ fn function(endpoint: Endpoint) -> u16 {
     }
 }
 
-/// What models do differently.
+/// Deviations of some models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Quirks {
-    /// Its virtual functions have their queues and interrupts from the factory, and refuse to be given any.
+    /// Its virtual functions have queues and interrupts from the factory, and refuse an assignment.
     pub(super) resources_preset: bool,
     /// CNTLID of virtual function 1 on a drive that does not list its secondary controllers.
     unlisted_from: Option<u16>,
@@ -120,8 +121,8 @@ mod tests {
             }
         }
         assert_eq!(drive.endpoint(0x41), None, "the physical function is nobody's");
-        let told = drive.of(Endpoint::Compute(15)).unwrap_err().to_string();
-        assert!(told.contains("endpoint 16: it has 4 virtual functions"), "{told}");
+        let text = drive.of(Endpoint::Compute(15)).unwrap_err().to_string();
+        assert!(text.contains("endpoint 16: it has 4 virtual functions"), "{text}");
     }
 
     #[test]

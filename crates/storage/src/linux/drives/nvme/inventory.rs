@@ -1,4 +1,4 @@
-//! A look at all drives: what each holds, and what is recorded of those that cannot be asked.
+//! Observes all drives: the contents of each, and the records of those that cannot be asked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,18 +26,18 @@ use crate::{
     observed::{Drive, Namespace},
 };
 
-/// What a drive shows of itself.
+/// The result of reading a drive.
 enum Shown {
     Contents(Box<Contents>),
-    /// Nothing, since it is none of ours to use, for this reason.
+    /// The drive is not ours to use, for this reason.
     NotOurs(String),
 }
 
 const NOT_MANAGED: &str = "it manages no namespaces, and once did";
 
 impl NvmeDrives {
-    /// Asks all drives side by side; each answers for itself, in the order of their names. Allocations that are made at the
-    /// same time share looks: each by itself would ask about all of the others' namespaces.
+    /// Reads all drives side by side, in the order of their names. Allocations that are made at the same time share an
+    /// observation: otherwise each would ask about the namespaces of all others.
     pub(super) fn look(&self) -> Result<Inventory, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -52,7 +52,7 @@ impl NvmeDrives {
             };
             let asked: Vec<_> = plugged.iter().map(ask).collect();
             let hung = || Err("the look at it panicked".to_owned());
-            asked.into_iter().map(|it| it.join().unwrap_or_else(|_| hung())).collect()
+            asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| hung())).collect()
         });
         let mut inventory = Inventory::default();
         for (drive, answer) in plugged.iter().zip(answers) {
@@ -65,17 +65,15 @@ impl NvmeDrives {
         Ok(inventory)
     }
 
-    /// What a drive shows.
+    /// Reads one drive.
     fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Shown, Fault> {
         let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // What it would tell may be otherwise in a moment: who reaches what, above all.
+        // A running change may change the answer any moment, above all who has access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
-        self.looks
-            .take(&name, move || asked.contents(&blocks))
-            .map_err(|error| error.to_string())?
+        self.calls.run(&name, move || asked.contents(&blocks)).map_err(|error| error.to_string())?
     }
 
     fn enter(
@@ -88,7 +86,7 @@ impl NvmeDrives {
         let nqn = &drive.physical.node.nqn;
         match answer {
             Ok(Shown::Contents(contents)) => {
-                self.is_well(nqn);
+                self.clear_warning(nqn);
                 let namespaces = contents.namespaces.iter();
                 inventory
                     .namespaces
@@ -96,7 +94,7 @@ impl NvmeDrives {
                 let lost = contents.lost.iter().map(|(nsid, owner)| {
                     (NamespaceId { subsystem: nqn.clone(), nsid: *nsid }, owner.clone())
                 });
-                inventory.lost.extend(lost);
+                inventory.vanished.extend(lost);
                 let label = drive.physical.label();
                 inventory.drives.push(Drive { label, ..shown(nqn, &contents) });
                 inventory.smart.insert(nqn.clone(), contents.smart);
@@ -109,7 +107,7 @@ impl NvmeDrives {
         }
     }
 
-    /// A drive that cannot be used, called as the node that found it calls it.
+    /// Enters a drive that cannot be used, by the name that the node has for it.
     fn enter_plugged(&self, inventory: &mut Inventory, drive: &Managed, fault: &str) {
         let node = &drive.physical.node;
         let (serial, model) = (node.serial.clone(), node.model.clone());
@@ -118,22 +116,22 @@ impl NvmeDrives {
         self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
-    /// Drives that the ledgers know and that are not there, or whose ledger cannot be read.
+    /// Enters drives that the ledgers know and that are absent, or whose ledger cannot be read.
     fn enter_absent(
         &self,
         inventory: &mut Inventory,
         plugged: &[Arc<Managed>],
         unread: BTreeSet<Nqn>,
     ) -> io::Result<()> {
-        let here: BTreeSet<_> = plugged.iter().map(|it| &it.physical.node.nqn).collect();
+        let here: BTreeSet<_> = plugged.iter().map(|drive| &drive.physical.node.nqn).collect();
         // Drives that changed places do not all answer at once.
         let nameless = self.source.nameless(&self.reach.sysfs)?;
         let mut absent = unread;
         for (path, nqn) in self.ledgers.known()? {
             match nqn {
                 Ok(nqn) => drop(absent.insert(nqn)),
-                // Its drive, if that is plugged in, is told by its name.
-                Err(_) if absent.iter().any(|it| self.ledgers.path(it) == path) => {}
+                // A drive that is plugged in is reported under its NQN.
+                Err(_) if absent.iter().any(|nqn| self.ledgers.path(nqn) == path) => {}
                 Err(error) => self.enter_nameless(inventory, &path, &error),
             }
         }
@@ -149,31 +147,31 @@ impl NvmeDrives {
                 continue;
             }
             let place = ledger.place();
-            let successor = plugged.iter().find(|it| {
-                place.as_ref().is_some_and(|place| it.physical.node.took_the_place_of(place))
+            let successor = plugged.iter().find(|drive| {
+                place.as_ref().is_some_and(|place| drive.physical.node.took_the_place_of(place))
             });
             let in_its_slot =
-                |it: &Arc<Managed>| format!("{} is in its slot", it.physical.node.nqn);
+                |drive: &Arc<Managed>| format!("{} is in its slot", drive.physical.node.nqn);
             let fault = match (successor, &nameless) {
                 (None, _) => ABSENT.to_owned(),
-                (Some(it), None) => {
+                (Some(drive), None) => {
                     inventory.replaced.insert(nqn.clone());
-                    in_its_slot(it)
+                    in_its_slot(drive)
                 }
-                (Some(it), Some(who)) => format!(
+                (Some(drive), Some(who)) => format!(
                     "{}, and {who} has not told its name: if that is not this drive, unplug it",
-                    in_its_slot(it)
+                    in_its_slot(drive)
                 ),
             };
-            let label = place.as_ref().map(|it| self.source.label(it)).transpose()?;
-            let (serial, label) = (place.map(|it| it.serial), label.unwrap_or_default());
+            let label = place.as_ref().map(|place| self.source.label(place)).transpose()?;
+            let (serial, label) = (place.map(|place| place.serial), label.unwrap_or_default());
             let serial = serial.unwrap_or_default();
             self.enter_faulty(inventory, Drive { serial, label, ..faulty(nqn, &fault) }, &ledger);
         }
         Ok(())
     }
 
-    /// A drive of which not even the name is known: that of its ledger stands for it.
+    /// Enters a drive whose name is unknown, under the name of its ledger.
     fn enter_nameless(&self, inventory: &mut Inventory, path: &Path, error: &io::Error) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if let Ok(nqn) = name.parse() {
@@ -181,18 +179,18 @@ impl NvmeDrives {
         }
     }
 
-    /// A drive of which nobody knows what of ours is on it: not none.
+    /// Enters a drive whose ledger cannot be read: it may hold namespaces of ours.
     fn enter_unread(&self, inventory: &mut Inventory, nqn: &Nqn, path: &Path, error: &io::Error) {
         let fault = format!(
             "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
             path.display()
         );
-        self.tell(nqn, &fault);
-        inventory.unread.insert(nqn.clone());
+        self.warn_once(nqn, &fault);
+        inventory.unreadable.insert(nqn.clone());
         inventory.drives.push(faulty(nqn, &fault));
     }
 
-    /// What is recorded of a drive that cannot be asked; nobody reaches it.
+    /// Enters a drive that cannot be asked with its records; no host reaches those namespaces.
     fn enter_faulty(&self, inventory: &mut Inventory, drive: Drive, ledger: &Ledger) {
         let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
@@ -201,30 +199,31 @@ impl NvmeDrives {
             size: record.size,
             access: BTreeSet::new(),
             device: None,
-            of: record.of,
+            members: record.members,
         });
         inventory.namespaces.extend(recorded);
-        self.tell(nqn, drive.fault.as_deref().unwrap_or_default());
+        self.warn_once(nqn, drive.fault.as_deref().unwrap_or_default());
         inventory.drives.push(drive);
     }
 
-    fn tell(&self, nqn: &Nqn, fault: &str) {
-        let told = lock(&self.told).insert(nqn.clone(), fault.to_owned());
-        if told.as_deref() != Some(fault) {
+    fn warn_once(&self, nqn: &Nqn, fault: &str) {
+        let warned = lock(&self.warned).insert(nqn.clone(), fault.to_owned());
+        if warned.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
         }
     }
 
-    fn is_well(&self, nqn: &Nqn) {
-        lock(&self.told).remove(nqn);
+    fn clear_warning(&self, nqn: &Nqn) {
+        lock(&self.warned).remove(nqn);
     }
 
     fn namespace(&self, nqn: &Nqn, held: &Held, blocks: &[BlockNode]) -> Namespace {
         let id = NamespaceId { subsystem: nqn.clone(), nsid: held.found.nsid };
         let nguid = ledger::hex(held.found.nguid);
-        let block = blocks.iter().find(|it| it.device.namespace == id && it.may_be(&nguid));
+        let block =
+            blocks.iter().find(|block| block.device.namespace == id && block.may_be(&nguid));
         let device = block
-            .filter(|_| held.access.iter().any(|it| it.endpoint == Some(Endpoint::Rabbit)))
+            .filter(|_| held.access.iter().any(|host| host.endpoint == Some(Endpoint::Rabbit)))
             .map(|block| block.device.path.clone());
         Namespace {
             id,
@@ -232,17 +231,17 @@ impl NvmeDrives {
             size: held.found.size,
             access: held.access.clone(),
             device,
-            of: held.of,
+            members: held.members,
         }
     }
 }
 
-/// Writes down in which slots drives with anything of ours on them are. One that cannot be written down (the disk of the
-/// state is full) costs no look: a drive without a place is never taken for one that was exchanged.
+/// Records the slots of drives that hold anything of ours. A failure (the disk of the state is full) does not fail the
+/// observation: a drive without a recorded slot never counts as replaced.
 fn note_places(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
-        let noted = node.place().map_or(Ok(()), |place| drive.ledger.seen(&place));
+        let noted = node.place().map_or(Ok(()), |place| drive.ledger.record_place(&place));
         if let Err(error) = noted {
             warn!(drive:% = node.nqn, error:%; "the drive's slot was not written down");
         }
@@ -250,12 +249,12 @@ fn note_places(plugged: &[Arc<Managed>]) {
 }
 
 impl Managed {
-    /// Nothing of a drive is changed, or even asked, while this node uses something on it that is not ours.
+    /// Reads a drive; a drive of which this node uses something that is not ours is not even asked.
     fn contents(&self, blocks: &[BlockNode]) -> Result<Shown, Fault> {
-        let of_it = |it: &&BlockNode| it.device.namespace.subsystem == self.physical.node.nqn;
-        let foreign = blocks.iter().filter(of_it).filter(|it| !self.is_recorded(it));
-        match foreign.map(|it| &*it.device.path).find_map(physical::in_use) {
-            // Most likely the operating system's own.
+        let of_it = |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
+        let foreign = blocks.iter().filter(of_it).filter(|block| !self.is_recorded(block));
+        match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
+            // Most likely the operating system's own drive.
             Some(why) if self.ledger.records().is_empty() => return Ok(Shown::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}
@@ -269,7 +268,7 @@ impl Managed {
         }
         let mut contents = self.contents_of_ours()?;
         if !contents.is_up {
-            // It was reset, or pulled and put back, and has lost what was brought up.
+            // It was reset, or pulled and put back, and lost its virtual functions.
             self.physical.make_ready()?;
             contents = self.contents_of_ours()?;
         }
@@ -282,11 +281,12 @@ impl Managed {
     }
 }
 
-/// Drives whose slot is known have its number; the others have those that are left, in their order.
+/// Numbers the drives: a known slot's number stays, and the others get the remaining ones in order.
 fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
-    let known = plugged.iter().filter_map(|it| Some((&it.physical.node.nqn, it.physical.slot()?)));
+    let known =
+        plugged.iter().filter_map(|drive| Some((&drive.physical.node.nqn, drive.physical.slot()?)));
     let known: BTreeMap<_, _> = known.collect();
-    let mut left = (0..).filter(|slot| !known.values().any(|it| it == slot));
+    let mut left = (0..).filter(|slot| !known.values().any(|taken| taken == slot));
     for drive in drives {
         drive.slot = known.get(&drive.nqn).copied().or_else(|| left.next()).unwrap_or_default();
     }
@@ -302,7 +302,7 @@ pub(super) fn shown(nqn: &Nqn, contents: &Contents) -> Drive {
         label: String::new(),
         capacity: contents.capacity,
         allocated: contents.capacity.saturating_sub(contents.unallocated),
-        most_namespaces: contents.most_namespaces,
+        max_namespaces: contents.max_namespaces,
         wear: contents.wear,
         warnings: contents.warnings.clone(),
         fault: None,
@@ -319,7 +319,7 @@ fn faulty(nqn: &Nqn, fault: &str) -> Drive {
         label: String::new(),
         capacity: 0,
         allocated: 0,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: Some(fault.to_owned()),

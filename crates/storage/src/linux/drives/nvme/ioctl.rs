@@ -1,4 +1,4 @@
-//! The kernel's way to a controller's admin queue: `/dev/nvmeN`, and to a namespace's blocks.
+//! The kernel's way to a controller's admin queue, `/dev/nvmeN`, and to a namespace's blocks.
 #![expect(unsafe_code, reason = "the NVMe driver and block devices are driven by ioctl(2)")]
 
 use std::{
@@ -21,17 +21,17 @@ nix::ioctl_none!(nvme_reset, b'N', 0x44);
 nix::ioctl_none!(nvme_rescan, b'N', 0x46);
 nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
 
-/// The kernel resets a controller that takes longer for a command (drivers/nvme/host/pci.c, `nvme_timeout`): with it go the
-/// commands of all others, an erase too, and its virtual functions. Who looks or changes something has a patience of its own,
-/// after which it waits no more and resets nothing.
+/// The kernel resets a controller whose command takes longer (drivers/nvme/host/pci.c, `nvme_timeout`). That aborts the
+/// commands of all others, an erasure too, and removes its virtual functions. Callers have deadlines of their own,
+/// after which they stop waiting and reset nothing.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The admin queue of a controller that this node has.
+/// The admin queue of a controller on this node.
 #[derive(Debug)]
 pub(super) struct Controller(PathBuf);
 
 impl Controller {
-    /// The controller that sysfs calls `name`. It is opened for each command: numbers pass on when drives come and go.
+    /// The controller that sysfs calls `name`. Each command opens it anew: names pass to other drives.
     pub(super) fn new(name: &str) -> Self {
         Self(Path::new("/dev").join(name))
     }
@@ -40,7 +40,7 @@ impl Controller {
         OpenOptions::new().read(true).write(true).open(&self.0).map_err(AdminError::System)
     }
 
-    /// Has the kernel look for namespaces that came or went; it returns before it has looked.
+    /// Asks the kernel to rescan the controller's namespaces; returns before the scan ends.
     pub(super) fn rescan(&self) -> io::Result<()> {
         let file = OpenOptions::new().read(true).open(&self.0)?;
         // SAFETY: takes no argument.

@@ -1,11 +1,11 @@
-//! Whose the namespaces of a drive are: NVMe has no place for it, so it is written down beside.
+//! Records whose the namespaces of a drive are: NVMe itself has no field for an owner.
 //!
 //! ```text
-//! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be made
+//! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
 //!               /<UUID>.ledger   the same of a drive whose NQN makes no file name; its UUID is derived from that
 //! ```
-//! An intent is on disk before a namespace is asked for: of a namespace that a crash left without a record it is then known
-//! what it was made for. A record holds the NGUID, because a drive gives NSIDs anew.
+//! The agent writes an intent before it asks the drive for a namespace, so that a namespace which a crash left without a
+//! record can be attributed. A record holds the NGUID, because drives reuse NSIDs.
 
 mod record;
 
@@ -27,22 +27,22 @@ use crate::{
     observed::NamespaceOwner,
 };
 
-/// What a drive tells of a namespace, as far as it proves whose it is.
+/// The identity of a namespace, as its drive reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nsid: u32,
     pub(super) nguid: [u8; 16],
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
 }
 
-/// A namespace to be made.
+/// A namespace to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// How many its allocation is made of.
-    pub(super) of: u16,
+    /// How many namespaces its allocation is made of.
+    pub(super) members: u16,
 }
 
 /// The ledger of one drive.
@@ -50,7 +50,7 @@ pub(super) struct Wanted {
 pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
-    /// Held while namespaces are made or deleted: which of two new ones is whose could not be told.
+    /// Held while namespaces are created or deleted: two new ones at once could not be attributed.
     turn: Mutex<()>,
     settled: Mutex<bool>,
 }
@@ -92,12 +92,12 @@ impl Ledger {
         Some(read())
     }
 
-    /// One change to the drive's namespaces at a time.
+    /// Lets one thread at a time create or delete namespaces of the drive.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a namespace is about to be made.
+    /// Records that a namespace is about to be created.
     pub(super) fn intend(
         &self,
         allocation: AllocationId,
@@ -106,32 +106,32 @@ impl Ledger {
         at: u64,
     ) -> io::Result<()> {
         let before = before.iter().copied().collect();
-        let Wanted { size, of } = wanted;
-        let intent = Intent { owner: Owner::of(allocation), size, of, before, at };
+        let Wanted { size, members } = wanted;
+        let intent = Intent { owner: Owner::of(allocation), size, members, before, at };
         self.change(|file| {
-            file.intents.retain(|it| it.owner != intent.owner);
+            file.intents.retain(|other| other.owner != intent.owner);
             file.intents.push(intent);
         })
     }
 
-    /// Notes that a namespace was made, in the place of what was intended; it is one of `of`.
-    pub(super) fn made(
+    /// Replaces the intent by the record of the created namespace; its allocation has this many members.
+    pub(super) fn record_created(
         &self,
         allocation: AllocationId,
         found: Found,
-        of: u16,
+        members: u16,
         whole: bool,
     ) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            file.intents.retain(|it| it.owner != owner);
-            file.namespaces.retain(|it| it.nsid != found.nsid);
+            file.intents.retain(|intent| intent.owner != owner);
+            file.namespaces.retain(|record| record.nsid != found.nsid);
             file.namespaces.push(Record {
                 nsid: found.nsid,
                 nguid: hex(found.nguid),
                 owner,
                 size: found.size,
-                of,
+                members,
                 whole,
                 erased: false,
                 replaced: false,
@@ -140,44 +140,47 @@ impl Ledger {
         })
     }
 
-    /// Notes that nothing came of an intent.
-    pub(super) fn not_made(&self, allocation: AllocationId) -> io::Result<()> {
+    /// Drops the intent of a creation that failed.
+    pub(super) fn drop_intent(&self, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
-        self.change(|file| file.intents.retain(|it| it.owner != owner))
+        self.change(|file| file.intents.retain(|intent| intent.owner != owner))
     }
 
-    /// Notes that every block of a namespace reads as zero.
-    pub(super) fn zeroed(&self, nsid: u32) -> io::Result<()> {
+    /// Records that every block of a namespace reads as zero.
+    pub(super) fn record_zeroed(&self, nsid: u32) -> io::Result<()> {
         self.change(|file| {
-            file.namespaces.iter_mut().filter(|it| it.nsid == nsid).for_each(|it| it.whole = true);
+            file.namespaces
+                .iter_mut()
+                .filter(|record| record.nsid == nsid)
+                .for_each(|record| record.whole = true);
         })
     }
 
-    /// Notes that a namespace was erased: from now on it is what is left of one, and nothing that could be lost is on it.
-    pub(super) fn erased(&self, namespace: &Found) -> io::Result<()> {
+    /// Records that a namespace was erased: it holds no data any more, and only remains to be deleted.
+    pub(super) fn record_erased(&self, namespace: &Found) -> io::Result<()> {
         self.change(|file| {
-            for record in file.namespaces.iter_mut().filter(|it| it.is_of(namespace)) {
+            for record in file.namespaces.iter_mut().filter(|record| record.is_of(namespace)) {
                 (record.whole, record.erased) = (false, true);
             }
         })
     }
 
-    /// Whether it was erased, and nobody could write to it since.
+    /// Whether it was erased and attached to no host since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
-        self.lock().namespaces.iter().any(|it| it.is_of(namespace) && it.erased)
+        self.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
     }
 
-    /// Notes that another took the place of a namespace of `allocation`.
-    pub(super) fn replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
+    /// Records that another namespace replaced one of `allocation`.
+    pub(super) fn record_replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            let of_it = |it: &&mut Record| it.nsid == nsid && it.owner == owner;
-            file.namespaces.iter_mut().filter(of_it).for_each(|it| it.replaced = true);
+            let of_it = |record: &&mut Record| record.nsid == nsid && record.owner == owner;
+            file.namespaces.iter_mut().filter(of_it).for_each(|record| record.replaced = true);
         })
     }
 
-    /// Notes where the drive is, if anything of ours is on it.
-    pub(super) fn seen(&self, place: &Place) -> io::Result<()> {
+    /// Records the drive's slot, if it holds anything of ours.
+    pub(super) fn record_place(&self, place: &Place) -> io::Result<()> {
         self.change(|file| {
             if !file.namespaces.is_empty() {
                 file.place = Some(place.clone());
@@ -185,25 +188,25 @@ impl Ledger {
         })
     }
 
-    /// Where the drive was last seen.
+    /// The drive's last recorded slot.
     pub(super) fn place(&self) -> Option<Place> {
         self.lock().place.clone()
     }
 
-    /// Notes that a namespace of `allocation` is gone.
-    pub(super) fn gone(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
+    /// Removes the record of a namespace of `allocation`.
+    pub(super) fn record_deleted(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
         let owner = Owner::of(allocation);
         self.change(|file| {
-            file.namespaces.retain(|it| it.nsid != nsid || it.owner != owner);
-            file.intents.retain(|it| it.owner != owner);
+            file.namespaces.retain(|record| record.nsid != nsid || record.owner != owner);
+            file.intents.retain(|intent| intent.owner != owner);
         })
     }
 
-    /// Notes what the host at an endpoint is called. Whoever is where it was before is not called so any more: a name that meant
-    /// two would let neither be told from the other. What was erased before counts as erased no more: the host may write to it.
-    pub(super) fn named(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
+    /// Records the name of the host at an endpoint, and removes it from any other endpoint: a name must identify one
+    /// host. The namespace no longer counts as erased, because the host may write to it.
+    pub(super) fn record_host(&self, nsid: u32, endpoint: u8, node: &NodeName) -> io::Result<()> {
         self.change(|file| {
-            for record in file.namespaces.iter_mut().filter(|it| it.nsid == nsid) {
+            for record in file.namespaces.iter_mut().filter(|record| record.nsid == nsid) {
                 record.erased = false;
                 record.hosts.retain(|_, known| known != node.as_str());
                 record.hosts.insert(endpoint, node.to_string());
@@ -211,7 +214,8 @@ impl Ledger {
         })
     }
 
-    /// Settles what a crash left, by the drive's namespaces as `list` has them; only the first call after a start does anything.
+    /// Resolves what a crash left, from the drive's namespaces as `list` returns them; only the first call after a
+    /// start does anything.
     pub(super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,
@@ -225,67 +229,79 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives each namespace that a crash left without a record to the intent it was made for, and drops intents of which
-    /// nothing came: only what is found now can have been made by an agent that is no more.
+    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only what
+    /// exists at the first call can come from a previous agent.
     fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.lock().intents.clone();
         for intent in intents {
             let Some(id) = intent.owner.id() else { continue };
-            let of_it = |it: &&Found| self.owner(it, found) == NamespaceOwner::Partial(id);
+            let of_it =
+                |namespace: &&Found| self.owner(namespace, found) == NamespaceOwner::Partial(id);
             match found.iter().find(of_it) {
-                Some(orphan) => self.made(id, *orphan, intent.of, false)?,
-                None => self.not_made(id)?,
+                Some(orphan) => self.record_created(id, *orphan, intent.members, false)?,
+                None => self.drop_intent(id)?,
             }
         }
         Ok(())
     }
 
-    /// Whose `namespace` is, `all` being all that the drive has.
+    /// Whose `namespace` is; `all` are the drive's namespaces.
     pub(super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
         let file = self.lock();
-        let recorded = |it: &Found| file.namespaces.iter().find(|record| record.is_of(it));
+        let recorded =
+            |namespace: &Found| file.namespaces.iter().find(|record| record.is_of(namespace));
         if let Some(record) = recorded(namespace) {
             return record.owner();
         }
-        let fits = |intent: &&Intent, it: &Found| {
-            recorded(it).is_none() && !intent.before.contains(&it.nsid) && intent.size == it.size
+        let fits = |intent: &&Intent, namespace: &Found| {
+            recorded(namespace).is_none()
+                && !intent.before.contains(&namespace.nsid)
+                && intent.size == namespace.size
         };
         let mut intents = file.intents.iter().filter(|intent| fits(intent, namespace));
         match (intents.next(), intents.next()) {
-            (Some(intent), None) if all.iter().filter(|it| fits(&intent, it)).count() == 1 => {
+            (Some(intent), None)
+                if all.iter().filter(|namespace| fits(&intent, namespace)).count() == 1 =>
+            {
                 let id = intent.owner.id();
                 id.map_or_else(|| foreign("its intent names no object"), NamespaceOwner::Partial)
             }
             (Some(_), _) => foreign("several may have been made for one allocation"),
-            (None, _) if file.namespaces.iter().any(|it| it.nsid == namespace.nsid) => {
+            (None, _) if file.namespaces.iter().any(|record| record.nsid == namespace.nsid) => {
                 foreign("its NSID is recorded with another NGUID or size")
             }
             (None, _) => NamespaceOwner::Unknown,
         }
     }
 
-    /// Whose `namespace` is, as far as there is a record of it.
+    /// Whose `namespace` is by its record.
     pub(super) fn recorded(&self, namespace: &Found) -> Option<NamespaceOwner> {
-        self.record(namespace.nsid).filter(|it| it.is_of(namespace)).map(|it| it.owner())
+        self.record(namespace.nsid)
+            .filter(|record| record.is_of(namespace))
+            .map(|record| record.owner())
     }
 
-    /// What is recorded as made for an allocation.
+    /// NSIDs of the namespaces recorded for an allocation.
     pub(super) fn nsids_of(&self, allocation: AllocationId) -> Vec<u32> {
         let owner = Owner::of(allocation);
         let file = self.lock();
-        file.namespaces.iter().filter(|it| it.owner == owner).map(|it| it.nsid).collect()
+        file.namespaces
+            .iter()
+            .filter(|record| record.owner == owner)
+            .map(|record| record.nsid)
+            .collect()
     }
 
     pub(super) fn record(&self, nsid: u32) -> Option<Record> {
-        self.lock().namespaces.iter().find(|it| it.nsid == nsid).cloned()
+        self.lock().namespaces.iter().find(|record| record.nsid == nsid).cloned()
     }
 
-    /// Everything that is recorded: what an absent drive has of ours.
+    /// All records: what an absent drive holds of ours.
     pub(super) fn records(&self) -> Vec<Record> {
         self.lock().namespaces.clone()
     }
 
-    /// On disk first: a change that is not there did not happen.
+    /// Changes the file first: a change that is not on disk did not happen.
     fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
         let mut file = self.lock();
         let mut after = file.clone();
@@ -302,14 +318,14 @@ impl Ledger {
     }
 }
 
-/// What ends the name of a ledger that is called as its drive.
+/// Suffix of a ledger named after its drive.
 const PLAIN: &str = ".json";
-/// What ends that of any other.
+/// Suffix of any other ledger.
 const HASHED: &str = ".ledger";
 /// Bytes of a file's name (limits.h, NAME_MAX).
 const LONGEST: usize = 255;
 
-/// The ledger, if it is that drive's.
+/// Checks that the ledger belongs to that drive.
 fn whose(nqn: &Nqn, file: File) -> io::Result<File> {
     if file.nqn == nqn.to_string() {
         return Ok(file);
@@ -339,7 +355,7 @@ mod tests {
     }
 
     fn wanted(size: u64) -> Wanted {
-        Wanted { size, of: 16 }
+        Wanted { size, members: 16 }
     }
 
     fn nqn() -> Nqn {
@@ -351,8 +367,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         ledger.intend(allocation(0), wanted(4096), &[], 1).unwrap();
-        ledger.made(allocation(0), found(1, 4096), 16, true).unwrap();
-        ledger.named(1, 3, &"compute-03".parse().unwrap()).unwrap();
+        ledger.record_created(allocation(0), found(1, 4096), 16, true).unwrap();
+        ledger.record_host(1, 3, &"compute-03".parse().unwrap()).unwrap();
 
         let again = Ledger::open(directory.path(), &nqn()).unwrap();
         let ours = found(1, 4096);
@@ -373,7 +389,7 @@ mod tests {
 
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         let all = [old, other, new];
-        let owners = all.map(|it| ledger.owner(&it, &all));
+        let owners = all.map(|namespace| ledger.owner(&namespace, &all));
         assert_eq!(owners[..2], [NamespaceOwner::Unknown, NamespaceOwner::Unknown]);
         assert_eq!(owners[2], NamespaceOwner::Partial(allocation(0)));
         ledger.settle(&all).unwrap();
@@ -386,8 +402,8 @@ mod tests {
         let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
         ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
         let all = [found(1, 8192), found(2, 8192)];
-        for it in &all {
-            assert!(matches!(ledger.owner(it, &all), NamespaceOwner::Foreign(_)));
+        for namespace in &all {
+            assert!(matches!(ledger.owner(namespace, &all), NamespaceOwner::Foreign(_)));
         }
     }
 
@@ -407,14 +423,15 @@ mod tests {
         let named = |name: &str| -> Nqn { name.parse().unwrap() };
         let plain = [nqn(), named(&"n".repeat(250))];
         let hashed = ["n".repeat(251), "m".repeat(256), "made up  x".into(), "up/../x".into()];
-        let hashed = hashed.map(|it| named(&it));
+        let hashed = hashed.map(|file| named(&file));
         for nqn in plain.iter().chain(&hashed) {
             let ledger = Ledger::open(directory.path(), nqn).unwrap();
-            ledger.made(allocation(0), found(1, 4096), 1, true).unwrap();
+            ledger.record_created(allocation(0), found(1, 4096), 1, true).unwrap();
             assert_eq!(Ledger::open(directory.path(), nqn).unwrap().records().len(), 1);
         }
-        let paths = fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().path());
-        let mut known: Vec<_> = paths.map(|it| Ledger::drive_of(&it).unwrap().unwrap()).collect();
+        let paths = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let mut known: Vec<_> =
+            paths.map(|path| Ledger::drive_of(&path).unwrap().unwrap()).collect();
         known.sort();
         let mut all = [&plain[..], &hashed].concat();
         all.sort();

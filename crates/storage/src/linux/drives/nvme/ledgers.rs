@@ -1,5 +1,5 @@
-//! The ledgers of all drives that were ever used here: one of each whoever asks, and one agent for all of them. Two would write
-//! over each other's records.
+//! The ledgers of all drives that this node ever used. There is one object per ledger, and one agent for all: two would
+//! overwrite each other's records.
 
 use std::{
     collections::BTreeMap,
@@ -33,17 +33,17 @@ pub(super) struct Ledgers {
 
 impl Ledgers {
     /// # Errors
-    /// While another agent works on them: it must be stopped first.
+    /// While another agent uses them: stop that agent first.
     pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
-        // One at a time: what another agent has just locked is not to be taken for a dead one's.
+        // One at a time: a lock that another agent has just taken must not look like a dead agent's.
         let _turn = Flock::lock(File::open(&directory)?, FlockArg::LockExclusive)
             .map_err(|(_, errno)| errno)?;
         let alone = alone(&directory.join("agent"))?;
         Ok(Self { directory, opened: Mutex::default(), _alone: alone })
     }
 
-    /// The ledger of a drive, plugged in or not. One that cannot be read is read again the next time.
+    /// The ledger of a drive, plugged in or not. A ledger that cannot be read is read again the next time.
     pub(super) fn of(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ledger) = opened.get(nqn) {
@@ -54,12 +54,12 @@ impl Ledgers {
         Ok(ledger)
     }
 
-    /// Where the ledger of a drive is.
+    /// The path of a drive's ledger.
     pub(super) fn path(&self, nqn: &Nqn) -> PathBuf {
         Ledger::path(&self.directory, nqn)
     }
 
-    /// The drives of which anything was ever written down, each with where that is.
+    /// The drives that have a ledger, by its path.
     pub(super) fn known(&self) -> io::Result<BTreeMap<PathBuf, io::Result<Nqn>>> {
         let mut known = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {
@@ -70,7 +70,7 @@ impl Ledgers {
     }
 }
 
-/// Keeps every other agent out for as long as this process lives (flock(2)); it finds the PID in the file.
+/// Keeps every other agent out while this process lives (flock(2)); that agent reads our PID from the file.
 fn alone(path: &Path) -> io::Result<Flock<File>> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -84,7 +84,7 @@ fn alone(path: &Path) -> io::Result<Flock<File>> {
             file.rewind()?;
             file.read_to_string(&mut holder)?;
             outlive(path, holder.trim())?;
-            // What is left of the dead one keeps its lock, on a file without a name.
+            // Threads of the dead agent keep their lock, on a file without a name.
             fs::remove_file(path)?;
             alone(path)
         }
@@ -92,8 +92,9 @@ fn alone(path: &Path) -> io::Result<Flock<File>> {
     }
 }
 
-/// Of an agent that was killed a thread may be left that waits for a drive, or a child that waits for a mount, and the lock with
-/// it: it changes no more than what it waits for, and all drives would have to wait for that. A PID means nothing elsewhere.
+/// Takes over from an agent that was killed. A thread of it that waits for a drive, or a child that waits for a mount,
+/// may still hold the lock: they change nothing but what they wait for, and all drives would have to wait for them.
+/// Only PIDs of our own PID namespace count.
 fn outlive(path: &Path, holder: &str) -> io::Result<()> {
     let (pid, namespace) = holder.split_once(' ').unwrap_or((holder, ""));
     if namespace == pid_namespace()? && pid.parse().is_ok_and(has_ended) {
@@ -107,9 +108,9 @@ fn outlive(path: &Path, holder: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
 }
 
-/// What cannot be looked at may live.
+/// Whether a process has ended; one that cannot be checked may be alive.
 fn has_ended(pid: i32) -> bool {
-    match Process::new(pid).and_then(|it| it.stat()).and_then(|it| it.state()) {
+    match Process::new(pid).and_then(|process| process.stat()).and_then(|stat| stat.state()) {
         Ok(state) => matches!(state, ProcState::Zombie | ProcState::Dead),
         Err(error) => matches!(error, ProcError::NotFound(_)),
     }
@@ -138,17 +139,19 @@ mod tests {
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
         let of = |nsid| AllocationId { owner, index: nsid };
         let found = |nsid| Found { nsid, nguid: [1; 16], size: 4096 };
-        (1..=64).for_each(|it| ledgers.of(&nqn).unwrap().made(of(it), found(it), 1, true).unwrap());
+        (1..=64).for_each(|nsid| {
+            ledgers.of(&nqn).unwrap().record_created(of(nsid), found(nsid), 1, true).unwrap();
+        });
         let at_once = |note: &(dyn Fn(u32) -> io::Result<()> + Sync)| {
             thread::scope(|scope| {
-                (1..=64).for_each(|it| drop(scope.spawn(move || note(it).unwrap())));
+                (1..=64).for_each(|nsid| drop(scope.spawn(move || note(nsid).unwrap())));
             });
         };
         let again = || Ledger::open(&state.path().join("drives"), &nqn).unwrap().records();
-        at_once(&|it| ledgers.of(&nqn)?.replaced(it, of(it)));
-        let replaced = |it: &Record| matches!(it.owner(), NamespaceOwner::Replaced(_));
-        assert_eq!(again().iter().filter(|it| replaced(it)).count(), 64);
-        at_once(&|it| ledgers.of(&nqn)?.gone(it, of(it)));
+        at_once(&|nsid| ledgers.of(&nqn)?.record_replaced(nsid, of(nsid)));
+        let replaced = |record: &Record| matches!(record.owner(), NamespaceOwner::Replaced(_));
+        assert_eq!(again().iter().filter(|record| replaced(record)).count(), 64);
+        at_once(&|nsid| ledgers.of(&nqn)?.record_deleted(nsid, of(nsid)));
         assert!(again().is_empty());
         let known: Vec<_> = ledgers.known().unwrap().into_values().map(Result::unwrap).collect();
         assert_eq!(known, [nqn]);

@@ -1,4 +1,4 @@
-//! A drive by its physical function: whether it is ours to use, and its virtual functions brought up.
+//! A drive by its physical function: whether it is ours to use, and bringing up its virtual functions.
 
 use std::{
     fs, io,
@@ -21,9 +21,9 @@ use super::{
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
 };
-use crate::desired::Endpoint;
+use crate::{desired::Endpoint, host::error_chain};
 
-/// Said of a drive whose namespaces are not erased one by one.
+/// The fault of a drive that cannot erase namespaces one by one.
 pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): no other's data would be safe on it";
 
 /// Why a drive cannot be used now.
@@ -46,12 +46,12 @@ impl Physical {
         Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node, way }
     }
 
-    /// Whether it is this drive, reached as before.
+    /// Whether `found` is this drive, reached the same way.
     pub(super) fn is(&self, found: &Candidate) -> bool {
         self.node == found.node && self.way == found.way
     }
 
-    /// The slot that it is plugged into, from 0, where a switch tells.
+    /// The slot that it is plugged into, from 0, when a switch reports it.
     pub(super) fn slot(&self) -> Option<u32> {
         match &self.way {
             Way::Here => None,
@@ -59,7 +59,7 @@ impl Physical {
         }
     }
 
-    /// What is written beside that slot: a switch's wiring tells it, or Linux; empty where neither does.
+    /// The label printed beside that slot, from the switch's wiring or from Linux; empty when unknown.
     pub(super) fn label(&self) -> String {
         match &self.way {
             Way::Here => self.node.slot.clone().unwrap_or_default(),
@@ -67,7 +67,7 @@ impl Physical {
         }
     }
 
-    /// Whether the drive makes and deletes namespaces. OACS alone is no proof: there are drives that claim it and refuse.
+    /// Whether the drive manages namespaces. OACS alone is no proof: some drives set it and refuse.
     ///
     /// # Errors
     /// When it does not answer, or cannot erase one namespace without all others.
@@ -85,7 +85,7 @@ impl Physical {
         }
     }
 
-    /// Brings up what is down of the virtual functions, and gives the rabbit its own.
+    /// Brings up those virtual functions that are down, and binds the rabbit's own to its driver.
     pub(super) fn make_ready(&self) -> Result<(), Fault> {
         match &self.way {
             Way::Here => self.make_ready_here(),
@@ -93,7 +93,7 @@ impl Physical {
         }
     }
 
-    /// Whether what is attached to the controller of a host reaches that host, as far as it can be told.
+    /// Checks that the controller of a host leads to that host, as far as that can be known.
     pub(super) fn reaches(&self, endpoint: Endpoint) -> Result<(), Fault> {
         match &self.way {
             Way::Here => Ok(()),
@@ -111,7 +111,8 @@ impl Physical {
             self.alone().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
         let steps = bring_up(&self.functions()?);
         for step in &steps {
-            self.take(*step).map_err(|error| format!("bring up virtual functions: {error}"))?;
+            self.apply_step(*step)
+                .map_err(|error| format!("bring up virtual functions: {error}"))?;
         }
         if !steps.is_empty() {
             info!(drive:% = self.node.nqn; "brought up virtual functions in {} steps", steps.len());
@@ -119,7 +120,7 @@ impl Physical {
         self.bind_own().map_err(|error| format!("bind the rabbit's virtual function: {error}"))
     }
 
-    /// Keeps every other process that asks for this out, for as long as it is held (flock(2)).
+    /// Keeps every other process that calls this out while the lock is held (flock(2)).
     fn alone(&self) -> io::Result<Flock<fs::File>> {
         let function = fs::File::open(&self.node.function)?;
         Flock::lock(function, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
@@ -128,7 +129,7 @@ impl Physical {
     fn functions(&self) -> Result<Functions, Fault> {
         let number = |name| {
             let text = attribute(&self.node.function, name).map_err(|error| error.to_string())?;
-            Ok::<u16, Fault>(text.and_then(|it| it.parse().ok()).unwrap_or(0))
+            Ok::<u16, Fault>(text.and_then(|text| text.parse().ok()).unwrap_or(0))
         };
         let admin = self.drive.admin();
         let fault = |error| in_one_line("look at virtual functions", &error);
@@ -146,7 +147,7 @@ impl Physical {
         Ok(Functions { possible, enabled, hoarded, preset, physical, secondaries })
     }
 
-    fn take(&self, step: Step) -> Result<(), Fault> {
+    fn apply_step(&self, step: Step) -> Result<(), Fault> {
         let admin = self.drive.admin();
         let chain = |error| in_one_line(&format!("{step:?}"), &error);
         match step {
@@ -173,7 +174,8 @@ impl Physical {
         self.own().exists() && !self.own().join("driver").exists()
     }
 
-    /// Virtual function 1 is the rabbit's. Without probing allowed the driver refuses even what it is told to take.
+    /// Virtual function 1 is the rabbit's. Without `sriov_drivers_autoprobe` the kernel refuses to bind it, even on
+    /// request.
     fn bind_own(&self) -> io::Result<()> {
         if !self.lacks_own() {
             return Ok(());
@@ -185,19 +187,19 @@ impl Physical {
     }
 }
 
-/// Why a block device must be taken for used: a mount, swap, RAID, LVM, or a partition of it that is any of these. One of which
-/// it cannot be told counts as used.
+/// Why a block device counts as used: a mount, swap, RAID, LVM, or a partition of it that is any of these. A device
+/// that cannot be checked counts as used.
 pub(super) fn in_use(device: &Path) -> Option<Fault> {
     let error = exclusively(device).err().filter(|error| !is_away(error))?;
     Some(format!("{} is in use on this node ({error})", device.display()))
 }
 
-/// Whether that is what is said of a device that has just gone, which nobody uses.
+/// Whether the error means that the device has just gone, so that nobody uses it.
 pub(super) fn is_away(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 
-/// O_EXCL on a block device: EBUSY when it, or a partition of it, is claimed by whatever the kernel knows (open(2)).
+/// O_EXCL on a block device: EBUSY when anything in the kernel claims it or a partition of it (open(2)).
 fn exclusively(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path)
 }
@@ -208,10 +210,9 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     })
 }
 
-/// An error with its causes, in one line.
+/// What failed and why, in one line.
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.fold(what.to_owned(), |text, cause| format!("{text}: {cause}"))
+    format!("{what}: {}", error_chain(error))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Namespaces as a host has them that was given access: a compute, and the rabbit's own half.
+//! Namespaces on a host that was given access: a compute, and the rabbit's own view.
 
 use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// The kernel looks for a new namespace when the drive announces it. When the announcement got lost it must be asked, and then
-/// there is no event for the end of its look: these pauses sum up to half a second.
+/// The kernel finds a new namespace when the drive announces it. When the announcement was lost the kernel must be
+/// asked to rescan, and no event reports the end of its scan: these pauses add up to half a second.
 const PAUSES_MS: [u16; 5] = [10, 40, 100, 150, 200];
 
 /// Namespaces of drives that another node manages.
@@ -39,14 +39,14 @@ impl Drives for ReachedNamespaces {
         Ok(Inventory::default())
     }
 
-    /// Whose namespaces are is recorded on the rabbit.
+    /// The rabbit records owners; here `made_for` is unknown.
     fn device(
         &self,
         id: &NamespaceId,
         _: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError> {
         let found = self.reach.find(id, |_| true).map_err(unreadable)?;
-        Ok(found.map(|it| it.device))
+        Ok(found.map(|found| found.device))
     }
 
     fn devices(
@@ -55,7 +55,7 @@ impl Drives for ReachedNamespaces {
         _: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
         let found = self.reach.find_patiently(ids, |_| true).map_err(unreadable)?;
-        Ok(found.into_iter().map(|it| it.map(|it| it.device)).collect())
+        Ok(found.into_iter().map(|device| device.map(|block| block.device)).collect())
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
@@ -70,7 +70,7 @@ impl Drives for ReachedNamespaces {
         Self::refuse(id)
     }
 
-    fn replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
+    fn record_replaced(&self, id: &NamespaceId, _: AllocationId) -> Result<(), StepError> {
         Self::refuse(id)
     }
 
@@ -91,7 +91,7 @@ impl Drives for ReachedNamespaces {
     }
 }
 
-/// The way from a namespace's identity to its device.
+/// Finds the device of a namespace.
 #[derive(Debug, Clone)]
 pub(super) struct Reach {
     pub(super) sysfs: Sysfs,
@@ -102,7 +102,7 @@ impl Reach {
         Self { sysfs: Sysfs::new(sysfs) }
     }
 
-    /// The namespace's block device, when there is one that `is_it` takes for it.
+    /// The namespace's block device, when there is one that `is_it` accepts.
     pub(super) fn find(
         &self,
         id: &NamespaceId,
@@ -111,8 +111,8 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(is_it))
     }
 
-    /// The same of many, after the kernel was asked once to look at the controllers of the drives of those that are missing. They
-    /// are waited for together.
+    /// The same for many namespaces. Once, the kernel rescans the controllers of the drives with missing namespaces;
+    /// all namespaces are waited for together.
     pub(super) fn find_patiently(
         &self,
         ids: &[NamespaceId],
@@ -134,19 +134,19 @@ impl Reach {
         let missing: BTreeSet<_> = ids
             .iter()
             .zip(&found)
-            .filter(|(_, it)| it.is_none())
+            .filter(|(_, device)| device.is_none())
             .map(|(id, _)| &id.subsystem)
             .collect();
         if missing.is_empty() {
             return Ok(found);
         }
         let controllers = self.sysfs.controllers()?;
-        let concerned = controllers.iter().filter(|it| missing.contains(&it.nqn));
-        // One that is going cannot be asked; another may still have it.
-        let asked = concerned.filter(|it| rescan(&it.name)).count();
+        let concerned = controllers.iter().filter(|controller| missing.contains(&controller.nqn));
+        // A controller that is being removed cannot be asked; another may lead to the drive too.
+        let asked = concerned.filter(|controller| rescan(&controller.name)).count();
         for milliseconds in PAUSES_MS.iter().filter(|_| asked > 0) {
             pause(Duration::from_millis((*milliseconds).into()));
-            for (id, found) in ids.iter().zip(&mut found).filter(|(_, it)| it.is_none()) {
+            for (id, found) in ids.iter().zip(&mut found).filter(|(_, device)| device.is_none()) {
                 *found = self.find(id, &is_it)?;
             }
             if found.iter().all(Option::is_some) {
@@ -181,7 +181,7 @@ mod tests {
 
     /// A controller for each drive, and another for the first; none has a namespace.
     fn drives(sysfs: &Path) {
-        for (controller, drive) in (0..DRIVES).map(|it| (it, it)).chain([(DRIVES, 0)]) {
+        for (controller, drive) in (0..DRIVES).map(|drive| (drive, drive)).chain([(DRIVES, 0)]) {
             put(sysfs, &format!("class/nvme/nvme{controller}/subsysnqn"), &nqn(drive));
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn ids() -> Vec<NamespaceId> {
-        (0..DRIVES).map(|it| NamespaceId::parse(&nqn(it), "3").unwrap()).collect()
+        (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
     /// The controllers that were asked, how often it was waited, and what was found.
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(found, [false; DRIVES]);
 
         let appear = |turn| match turn {
-            1 => (1..DRIVES).for_each(|it| namespace(sysfs.path(), it)),
+            1 => (1..DRIVES).for_each(|drive| namespace(sysfs.path(), drive)),
             2 => namespace(sysfs.path(), 0),
             _ => panic!("all are there"),
         };

@@ -1,4 +1,4 @@
-//! Virtual functions, brought up: after a power cycle or a reboot they are gone, or offline and without resources.
+//! Brings up virtual functions: after a power cycle or a reboot they are gone, or offline without resources.
 
 use super::{
     admin::{Resource, Virtualization},
@@ -12,37 +12,39 @@ const EACH: u16 = 2;
 /// A drive's virtual functions.
 #[derive(Debug, Clone)]
 pub(super) struct Functions {
-    /// How many the PCI function can have.
+    /// How many the PCI function supports.
     pub(super) possible: u16,
-    /// How many it has.
+    /// How many are enabled.
     pub(super) enabled: u16,
-    /// The physical function holds resources that the virtual ones need.
+    /// Whether the physical function holds resources that the virtual ones need.
     pub(super) hoarded: bool,
-    /// Resources are from the factory.
+    /// Whether resources come from the factory.
     pub(super) preset: bool,
     pub(super) physical: u16,
     pub(super) secondaries: Vec<SecondaryController>,
 }
 
-/// One change on the way up.
+/// One change towards functions that are online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Virtualize {
         controller: u16,
         action: Virtualization,
     },
-    /// Resources that the physical function gave away are free after that.
+    /// Resets the controller, which frees the resources that the physical function gave up.
     Reset,
-    /// Has this many made, without drivers: an offline controller is none that a driver could start.
+    /// Enables this many functions without drivers: a driver cannot start an offline controller.
     Enable(u16),
 }
 
-/// What is missing; nothing when every function that a chassis needs is online.
+/// The missing steps; none when every function that a chassis needs is online.
 pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let wanted = functions.possible.min(FUNCTIONS);
     let listed = functions.secondaries.iter();
     let offline: Vec<_> = listed
-        .filter(|it| (1..=wanted).contains(&it.function.get()) && it.state & 1 == 0)
+        .filter(|function| {
+            (1..=wanted).contains(&function.function.get()) && function.state & 1 == 0
+        })
         .collect();
     if wanted == 0 || (offline.is_empty() && functions.enabled >= wanted) {
         return Vec::new();
@@ -50,18 +52,18 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let virtualize = |controller, action| Step::Virtualize { controller, action };
     let resources = [Resource::Queues, Resource::Interrupts];
     let mut steps = Vec::new();
-    // A reset of the primary controller ends the secondary ones too: not while any may be in use.
+    // A reset of the primary controller ends the secondary ones too, so not while any may be in use.
     if functions.hoarded && !functions.preset && functions.enabled == 0 {
-        let give = |it| virtualize(functions.physical, Virtualization::Primary(it, 0));
+        let give = |resource| virtualize(functions.physical, Virtualization::Primary(resource, 0));
         steps.extend(resources.map(give));
         steps.push(Step::Reset);
     }
     if functions.enabled == 0 {
         steps.push(Step::Enable(wanted));
     }
-    for it in offline {
-        let controller = it.controller.get();
-        let has = [it.queues.get(), it.interrupts.get()];
+    for function in offline {
+        let controller = function.controller.get();
+        let has = [function.queues.get(), function.interrupts.get()];
         let lacks = resources.into_iter().zip(has).filter(|(_, has)| *has != EACH);
         if !functions.preset {
             steps.extend(lacks.map(|(resource, _)| {
@@ -75,8 +77,9 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
 
 /// The first virtual function that a chassis needs and that is offline.
 pub(super) fn first_offline(listed: &[SecondaryController]) -> Option<u16> {
-    let mut needed = listed.iter().filter(|it| (1..=FUNCTIONS).contains(&it.function.get()));
-    needed.find(|it| it.state & 1 == 0).map(|it| it.function.get())
+    let mut needed =
+        listed.iter().filter(|function| (1..=FUNCTIONS).contains(&function.function.get()));
+    needed.find(|function| function.state & 1 == 0).map(|function| function.function.get())
 }
 
 #[cfg(test)]
@@ -110,8 +113,10 @@ mod tests {
 
     #[test]
     fn after_a_power_cycle_everything_is_done_in_order() {
-        let give = [Resource::Queues, Resource::Interrupts]
-            .map(|it| Step::Virtualize { controller: 0, action: Virtualization::Primary(it, 0) });
+        let give = [Resource::Queues, Resource::Interrupts].map(|resource| Step::Virtualize {
+            controller: 0,
+            action: Virtualization::Primary(resource, 0),
+        });
         let expected =
             [&give[..], &[Step::Reset, Step::Enable(2)], &assign(1), &assign(2)].concat();
         assert_eq!(bring_up(&functions(0, true, (false, 0))), expected);

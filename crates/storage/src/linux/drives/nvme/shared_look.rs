@@ -1,11 +1,11 @@
-//! One look for all who wait for one.
+//! One observation, shared by all callers that wait for one.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::lock;
 
-/// A look that takes its time and that many want at once. It serves everybody who asked before it began, because whatever they
-/// had done by then is in it; who asks while it runs waits for the next.
+/// A slow observation that many want at once. It serves all callers that asked before it began, because it sees
+/// whatever they did before. A caller that asks while it runs waits for the next.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
     state: Mutex<State<T>>,
@@ -14,12 +14,12 @@ pub(super) struct SharedLook<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// How many looks were begun: their numbers.
+    /// Number of observations begun so far.
     begun: u64,
     is_running: bool,
-    /// How many wait for one to end.
+    /// How many callers wait for one to end.
     waiting: usize,
-    /// By the last that succeeded, with its number; kept for those who wait.
+    /// The result of the last successful one, with its number; kept while callers wait.
     seen: Option<(u64, T)>,
 }
 
@@ -31,10 +31,10 @@ impl<T> Default for SharedLook<T> {
 }
 
 impl<T: Clone> SharedLook<T> {
-    /// What is seen by a look that begins after this call did: by `look`, or by the one of somebody who asked as well.
+    /// The result of an observation that begins after this call did: by `look`, or by another caller.
     ///
     /// # Errors
-    /// Those of `look`. A look that fails is only its own caller's: the others take one themselves.
+    /// Those of `look`. A failure concerns its own caller only: the others observe themselves.
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut state = lock(&self.state);
         let wanted = state.begun + 1;
@@ -63,7 +63,7 @@ impl<T: Clone> State<T> {
         self.seen = (self.waiting > 0).then(|| (number, seen.clone()));
     }
 
-    /// What a look with that number or a later one saw; after the last who waited nothing of it is kept.
+    /// The result of the observation with that number or a later one; dropped after the last waiting caller.
     fn seen_since(&mut self, wanted: u64) -> Option<T> {
         let (_, seen) = self.seen.as_ref().filter(|(number, _)| *number >= wanted)?;
         let seen = seen.clone();
@@ -74,7 +74,7 @@ impl<T: Clone> State<T> {
     }
 }
 
-/// Ends a look whatever comes of it, a panic too.
+/// Ends an observation in any case, also after a panic.
 struct Running<'a, T>(&'a SharedLook<T>);
 
 impl<T> Drop for Running<'_, T> {
@@ -99,17 +99,17 @@ mod tests {
 
     use super::*;
 
-    /// Looks at a number that changes, and how often it was looked at.
+    /// Returns a number that changes, and counts how often it was read.
     #[derive(Default)]
     struct Bench {
         shared: SharedLook<u32>,
         truth: AtomicU32,
-        looks: AtomicU32,
+        calls: AtomicU32,
     }
 
     impl Bench {
         fn look(&self) -> io::Result<u32> {
-            self.looks.fetch_add(1, Ordering::SeqCst);
+            self.calls.fetch_add(1, Ordering::SeqCst);
             Ok(self.truth.load(Ordering::SeqCst))
         }
     }
@@ -141,14 +141,14 @@ mod tests {
         }
         release.send(()).unwrap();
         let _ = running.join().unwrap();
-        asking.into_iter().map(|it| it.join().unwrap()).collect()
+        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
     }
 
     #[test]
     fn those_who_ask_while_a_look_runs_share_the_next() {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
-        assert_eq!(bench.looks.load(Ordering::SeqCst), 2);
+        assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
         assert_eq!(lock(&bench.shared.state).seen, None, "nobody waits for it any more");
     }
 
@@ -159,7 +159,7 @@ mod tests {
         for end in ends {
             let bench = Arc::new(Bench::default());
             assert_eq!(meanwhile(&bench, end, 3), [2; 3]);
-            assert_eq!(bench.looks.load(Ordering::SeqCst), 2);
+            assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
         }
     }
 

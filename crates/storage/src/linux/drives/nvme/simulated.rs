@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) namespaces: BTreeMap<u32, Namespace>,
     /// How many namespaces it can have.
     pub(super) most: u32,
-    /// It refuses every namespace with this status, whatever room it tells of.
+    /// The status with which it refuses every namespace, whatever room it reports.
     pub(super) refuses: Option<u16>,
     pub(super) functions: u16,
     /// Virtual functions by number, where they are not as they should be.
@@ -87,7 +87,7 @@ pub(super) enum Lost {
     Cancelled,
 }
 
-/// What is between a drive and whoever asks it.
+/// What is between a drive and its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Here,
@@ -134,7 +134,7 @@ impl Simulated {
             return Err(gone());
         }
         state.answered += 1;
-        if let Some(surprise) = state.surprise.take_if(|it| (it.before)(command)) {
+        if let Some(surprise) = state.surprise.take_if(|surprise| (surprise.before)(command)) {
             (surprise.happens)(&mut state);
         }
         let answer = state.carry_out(command, data);
@@ -170,7 +170,8 @@ pub(super) type Word = Result<u32, u16>;
 
 impl State {
     pub(super) fn unallocated(&self) -> u64 {
-        self.capacity - self.namespaces.values().map(|it| it.blocks << 12).sum::<u64>()
+        self.capacity
+            - self.namespaces.values().map(|namespace| namespace.blocks << 12).sum::<u64>()
     }
 
     fn carry_out(&mut self, command: Command, data: &mut [u8]) -> Word {
@@ -201,7 +202,7 @@ impl State {
                 self.formats += 1;
                 // By the specification; no drive at hand does it.
                 if self.format & 0b11 != 0 {
-                    self.namespaces.values_mut().for_each(|it| it.erased = true);
+                    self.namespaces.values_mut().for_each(|namespace| namespace.erased = true);
                 }
                 Ok(0)
             }
@@ -270,8 +271,8 @@ impl State {
                     entry.function = number.into();
                     let down = self.down.get(&number).copied();
                     entry.state = u8::from(down.is_none());
-                    entry.queues = down.map_or(2, |it| it.queues).into();
-                    entry.interrupts = down.map_or(2, |it| it.interrupts).into();
+                    entry.queues = down.map_or(2, |down| down.queues).into();
+                    entry.interrupts = down.map_or(2, |down| down.interrupts).into();
                 }
                 put(list.as_bytes());
             }
@@ -290,7 +291,7 @@ impl State {
         answer.warm = (273 + 70).into();
         answer.total = u128::from(self.capacity).into();
         answer.unallocated = u128::from(self.unallocated()).into();
-        answer.most_namespaces = self.most.into();
+        answer.max_namespaces = self.most.into();
         answer
     }
 

@@ -1,4 +1,4 @@
-//! Where drives are: their physical functions on this node, or behind its PCIe switches.
+//! Finds drives: physical functions on this node, or behind its PCIe switches.
 
 use std::{
     io,
@@ -28,14 +28,14 @@ pub(super) struct Candidate {
 /// The way to a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Way {
-    /// Its physical function is this node's.
+    /// Its physical function is on this node.
     Here,
-    /// Through a switch.
+    /// It is behind a switch.
     Switch(Behind),
 }
 
 impl Source {
-    /// What is said to switches is appended to the file at `record`.
+    /// Appends every exchange with switches to the file at `record`.
     pub(super) fn new(record: Option<&Path>) -> io::Result<Self> {
         Ok(Self { switches: Fabric::new(record)? })
     }
@@ -45,37 +45,37 @@ impl Source {
         Self { switches }
     }
 
-    /// Drives with a physical function that can be reached.
+    /// Drives whose physical function can be reached.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
         if !self.switches.is_there()? {
-            let here = sysfs.controllers()?.into_iter().filter(|it| it.is_physical);
+            let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
             return Ok(here.map(|node| Candidate { node, way: Way::Here }).collect());
         }
         Ok(self.behind_switches())
     }
 
-    /// Who is plugged in and has not told its name, if anybody: it may be any drive that is missed.
+    /// A device that is plugged in and has not reported its name, if any: it may be any missing drive.
     pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
         if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
     }
 
     fn behind_switches(&self) -> Vec<Candidate> {
-        let found = self.switches.drives().into_iter().map(|it| Candidate {
+        let found = self.switches.drives().into_iter().map(|found| Candidate {
             node: ControllerNode {
-                name: format!("slot {}", it.behind.slot()),
-                nqn: it.nqn,
-                model: it.model,
-                serial: it.serial,
-                slot: Some(it.behind.slot().to_string()),
+                name: format!("slot {}", found.behind.slot()),
+                nqn: found.nqn,
+                model: found.model,
+                serial: found.serial,
+                slot: Some(found.behind.slot().to_string()),
                 function: PathBuf::new(),
                 is_physical: true,
             },
-            way: Way::Switch(it.behind),
+            way: Way::Switch(found.behind),
         });
         found.collect()
     }
 
-    /// What is written beside the slot in which a drive was.
+    /// The label printed beside the slot in which a drive was.
     pub(super) fn label(&self, place: &Place) -> io::Result<String> {
         if !self.switches.is_there()? {
             return Ok(place.slot.clone());

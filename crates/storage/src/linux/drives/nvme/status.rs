@@ -1,4 +1,4 @@
-//! What a drive answers a command with (NVM Express Base Specification 2.0, 3.3.3.2.1).
+//! The status of a drive's answer (NVM Express Base Specification 2.0, 3.3.3.2.1).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status(u16);
 
-/// A status by its type and code together: a code alone means other things in other types.
+/// A status, by its type and code: the same code means different things in different types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     InvalidOpcode,
@@ -49,8 +49,8 @@ impl Status {
         }
     }
 
-    /// Whether the drive did not begin with the command: what it asks for is not to be had so. Others, as an internal error, an
-    /// abort, or a path that was lost, may come when the work is done (Base 3.3.3.2.1, figures 93 to 97).
+    /// Whether the drive refused before it did anything, so that a retry would fail too. Other errors, as an internal
+    /// error, an abort or a lost path, may come after the work is done (Base 3.3.3.2.1, figures 93 to 97).
     pub(super) fn is_refusal(self) -> bool {
         match self.code() {
             Code::Other { kind, .. } => kind == 1,
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn a_status_is_told_with_its_number_and_in_words() {
-        let told = Status::new(0x4115).to_string();
-        assert_eq!(told, "NVMe status 115h (not enough unallocated capacity; do not retry)");
+        let text = Status::new(0x4115).to_string();
+        assert_eq!(text, "NVMe status 115h (not enough unallocated capacity; do not retry)");
         assert_eq!(Status::new(0x0281).to_string(), "NVMe status 281h (media or data integrity)");
     }
 }

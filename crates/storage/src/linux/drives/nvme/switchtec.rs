@@ -5,13 +5,13 @@
 //!                                     └─ reset, online, bind: every virtual function at its host
 //! ```
 //! # Guarantees
-//! * A switch is its PAX id, a drive its NQN; names of devices and numbers of functions are looked up each time.
+//! * A PAX id identifies a switch, an NQN a drive; device names and function numbers are looked up each time.
 //! * A drive is brought up only if its functions are bound to nobody or to the hosts of its slot.
 //! * Every wait ends: for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
-//! A switch takes one command at a time: an erase on one of its drives keeps the others waiting. What is proved of this, and on
-//! what, is in `docs/hardware.md`.
+//! A switch takes one command at a time: an erasure on one of its drives makes the others wait. `docs/hardware.md` says what of
+//! this was proved, and on which hardware.
 
 mod behind;
 mod bindings;

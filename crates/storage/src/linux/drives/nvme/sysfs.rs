@@ -1,6 +1,6 @@
-//! What Linux shows of NVMe (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
+//! NVMe devices in sysfs (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
 //!
-//! Device names say nothing: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
+//! Device names identify nothing: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// A sysfs, usually `/sys`.
+/// The path of a sysfs, usually `/sys`.
 #[derive(Debug, Clone)]
 pub(in crate::linux) struct Sysfs(PathBuf);
 
@@ -25,14 +25,14 @@ pub(in crate::linux) struct ControllerNode {
     pub(in crate::linux) name: String,
     pub(in crate::linux) nqn: Nqn,
     pub(super) model: String,
-    /// Without the blanks around it; nothing when Linux does not tell.
+    /// Its serial number without blanks around it; empty when Linux does not tell.
     pub(super) serial: String,
-    /// The slot of the chassis that it is plugged into, as Linux names it: by the number that its port has from the factory
+    /// The chassis slot that it is plugged into, by Linux' name: the number that the port has from the factory
     /// (Documentation/ABI/testing/sysfs-bus-pci, /sys/bus/pci/slots).
     pub(super) slot: Option<String>,
-    /// Where its PCI function is.
+    /// The directory of its PCI function.
     pub(in crate::linux) function: PathBuf,
-    /// It is a PCI function, and not a virtual one.
+    /// Whether it is a physical PCI function, not a virtual one.
     pub(in crate::linux) is_physical: bool,
 }
 
@@ -40,25 +40,25 @@ pub(in crate::linux) struct ControllerNode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::linux) struct BlockNode {
     pub(in crate::linux) device: BlockDevice,
-    /// 32 digits; nothing when the drive gives none, or Linux does not believe it (NVME_QUIRK_BOGUS_NID).
+    /// Its NGUID as 32 digits; empty when the drive has none, or Linux does not trust it (NVME_QUIRK_BOGUS_NID).
     nguid: String,
 }
 
 impl ControllerNode {
-    /// Where the drive is, if that can be told.
+    /// The drive's slot and serial number, if known.
     pub(super) fn place(&self) -> Option<Place> {
         let slot = self.slot.clone()?;
-        Some(Place { slot, serial: self.serial.clone() }).filter(|it| !it.serial.is_empty())
+        Some(Place { slot, serial: self.serial.clone() }).filter(|place| !place.serial.is_empty())
     }
 
-    /// Whether this is in the slot where another drive was.
+    /// Whether this drive is in the slot of another one.
     pub(super) fn took_the_place_of(&self, gone: &Place) -> bool {
         self.place().is_some_and(|place| place.slot == gone.slot && place.serial != gone.serial)
     }
 }
 
 impl BlockNode {
-    /// Whether it is the namespace with this NGUID, as far as Linux knows. Where it does not, the drive itself was asked.
+    /// Whether it can be the namespace with this NGUID. When Linux does not know the NGUID, the drive itself was asked.
     pub(super) fn may_be(&self, nguid: &str) -> bool {
         self.nguid.is_empty() || self.nguid == nguid
     }
@@ -72,12 +72,12 @@ impl Sysfs {
         Self(root.to_owned())
     }
 
-    /// Physical functions whose NQN is no name, so that they cannot be told from others: each with what is wrong.
+    /// Physical functions whose NQN is invalid, so that they cannot be identified: each with the reason.
     pub(in crate::linux) fn misnamed(&self) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme"))? {
-            // Of a controller that has not started nothing is known.
-            let Some(nqn) = attribute(&path, "subsysnqn")?.filter(|it| !it.is_empty()) else {
+            // A controller that has not started has no NQN yet.
+            let Some(nqn) = attribute(&path, "subsysnqn")?.filter(|nqn| !nqn.is_empty()) else {
                 continue;
             };
             if let Err(error) = nqn.parse::<Nqn>()
@@ -89,12 +89,12 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// All controllers, by name. One whose NQN is no name cannot be told from others and is left out.
+    /// All controllers, by device name; one with an invalid NQN is left out.
     pub(in crate::linux) fn controllers(&self) -> io::Result<Vec<ControllerNode>> {
         let mut found = Vec::new();
         let slots = self.slots()?;
         for path in entries(&self.0.join("class/nvme"))? {
-            let Some(nqn) = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok()) else {
+            let Some(nqn) = attribute(&path, "subsysnqn")?.and_then(|nqn| nqn.parse().ok()) else {
                 continue;
             };
             let transport = attribute(&path, "transport")?.unwrap_or_default();
@@ -114,21 +114,21 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// The address of an NVMe drive that the driver has not started, or could not: it has no controller with a name.
+    /// The PCI address of an NVMe drive without a started controller, so that its NQN is unknown.
     pub(super) fn nameless(&self) -> io::Result<Option<String>> {
         for function in entries(&self.0.join("bus/pci/devices"))? {
             let class = attribute(&function, "class")?;
             if class.as_deref() != Some(NVME_CLASS) || function.join("physfn").exists() {
                 continue;
             }
-            let named = |it: &PathBuf| {
-                Ok::<_, io::Error>(attribute(it, "subsysnqn")?.is_some_and(|it| !it.is_empty()))
+            let named = |path: &PathBuf| {
+                Ok::<_, io::Error>(attribute(path, "subsysnqn")?.is_some_and(|nqn| !nqn.is_empty()))
             };
             let controllers = entries(&function.join("nvme"))?;
             let is_named = controllers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
             // A function that is passed through to a guest will never have one.
             let driver = fs::read_link(function.join("driver")).ok();
-            let is_passed_on = driver.is_some_and(|it| name(&it) != "nvme");
+            let is_passed_on = driver.is_some_and(|driver| name(&driver) != "nvme");
             if !is_named.contains(&true) && !is_passed_on {
                 return Ok(Some(format!("PCI function {}", name(&function))));
             }
@@ -136,7 +136,7 @@ impl Sysfs {
         Ok(None)
     }
 
-    /// Slots by the address of what is in them, e.g. `0000:01:00`.
+    /// Slot names by the address of the device in the slot, e.g. `0000:01:00`.
     fn slots(&self) -> io::Result<BTreeMap<String, String>> {
         let mut found = BTreeMap::new();
         for slot in entries(&self.0.join("bus/pci/slots"))? {
@@ -145,47 +145,46 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Whether a controller is still where it was: names pass on when drives come and go.
+    /// Whether the name still belongs to the same controller: names pass to others when drives come and go.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
-        let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|it| it.parse().ok());
+        let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());
         let function = path.join("device").canonicalize();
-        now.as_ref() == Some(&node.nqn) && function.is_ok_and(|it| it == node.function)
+        now.as_ref() == Some(&node.nqn) && function.is_ok_and(|function| function == node.function)
     }
 
-    /// The block devices of a namespace, as far as its identity goes. Those of its drive alone are looked at: a rabbit has
-    /// hundreds.
+    /// The block devices of a namespace, by its identity. Reads its drive's only: a rabbit has hundreds.
     pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in self.namespaces_in(&id.subsystem)? {
-            let nsid = attribute(&path, "nsid")?.and_then(|it| it.parse().ok());
+            let nsid = attribute(&path, "nsid")?.and_then(|nsid| nsid.parse().ok());
             if nsid == Some(id.nsid) {
-                found.extend(self.block(&path)?.filter(|it| it.device.namespace == *id));
+                found.extend(self.block(&path)?.filter(|block| block.device.namespace == *id));
             }
         }
         Ok(found)
     }
 
-    /// Directories of a subsystem's namespaces: its own where Linux joins the paths to them (multipath), else its controllers'.
+    /// Directories of a subsystem's namespaces: its own where Linux joins the paths (multipath), else its controllers'.
     fn namespaces_in(&self, subsystem: &Nqn) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme-subsystem"))? {
-            let nqn = attribute(&path, "subsysnqn")?.and_then(|it| it.parse().ok());
+            let nqn = attribute(&path, "subsysnqn")?.and_then(|nqn| nqn.parse().ok());
             if nqn.as_ref() != Some(subsystem) {
                 continue;
             }
-            for path in entries(&path)?.into_iter().filter(|it| name(it).starts_with("nvme")) {
+            for path in entries(&path)?.into_iter().filter(|path| name(path).starts_with("nvme")) {
                 if is_namespace(&path) {
                     found.push(path);
                 } else {
-                    found.extend(entries(&path)?.into_iter().filter(|it| is_namespace(it)));
+                    found.extend(entries(&path)?.into_iter().filter(|path| is_namespace(path)));
                 }
             }
         }
         Ok(found)
     }
 
-    /// All namespaces with a block device of their own; the paths beneath a multipath device are hidden and are none.
+    /// All namespaces with a block device of their own; the hidden paths beneath a multipath device do not count.
     pub(in crate::linux) fn blocks(&self) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/block"))? {
@@ -201,15 +200,12 @@ impl Sysfs {
     }
 
     fn block(&self, path: &Path) -> io::Result<Option<BlockNode>> {
-        let Some(nsid) = attribute(path, "nsid")?.and_then(|it| it.parse().ok()) else {
+        let Some(nsid) = attribute(path, "nsid")?.and_then(|nsid| nsid.parse().ok()) else {
             return Ok(None);
         };
-        let number = attribute(path, "dev")?.and_then(|it| {
-            let (major, minor) = it.split_once(':')?;
-            Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
-        });
-        let nqn = attribute(&path.join("device"), "subsysnqn")?.and_then(|it| it.parse().ok());
-        let is_hidden = attribute(path, "hidden")?.is_some_and(|it| it == "1");
+        let number = attribute(path, "dev")?.and_then(|number| DeviceNumber::parse(&number));
+        let nqn = attribute(&path.join("device"), "subsysnqn")?.and_then(|nqn| nqn.parse().ok());
+        let is_hidden = attribute(path, "hidden")?.is_some_and(|hidden| hidden == "1");
         let (Some(number), Some(subsystem), false) = (number, nqn, is_hidden) else {
             return Ok(None);
         };
@@ -225,19 +221,19 @@ impl Sysfs {
     }
 }
 
-/// Whether a name is `nvme<instance>n<namespace>`; a path to what is joined has `c<controller>` between them.
+/// Whether a name is `nvme<instance>n<namespace>`; a path beneath a multipath device has `c<controller>` in between.
 fn is_namespace(path: &Path) -> bool {
     let name = name(path);
     let rest = name.strip_prefix("nvme").unwrap_or_default();
-    rest.trim_start_matches(|it: char| it.is_ascii_digit()).starts_with('n')
+    rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('n')
 }
 
-/// The slot of a PCI function, e.g. of `0000:01:00.0` the one whose address is `0000:01:00`.
+/// The slot of a PCI function: that of `0000:01:00.0` has the address `0000:01:00`.
 fn slot(function: &str, slots: &BTreeMap<String, String>) -> Option<String> {
     slots.get(function.rsplit_once('.')?.0).cloned()
 }
 
-/// An attribute's text; a thing that went while it was looked at has none.
+/// An attribute's text; `None` when the device was removed meanwhile.
 pub(in crate::linux) fn attribute(of: &Path, name: &str) -> io::Result<Option<String>> {
     match fs::read_to_string(of.join(name)) {
         Ok(text) => Ok(Some(text.trim_matches([' ', '\n', '\0']).to_owned())),
@@ -326,8 +322,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         subsystem(root.path());
         let controllers = Sysfs::new(root.path()).controllers().unwrap();
-        let seen: Vec<_> =
-            controllers.iter().map(|it| (&*it.name, &*it.model, it.is_physical)).collect();
+        let seen: Vec<_> = controllers
+            .iter()
+            .map(|controller| (&*controller.name, &*controller.model, controller.is_physical))
+            .collect();
         assert_eq!(seen, [("nvme0", "QEMU NVMe Ctrl", true), ("nvme1", "QEMU NVMe Ctrl", false)]);
     }
 
@@ -339,11 +337,11 @@ mod tests {
         put(root.path(), "class/nvme/nvme2/subsysnqn", "nqn.1994\u{1b}[31m\n");
         put(root.path(), "class/nvme/nvme3/subsysnqn", "\n");
         put(root.path(), "class/nvme/nvme4/subsysnqn", "nqn.1994-11.com:made up   of blanks\n");
-        let told = Sysfs::new(root.path()).misnamed().unwrap();
+        let found = Sysfs::new(root.path()).misnamed().unwrap();
         let expected = "nvme2 is left out: \"nqn.1994\\u{1b}[31m\" is not an NVMe qualified name: 1 to 256 printable ASCII characters";
-        assert_eq!(told, [expected]);
+        assert_eq!(found, [expected]);
         let controllers = Sysfs::new(root.path()).controllers().unwrap();
-        let names: Vec<_> = controllers.iter().map(|it| &*it.name).collect();
+        let names: Vec<_> = controllers.iter().map(|controller| &*controller.name).collect();
         assert_eq!(names, ["nvme0", "nvme1", "nvme4"]);
     }
 
@@ -371,7 +369,7 @@ mod tests {
             let subsystem = format!("nqn.2019-08.org.qemu:{drive}").parse().unwrap();
             let id = NamespaceId { subsystem, nsid };
             let blocks = Sysfs::new(root.path()).blocks_of(&id).unwrap();
-            blocks.into_iter().map(|it| name(&it.device.path)).collect::<Vec<_>>()
+            blocks.into_iter().map(|block| name(&block.device.path)).collect::<Vec<_>>()
         };
         assert_eq!(device("drive0", 3), ["nvme1n1"], "and no path to it");
         assert_eq!(device("drive0", 7), ["nvme0n2"]);

@@ -22,7 +22,7 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
     let drives = drives(state.path(), sysfs.path());
     let ledger = drives.ledgers.of(&nqn).unwrap();
     ledger
-        .made(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
+        .record_created(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
         .unwrap();
 
     let inventory = drives.inventory().unwrap();
@@ -58,14 +58,14 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&other).unwrap().made(allocation, found, 16, true).unwrap();
+    drives.ledgers.of(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
     let file = drives.ledgers.path(&bad);
     fs::write(&file, "{").unwrap();
 
     let inventory = drives.inventory().unwrap();
-    assert_eq!(inventory.unread, BTreeSet::from([bad.clone()]), "and it is not empty");
+    assert_eq!(inventory.unreadable, BTreeSet::from([bad.clone()]), "and it is not empty");
     assert_eq!(inventory.namespaces.len(), 1, "of the other all is known");
-    let seen = inventory.drives.iter().find(|it| it.nqn == bad).unwrap();
+    let seen = inventory.drives.iter().find(|drive| drive.nqn == bad).unwrap();
     let fault = seen.fault.as_deref().unwrap();
     assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");
     assert_eq!(seen.free(), 0);
@@ -78,7 +78,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
 
     fs::remove_file(&file).unwrap();
-    assert!(drives.inventory().unwrap().unread.is_empty(), "it is read again in each look");
+    assert!(drives.inventory().unwrap().unreadable.is_empty(), "it is read again in each look");
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
             let inventory = drives.inventory().unwrap();
             let [drive] = &inventory.drives[..] else { panic!("{name}: {inventory:?}") };
             assert_eq!(drive.nqn, nqn);
-            (inventory.namespaces.len(), inventory.unread.len(), drive.fault.clone().unwrap())
+            (inventory.namespaces.len(), inventory.unreadable.len(), drive.fault.clone().unwrap())
         };
         {
             let drives = drives(state.path(), sysfs.path());
             assert!(seen(&drives).2.starts_with("identify the drive"), "nothing answers for it");
             let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-            drives.ledgers.of(&nqn).unwrap().made(allocation, found, 16, true).unwrap();
+            drives.ledgers.of(&nqn).unwrap().record_created(allocation, found, 16, true).unwrap();
         }
         fs::remove_dir_all(sysfs.path().join("class")).unwrap();
         let path = {
@@ -110,7 +110,7 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
         };
         fs::write(&path, "{").unwrap();
         let inventory = drives(state.path(), sysfs.path()).inventory().unwrap();
-        assert_eq!(inventory.unread.len(), 1, "it may have anything of ours: {inventory:?}");
+        assert_eq!(inventory.unreadable.len(), 1, "it may have anything of ours: {inventory:?}");
         let fault = inventory.drives[0].fault.as_deref().unwrap();
         assert!(fault.contains(&format!("ledger {} cannot be read", path.display())), "{fault}");
         plug(sysfs.path(), name, "A", "4");
@@ -127,7 +127,7 @@ fn a_drive_that_is_left_out_is_told() {
     plug(sysfs.path(), "drive0", "A", "3");
     assert!(drives.inventory().unwrap().drives.is_empty());
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
-    let told = lock(&drives.told).get(&nqn).cloned();
+    let told = lock(&drives.warned).get(&nqn).cloned();
     assert_eq!(told.as_deref(), Some("its model \"\" is none of --drive-model"));
 }
 
@@ -140,7 +140,7 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&id.subsystem).unwrap().made(allocation, found, 16, true).unwrap();
+    drives.ledgers.of(&id.subsystem).unwrap().record_created(allocation, found, 16, true).unwrap();
     let refused = drives.forget(&id, allocation).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
     // What cannot be written down at the moment, as on a full disk, is no reason to know less.
@@ -156,16 +156,16 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
 #[test]
 fn a_drive_on_which_a_change_has_not_ended_is_asked_nothing() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let changes = Looks::of_changes(Duration::from_millis(50));
+    let changes = BoundedCalls::of_changes(Duration::from_millis(50));
     let drives = NvmeDrives { changes, ..drives(state.path(), sysfs.path()) };
     plug(sysfs.path(), "drive0", "A", "3");
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
     let fault = || {
         let inventory = drives.inventory().unwrap();
-        inventory.drives.iter().find(|it| it.nqn == nqn).unwrap().fault.clone().unwrap()
+        inventory.drives.iter().find(|drive| drive.nqn == nqn).unwrap().fault.clone().unwrap()
     };
     let (release, held) = std::sync::mpsc::channel::<()>();
-    drives.changes.take(&nqn.to_string(), move || held.recv().is_ok()).unwrap_err();
+    drives.changes.run(&nqn.to_string(), move || held.recv().is_ok()).unwrap_err();
     assert!(fault().starts_with("the change did not end within"), "{}", fault());
     drop(release);
     while drives.changes.unended(&nqn.to_string()).is_some() {
@@ -207,21 +207,21 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         let drives = drives(state.path(), sysfs.path());
         let ledger = drives.ledgers.of(&gone).unwrap();
         let place = ledger::Place { slot: "3".into(), serial: "A".into() };
-        ledger.seen(&place).unwrap();
+        ledger.record_place(&place).unwrap();
         assert_eq!(ledger.place(), None, "nothing of ours is on it");
         let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-        ledger.made(allocation, found, 16, true).unwrap();
-        ledger.seen(&place).unwrap();
+        ledger.record_created(allocation, found, 16, true).unwrap();
+        ledger.record_place(&place).unwrap();
         plug(sysfs.path(), drive, serial, slot);
 
         let inventory = drives.inventory().unwrap();
         assert_eq!(inventory.replaced.contains(&gone), is_gone, "{drive} {serial} {slot}");
         assert_eq!(inventory.namespaces.len(), 1);
-        let lost = inventory.drives.iter().find(|it| it.nqn == gone).unwrap();
+        let lost = inventory.drives.iter().find(|drive| drive.nqn == gone).unwrap();
         assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
         assert_eq!(lost.label, "3", "where it was");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
-        drives.replaced(&id, allocation).unwrap();
+        drives.record_replaced(&id, allocation).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
 

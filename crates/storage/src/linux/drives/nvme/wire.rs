@@ -1,14 +1,15 @@
-//! What goes over the wire, byte for byte.
+//! NVMe structures, byte for byte.
 //!
-//! Sections are of the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set Specification 1.0 (4.1.5.1
-//! Identify Namespace). Everything is little-endian and without alignment, so a buffer from a drive is read where it lies.
+//! Sections are of the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set Specification 1.0
+//! (4.1.5.1 Identify Namespace). Everything is little-endian and unaligned, so that a drive's buffer can be read in
+//! place.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     byteorder::little_endian::{U16, U32, U64, U128},
 };
 
-/// Whatever a drive answers with, read by its layout.
+/// A structure that a drive returns.
 pub(super) trait Answer: FromBytes + IntoBytes + KnownLayout + Immutable {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Immutable> Answer for T {}
 
@@ -38,7 +39,7 @@ pub(super) struct IdentifyController {
     pub(super) unallocated: U128,
     reserved_312: [u8; 204],
     /// NN.
-    pub(super) most_namespaces: U32,
+    pub(super) max_namespaces: U32,
     reserved_520: [u8; 4],
     /// FNA.
     pub(super) format: u8,
@@ -51,12 +52,12 @@ pub(super) struct IdentifyController {
 }
 
 impl IdentifyController {
-    /// How many namespaces the drive can have: MNAN, or NN where that is 0; `None` when it tells neither.
+    /// How many namespaces the drive can have: MNAN, or NN where that is 0; `None` when both are 0.
     pub(super) fn limit(&self) -> Option<u32> {
-        [self.most_allowed.get(), self.most_namespaces.get()].into_iter().find(|it| *it > 0)
+        [self.most_allowed.get(), self.max_namespaces.get()].into_iter().find(|down| *down > 0)
     }
 
-    /// Whether a Format of one namespace, or one that erases, is done to every namespace of the drive.
+    /// Whether a Format of one namespace, erasing or not, applies to every namespace of the drive.
     pub(super) fn formats_all(&self) -> bool {
         self.format & FORMATS_ALL != 0
     }
@@ -68,7 +69,7 @@ pub(super) const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
 /// FNA bits 0 and 1: a Format of one namespace, and an erasing one, are done to all (Base 5.17.2.1, figure 275).
 const FORMATS_ALL: u8 = 0b11;
 
-/// FNA bit 2: a Format can erase by throwing away the key.
+/// FNA bit 2: a Format can erase by discarding the key.
 pub(super) const CRYPTOGRAPHIC_ERASE: u8 = 1 << 2;
 
 /// Identify Namespace, CNS 00h and 11h (NVM 4.1.5.1, figure 97).

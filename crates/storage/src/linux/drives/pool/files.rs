@@ -27,10 +27,10 @@ use crate::{
 /// `pool.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PoolFile {
-    /// Made once; part of every drive's NQN.
+    /// Created once; part of every drive's NQN.
     pub(super) uuid: Uuid,
     pub(super) drives: u16,
-    /// Bytes of each.
+    /// Size of each drive in bytes.
     pub(super) drive_capacity: u64,
 }
 
@@ -55,9 +55,10 @@ pub(super) struct OwnerFile {
     owner: String,
     index: u32,
     capacity: u64,
-    /// How many namespaces the allocation is made of; pools of an older Warren do not say, and had one for each.
-    #[serde(default = "one")]
-    of: u16,
+    /// How many namespaces the allocation is made of. Pools of an older Warren have no number: each allocation had one
+    /// namespace.
+    #[serde(rename = "of", default = "one")]
+    members: u16,
 }
 
 fn one() -> u16 {
@@ -65,11 +66,11 @@ fn one() -> u16 {
 }
 
 impl OwnerFile {
-    pub(super) fn new(allocation: AllocationId, capacity: u64, of: u16) -> Self {
-        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity, of }
+    pub(super) fn new(allocation: AllocationId, capacity: u64, members: u16) -> Self {
+        Self { owner: allocation.owner.to_string(), index: allocation.index, capacity, members }
     }
 
-    /// Whose a namespace is, and how many it is one of.
+    /// The owner of a namespace, and how many namespaces its allocation is made of.
     pub(super) fn read(namespace: &Path) -> (NamespaceOwner, u16) {
         let foreign = |why: String| (NamespaceOwner::Foreign(format!("owner.json: {why}")), 0);
         let bytes = match fs::read(namespace.join("owner.json")) {
@@ -84,7 +85,9 @@ impl OwnerFile {
             Err(error) => return foreign(error.to_string()),
         };
         match file.owner.parse::<ObjectUid>() {
-            Ok(owner) => (NamespaceOwner::Ours(AllocationId { owner, index: file.index }), file.of),
+            Ok(owner) => {
+                (NamespaceOwner::Ours(AllocationId { owner, index: file.index }), file.members)
+            }
             Err(error) => foreign(error.to_string()),
         }
     }
@@ -94,11 +97,11 @@ impl OwnerFile {
     }
 }
 
-/// What a name in a drive's directory means.
+/// The meaning of a name in a drive's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryName {
     Namespace(u32),
-    /// Left by a crash while making or deleting.
+    /// A crash interrupted the creation or the deletion.
     Partial(u32, AllocationId),
 }
 
@@ -123,7 +126,7 @@ pub(super) fn gone_name(nsid: u32, allocation: AllocationId) -> String {
     format!(".gone-{nsid}-{allocation}")
 }
 
-/// What is in a drive's directory; names that mean nothing are somebody else's and left out.
+/// The entries of a drive's directory; other names are somebody else's and left out.
 pub(super) fn entries(drive: &Path) -> io::Result<Vec<(EntryName, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(drive)? {

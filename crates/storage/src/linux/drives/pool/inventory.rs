@@ -1,4 +1,4 @@
-//! What is in a pool: its drives, the namespaces on them, and the room beneath.
+//! The contents of a pool: its drives, their namespaces, and free space.
 
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt, path::Path};
 
@@ -24,7 +24,7 @@ impl FilePool {
             let mut allocated = 0;
             let directory = self.drive(slot);
             let found = match entries(&directory) {
-                // It was there before the pool was: somebody moved it away.
+                // The pool had it before: somebody moved it away.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     inventory.drives.push(moved(&file, slot, &directory));
                     continue;
@@ -33,7 +33,7 @@ impl FilePool {
             };
             for (name, path) in found {
                 let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
-                // Deleted while we looked: what was read of it is not whole.
+                // It was deleted meanwhile: what was read of it is incomplete.
                 if !path.exists() {
                     continue;
                 }
@@ -52,11 +52,11 @@ impl FilePool {
     }
 }
 
-/// The namespace without its device, and how many bytes of it are not backed by disk blocks yet.
+/// The namespace without its device, and how many bytes of it have no disk blocks yet.
 fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namespace, u64)> {
     let (size, written) =
         fs::metadata(path.join("data")).map_or((0, 0), |data| (data.len(), data.blocks() * 512));
-    let (nsid, (owner, of)) = match name {
+    let (nsid, (owner, members)) = match name {
         EntryName::Partial(nsid, allocation) => (nsid, (NamespaceOwner::Partial(allocation), 0)),
         EntryName::Namespace(nsid) => (nsid, OwnerFile::read(path)),
     };
@@ -66,7 +66,7 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
         size,
         access: access(path)?.into_iter().map(Attached::from).collect(),
         device: None,
-        of,
+        members,
     };
     Ok((namespace, size.saturating_sub(written)))
 }
@@ -82,14 +82,14 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         label: String::new(),
         capacity: file.drive_capacity,
         allocated,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,
     }
 }
 
-/// A drive of which nobody knows what is on it, if anything is left.
+/// A drive whose directory is gone, so that its contents are unknown.
 fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
     let fault = format!("its directory {} is not there: put it back", directory.display());
     Drive { capacity: 0, fault: Some(fault), ..drive(file, slot, 0) }
@@ -97,7 +97,7 @@ fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
 
 pub(super) fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {
     let listing = match fs::read_dir(namespace.join("access")) {
-        // A namespace that a crash left without it is nobody's to reach.
+        // A namespace without the directory, after a crash, is attached to no host.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         other => other?,
     };

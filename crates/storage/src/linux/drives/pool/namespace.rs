@@ -1,4 +1,4 @@
-//! One namespace of a pool: made, given an owner, deleted, and reached by nodes.
+//! One namespace of a pool: creates, deletes, attaches and detaches it.
 
 use std::{
     collections::BTreeSet,
@@ -27,7 +27,7 @@ impl FilePool {
         allocation: AllocationId,
         nqn: &Nqn,
         size: u64,
-        of: u16,
+        members: u16,
     ) -> Result<(), StepError> {
         let failed = |source| system("create namespace", nqn, source);
         let _lock = self.lock().map_err(failed)?;
@@ -63,7 +63,7 @@ impl FilePool {
             .collect();
         let nsid = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(u32::MAX);
         let parent = self.root.join(format!("drive-{}", drive.slot));
-        let owner = OwnerFile::new(allocation, size, of);
+        let owner = OwnerFile::new(allocation, size, members);
         build(&parent, nsid, &owner, allocation, size).map_err(failed)
     }
 
@@ -140,7 +140,7 @@ impl FilePool {
         let Some(path) = self.directory(id)? else { return Ok(None) };
         if made_for.is_some() {
             match OwnerFile::read(&path).0 {
-                // Whose it is cannot be told: that is not to have it.
+                // A namespace of unknown owner is never attached.
                 NamespaceOwner::Foreign(why) => return Err(io::Error::other(why)),
                 owner if owner.allocation() != made_for => return Ok(None),
                 _ => {}
@@ -158,14 +158,14 @@ impl FilePool {
     }
 }
 
-/// Renamed first: from then on the namespace is recognisably going, however far the deletion gets.
+/// Renames before it deletes: the name then shows that the namespace is being deleted, however far that gets.
 fn rename_away(path: &Path, gone: &Path) -> io::Result<()> {
     fs::rename(path, gone)?;
     durable::sync_parent(path)?;
     fs::remove_dir_all(gone)
 }
 
-/// Made under a name that says it is unfinished, then renamed: a namespace is whole or recognisably not.
+/// Builds under a name that means unfinished, then renames: a namespace is complete or recognisably not.
 fn build(
     drive: &Path,
     nsid: u32,

@@ -69,7 +69,7 @@ fn a_drive_whose_name_is_none_is_told() {
 
 fn read_at(sysfs: &Path, deadline: Duration) -> (BTreeMap<Nqn, DriveFacts>, Vec<String>) {
     let mut unread = Vec::new();
-    (read(sysfs, &Looks::new(deadline), &mut unread), unread)
+    (read(sysfs, &BoundedCalls::new(deadline), &mut unread), unread)
 }
 
 const LONG: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Namespaces given to hosts, and taken from them.
+//! Attaches namespaces to hosts and detaches them.
 
 use super::{DriveError, NvmeDrive, Result, attached_at};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl NvmeDrive {
-    /// Lets the host at `endpoint` reach a namespace of ours.
+    /// Attaches a namespace of ours to the host at `endpoint`.
     pub(in super::super) fn attach(
         &self,
         nsid: u32,
@@ -18,12 +18,12 @@ impl NvmeDrive {
         let controller = self.settle()?;
         self.known_as_ours(&self.known(nsid)?)?;
         let wanted = self.controllers(&controller, &self.secondaries()?).of(endpoint)?;
-        // The name first: access that nobody is known to have would be withdrawn.
-        self.ledger.named(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
+        // Record the name first: access without a recorded name would be withdrawn.
+        self.ledger.record_host(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
     }
 
-    /// Lets `node` reach it no more; that the namespace is gone is fine.
+    /// Detaches it from `node`; succeeds when the namespace is gone.
     pub(in super::super) fn detach(&self, nsid: u32, node: &NodeName) -> Result<()> {
         let controller = self.settle()?;
         let Some(namespace) = self.find(nsid)? else { return Ok(()) };
@@ -32,7 +32,8 @@ impl NvmeDrive {
         let record = self.ledger.record(nsid);
         for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
             let endpoint = controllers.endpoint(attached);
-            if endpoint.is_some_and(|it| attached_at(it, record.as_ref()).node == *node) {
+            if endpoint.is_some_and(|endpoint| attached_at(endpoint, record.as_ref()).node == *node)
+            {
                 self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
             }
         }

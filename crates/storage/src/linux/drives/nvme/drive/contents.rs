@@ -1,4 +1,4 @@
-//! What a drive shows.
+//! Reads the contents of a drive.
 
 use std::collections::BTreeSet;
 
@@ -16,25 +16,25 @@ use crate::{
     observed::{Attached, DriveWarning, NamespaceOwner},
 };
 
-/// What a drive shows.
+/// The contents of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Contents {
     pub(in super::super) serial: String,
     pub(in super::super) model: String,
     pub(in super::super) firmware: String,
-    /// Bytes.
+    /// Capacity in bytes.
     pub(in super::super) capacity: u64,
     pub(in super::super) unallocated: u64,
-    /// How many namespaces it can have, where it tells.
-    pub(in super::super) most_namespaces: Option<u32>,
-    /// Percent of its life.
+    /// How many namespaces it can have, when it says so.
+    pub(in super::super) max_namespaces: Option<u32>,
+    /// Percentage of its life used.
     pub(in super::super) wear: u8,
     pub(in super::super) warnings: Vec<DriveWarning>,
     pub(in super::super) smart: Smart,
-    /// Whether every virtual function is online that a chassis needs.
+    /// Whether every virtual function that a chassis needs is online.
     pub(in super::super) is_up: bool,
     pub(in super::super) namespaces: Vec<Held>,
-    /// NSIDs of namespaces that are recorded and that the drive has no more, with whose they were.
+    /// Recorded namespaces that the drive does not have any more, with their owners.
     pub(in super::super) lost: Vec<(u32, NamespaceOwner)>,
 }
 
@@ -43,33 +43,34 @@ pub(in super::super) struct Contents {
 pub(in super::super) struct Held {
     pub(in super::super) found: Found,
     pub(in super::super) owner: NamespaceOwner,
-    /// How many its allocation is made of; 0 when nothing is recorded.
-    pub(in super::super) of: u16,
-    /// Hosts whose controllers it is attached to.
+    /// How many namespaces its allocation is made of; 0 without a record.
+    pub(in super::super) members: u16,
+    /// Hosts that it is attached to.
     pub(in super::super) access: BTreeSet<Attached>,
 }
 
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
         let controller = self.settle()?;
-        // The records first: what is made meanwhile is on the drive before it is recorded, and not lost.
+        // Read the records first: a namespace made meanwhile is on the drive before it has a record, and must not
+        // count as vanished.
         let mut lost = self.ledger.records();
         let found = self.list()?;
-        lost.retain(|record| found.iter().all(|it| it.nsid != record.nsid));
+        lost.retain(|record| found.iter().all(|found| found.nsid != record.nsid));
         let listed = self.secondaries()?;
         let controllers = self.controllers(&controller, &listed);
         let mut namespaces = Vec::new();
-        for it in &found {
-            let owner = self.ledger.owner(it, &found);
-            let Some(attached) = self.attached(it)? else { continue };
-            let record = self.ledger.record(it.nsid);
+        for namespace in &found {
+            let owner = self.ledger.owner(namespace, &found);
+            let Some(attached) = self.attached(namespace)? else { continue };
+            let record = self.ledger.record(namespace.nsid);
             let access = attached
                 .into_iter()
                 .filter_map(|controller| controllers.endpoint(controller))
                 .map(|endpoint| attached_at(endpoint, record.as_ref()))
                 .collect();
-            let of = record.filter(|_| is_known(&owner)).map_or(0, |it| it.of);
-            namespaces.push(Held { found: *it, owner, of, access });
+            let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
+            namespaces.push(Held { found: *namespace, owner, members, access });
         }
         let smart = self.ask("read the SMART log", self.admin.smart())?;
         Ok(Contents {
@@ -87,17 +88,17 @@ impl NvmeDrive {
             firmware: wire::text(&controller.firmware),
             capacity: bytes(controller.total.get())?,
             unallocated: bytes(controller.unallocated.get())?,
-            most_namespaces: controller.limit(),
+            max_namespaces: controller.limit(),
             is_up: first_offline(&listed).is_none(),
             namespaces,
-            lost: lost.into_iter().map(|it| (it.nsid, it.owner())).collect(),
+            lost: lost.into_iter().map(|record| (record.nsid, record.owner())).collect(),
         })
     }
 }
 
 impl NvmeDrive {
-    /// CNTLIDs of the controllers that it is attached to; `None` when it went while we looked. Of an NSID that is no namespace's
-    /// drives say that the field is invalid, too (Base 3.2.1.5).
+    /// CNTLIDs of the controllers that it is attached to; `None` when it was deleted meanwhile. For an NSID that does
+    /// not exist drives may also return Invalid Field (Base 3.2.1.5).
     fn attached(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
         let asked = self.ask("list attached controllers", self.admin.attached(namespace.nsid));
         match asked {
@@ -126,7 +127,8 @@ fn warnings(bits: u8) -> Vec<DriveWarning> {
 }
 
 fn temperature(smart: &SmartLog, controller: &IdentifyController) -> Option<Temperature> {
-    let degrees = |kelvin: U16| Some(i64::from(kelvin.get()) - 273).filter(|it| *it > -273);
+    let degrees =
+        |kelvin: U16| Some(i64::from(kelvin.get()) - 273).filter(|degrees| *degrees > -273);
     let (warning, critical) = (degrees(controller.warm), degrees(controller.too_warm));
     Some(Temperature { now: degrees(smart.temperature)?, warning, critical })
 }

@@ -1,4 +1,4 @@
-//! Namespaces made, and recorded as what they were made for.
+//! Creates namespaces and records what they were made for.
 
 use super::{
     DriveError, NvmeDrive, Result, bytes,
@@ -16,16 +16,16 @@ use crate::{
     observed::NamespaceOwner,
 };
 
-/// A namespace that was made.
+/// A created namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Made {
     pub(in super::super) nsid: u32,
-    /// It counts only once its blocks were made to read as zero.
+    /// Whether its blocks still have to be zeroed before it counts.
     pub(in super::super) to_zero: bool,
 }
 
 impl NvmeDrive {
-    /// Makes a namespace for `allocation`; `None` when it has one already.
+    /// Creates a namespace for `allocation`; `None` when the drive has one already.
     pub(in super::super) fn create(
         &self,
         allocation: AllocationId,
@@ -42,12 +42,12 @@ impl NvmeDrive {
         let format = self.block_format(before.first())?;
         self.ledger.intend(allocation, wanted, &before, now).map_err(DriveError::Ledger)?;
         match self.admin.create(wanted.size >> BLOCK_POWER, format) {
-            Ok(nsid) => self.made(allocation, nsid, wanted.of).map(Some),
-            Err(source) => Err(self.not_made(allocation, wanted.size, source)),
+            Ok(nsid) => self.finish_creation(allocation, nsid, wanted.members).map(Some),
+            Err(source) => Err(self.creation_failed(allocation, wanted.size, source)),
         }
     }
 
-    /// The drive and its namespaces, if by what it tells there is room for one of `size` bytes.
+    /// The drive and its namespaces, if it reports room for one of `size` bytes.
     fn room(&self, size: u64) -> Result<(IdentifyController, Vec<u32>)> {
         let controller = self.controller()?;
         let left = bytes(controller.unallocated.get())?;
@@ -71,22 +71,24 @@ impl NvmeDrive {
         Ok(false)
     }
 
-    fn made(&self, allocation: AllocationId, nsid: u32, of: u16) -> Result<Made> {
+    fn finish_creation(&self, allocation: AllocationId, nsid: u32, members: u16) -> Result<Made> {
         let described = self.ask("identify the new namespace", self.admin.namespace(nsid))?;
         let found = describe(nsid, &described)?;
         if found.nguid == [0; 16] {
             self.ask("delete the new namespace", self.admin.delete(nsid))?;
-            self.ledger.not_made(allocation).map_err(DriveError::Ledger)?;
+            self.ledger.drop_intent(allocation).map_err(DriveError::Ledger)?;
             return Err(DriveError::Unfit(
                 "the drive gives a namespace no NGUID, so that it cannot be told from its successors".to_owned(),
             ));
         }
         let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
-        self.ledger.made(allocation, found, of, whole).map_err(DriveError::Ledger)?;
+        self.ledger
+            .record_created(allocation, found, members, whole)
+            .map_err(DriveError::Ledger)?;
         Ok(Made { nsid, to_zero: !whole })
     }
 
-    /// Records a namespace of which no record is left as one of `allocation`; its NGUID counts from now on.
+    /// Records a namespace without a record as one of `allocation`; from now on its NGUID identifies it.
     pub(in super::super) fn adopt(
         &self,
         nsid: u32,
@@ -111,18 +113,25 @@ impl NvmeDrive {
                 wanted.size
             )));
         }
-        self.ledger.made(allocation, namespace, wanted.of, true).map_err(DriveError::Ledger)
+        self.ledger
+            .record_created(allocation, namespace, wanted.members, true)
+            .map_err(DriveError::Ledger)
     }
 
-    /// A drive that refused, or was not asked, made nothing. Of one that did not answer, or answers that it could not go on,
-    /// nobody knows: the next look tells.
-    fn not_made(&self, allocation: AllocationId, size: u64, source: AdminError) -> DriveError {
+    /// Drops the intent when the drive refused or was not asked, so that nothing was created. When it did not answer,
+    /// or failed midway, the intent stays and the next observation tells.
+    fn creation_failed(
+        &self,
+        allocation: AllocationId,
+        size: u64,
+        source: AdminError,
+    ) -> DriveError {
         let is_known = match &source {
             AdminError::Status(status) => status.is_refusal(),
             AdminError::GivenUp => true,
             _ => false,
         };
-        if is_known && let Err(error) = self.ledger.not_made(allocation) {
+        if is_known && let Err(error) = self.ledger.drop_intent(allocation) {
             return DriveError::Ledger(error);
         }
         match source.code() {
@@ -133,7 +142,7 @@ impl NvmeDrive {
         }
     }
 
-    /// A refusal that what the drive tells now does not explain: looking again would change nothing.
+    /// A refusal that the drive's own figures do not explain: observing again would change nothing.
     fn refused(&self, size: u64, why: &AdminError) -> Result<RoomRefused> {
         let (controller, namespaces) = self.room(size)?;
         Ok(RoomRefused {
@@ -142,13 +151,13 @@ impl NvmeDrive {
             left: bytes(controller.unallocated.get())?,
             capacity: bytes(controller.total.get())?,
             namespaces: namespaces.len(),
-            most_namespaces: controller.limit(),
+            max_namespaces: controller.limit(),
             why: why.to_string(),
         })
     }
 
-    /// The format of 4096-byte blocks without metadata that performs best. A drive that tells of no formats by themselves has
-    /// them at its namespaces.
+    /// The format of 4096-byte blocks without metadata that performs best. A drive that lists no formats of its own has
+    /// them in its namespaces.
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
             (Err(error), Some(any)) if error.code() == Some(Code::InvalidNamespace) => {

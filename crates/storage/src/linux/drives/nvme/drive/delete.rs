@@ -1,9 +1,10 @@
-//! Namespaces erased and deleted.
+//! Erases and deletes namespaces.
 
 use super::{DriveError, NvmeDrive, Result};
 use crate::{
     desired::AllocationId,
     linux::{
+        bounded::to_the_end,
         drives::nvme::{
             admin::Erase,
             ledger::Found,
@@ -11,41 +12,35 @@ use crate::{
             status::Code,
             wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
         },
-        looks::to_the_end,
     },
-    observed::NamespaceOwner,
 };
 
 impl NvmeDrive {
-    /// Erases and deletes a namespace of `allocation`; that it is gone already is fine.
+    /// Erases and deletes a namespace of `allocation`; succeeds when it is gone already.
     pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
         let controller = self.settle()?;
         if let Some(namespace) = self.find(nsid)? {
             self.belongs(&namespace, allocation)?;
             self.erase(&namespace, &controller)?;
-            // What is erased is of no use to anybody: who has gone on meanwhile need not ask for its end again.
+            // An erased namespace is useless: delete it even when the caller has stopped waiting, so that nobody has
+            // to ask again.
             return to_the_end(|| self.delete_erased(&namespace, allocation));
         }
-        self.ledger.gone(nsid, allocation).map_err(DriveError::Ledger)
+        self.ledger.record_deleted(nsid, allocation).map_err(DriveError::Ledger)
     }
 
     fn delete_erased(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
         let _turn = self.ledger.turn();
-        // While others had theirs it may have gone, and its NSID to another.
+        // While other namespaces were erased this one may have been deleted, and its NSID reused.
         if self.is_still(namespace)? {
             self.remove(namespace.nsid)?;
         }
-        self.ledger.gone(namespace.nsid, allocation).map_err(DriveError::Ledger)
+        self.ledger.record_deleted(namespace.nsid, allocation).map_err(DriveError::Ledger)
     }
 
     fn belongs(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
-        let ours = [
-            NamespaceOwner::Ours(allocation),
-            NamespaceOwner::Partial(allocation),
-            NamespaceOwner::Replaced(allocation),
-        ];
         let found = self.owner(namespace)?;
-        if ours.contains(&found) {
+        if found.allocation() == Some(allocation) {
             return Ok(());
         }
         Err(DriveError::NotOurs { wanted: format!("allocation {allocation}"), found })
@@ -62,8 +57,8 @@ impl NvmeDrive {
         Ok(())
     }
 
-    /// Nobody reaches the namespace while it is erased, but the physical function, from which the command must come. It is erased
-    /// once: the drive may take longer than anybody waits.
+    /// Erases a namespace, once. Meanwhile it is attached to the physical function only, from which the command must
+    /// come. The drive may take longer than the caller waits.
     fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
@@ -88,14 +83,14 @@ impl NvmeDrive {
             self.ask("erase the namespace", self.admin.format(nsid, described.format, erase))
         });
         to_the_end(|| {
-            let noted =
-                erased.and_then(|()| self.ledger.erased(namespace).map_err(DriveError::Ledger));
+            let noted = erased
+                .and_then(|()| self.ledger.record_erased(namespace).map_err(DriveError::Ledger));
             let detached = self.admin.detach(nsid, physical);
             noted.and(self.ask("detach the namespace after erasing", detached))
         })
     }
 
-    /// The namespace as it is right before it is lost: a drive that was busy for minutes may have given its NSID to another.
+    /// The namespace just before it is erased: a drive that was busy for minutes may have reused its NSID.
     fn identified(&self, namespace: &Found) -> Result<IdentifyNamespace> {
         let described = self.ask("identify the namespace", self.admin.namespace(namespace.nsid))?;
         if described.nguid == namespace.nguid {

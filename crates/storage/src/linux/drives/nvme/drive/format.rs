@@ -1,4 +1,4 @@
-//! Formats of blocks (NVM 4.1.5.1, figure 97).
+//! Block formats (NVM 4.1.5.1, figure 97).
 
 use super::{DriveError, Result};
 use crate::linux::drives::nvme::{
@@ -6,7 +6,7 @@ use crate::linux::drives::nvme::{
     wire::{BlockFormat, IdentifyNamespace},
 };
 
-/// Bytes of the blocks that namespaces are made with, as a power of two.
+/// Block size of new namespaces, in bytes, as a power of two.
 pub(super) const BLOCK_POWER: u8 = 12;
 
 pub(super) fn describe(nsid: u32, described: &IdentifyNamespace) -> Result<Found> {
@@ -19,7 +19,7 @@ pub(super) fn describe(nsid: u32, described: &IdentifyNamespace) -> Result<Found
     Ok(Found { nsid, nguid: described.nguid, size })
 }
 
-/// Formats by what FLBAS says for each: the index's bits 3:0 in 3:0, its bits 5:4 in 6:5.
+/// Formats by their FLBAS value: the index's bits 3:0 in 3:0, its bits 5:4 in 6:5.
 fn formats(described: &IdentifyNamespace) -> impl Iterator<Item = (u8, BlockFormat)> {
     let count = usize::from(described.formats) + 1;
     let listed = described.format_list.iter().take(count);

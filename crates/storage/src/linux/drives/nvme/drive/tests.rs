@@ -6,12 +6,12 @@ use super::{format::BLOCK_POWER, *};
 use crate::{
     desired::{AllocationId, NodeName},
     health::Temperature,
+    linux::bounded::{BoundedCalls, give_up, is_given_up},
     linux::drives::nvme::{
         admin::{cns, opcode},
         ledger::Wanted,
         simulated::{Lost, Simulated, Surprise, Way},
     },
-    linux::looks::{Looks, give_up, is_given_up},
     observed::DriveWarning,
 };
 
@@ -60,7 +60,7 @@ fn allocation(index: u32) -> AllocationId {
 }
 
 fn wanted(size: u64) -> Wanted {
-    Wanted { size, of: 1 }
+    Wanted { size, members: 1 }
 }
 
 fn node(name: &str) -> NodeName {
@@ -68,12 +68,17 @@ fn node(name: &str) -> NodeName {
 }
 
 fn owners(drive: &NvmeDrive) -> Vec<NamespaceOwner> {
-    drive.look().unwrap().namespaces.into_iter().map(|it| it.owner).collect()
+    drive.look().unwrap().namespaces.into_iter().map(|namespace| namespace.owner).collect()
 }
 
 fn names(drive: &NvmeDrive) -> Vec<String> {
     let contents = drive.look().unwrap();
-    contents.namespaces.iter().flat_map(|it| &it.access).map(|it| it.node.to_string()).collect()
+    contents
+        .namespaces
+        .iter()
+        .flat_map(|namespace| &namespace.access)
+        .map(|host| host.node.to_string())
+        .collect()
 }
 
 #[test]
@@ -165,8 +170,10 @@ fn an_erasure_for_which_nobody_waited_is_brought_to_its_end() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted(MIB), 1).unwrap();
-    bench.simulated.state().surprise =
-        Some(Surprise { before: |it| it.opcode == opcode::FORMAT, happens: |_| give_up() });
+    bench.simulated.state().surprise = Some(Surprise {
+        before: |command| command.opcode == opcode::FORMAT,
+        happens: |_| give_up(),
+    });
     drive.delete(1, allocation(0)).unwrap();
     assert!(is_given_up(), "nobody waits");
     assert_eq!((bench.left(), drive.ledger.records().len()), (64 * MIB, 0));
@@ -179,7 +186,7 @@ fn what_was_given_up_before_it_was_erased_is_not_erased_and_nobody_is_left_attac
     drive.create(allocation(0), wanted(MIB), 1).unwrap();
     // The first attachment is that of the physical function.
     bench.simulated.state().surprise = Some(Surprise {
-        before: |it| it.opcode == opcode::NAMESPACE_ATTACHMENT && it.cdw10 == 0,
+        before: |command| command.opcode == opcode::NAMESPACE_ATTACHMENT && command.cdw10 == 0,
         happens: |_| give_up(),
     });
     drive.delete(1, allocation(0)).unwrap_err();
@@ -193,7 +200,7 @@ fn what_became_another_while_it_was_to_be_erased_is_not_erased() {
     let drive = bench.start();
     drive.create(allocation(0), wanted(MIB), 1).unwrap();
     bench.simulated.state().surprise = Some(Surprise {
-        before: |it| it.opcode == opcode::NAMESPACE_ATTACHMENT,
+        before: |command| command.opcode == opcode::NAMESPACE_ATTACHMENT,
         happens: |state| state.namespaces.get_mut(&1).unwrap().nguid = [9; 16],
     });
     let error = drive.delete(1, allocation(0)).unwrap_err();
@@ -209,7 +216,7 @@ fn what_goes_during_a_look_is_no_fault_of_the_drive() {
     drive.create(allocation(0), wanted(MIB), 1).unwrap();
     drive.create(allocation(1), wanted(MIB), 1).unwrap();
     bench.simulated.state().surprise = Some(Surprise {
-        before: |it| it.cdw10 == u32::from(cns::ATTACHED_CONTROLLERS),
+        before: |command| command.cdw10 == u32::from(cns::ATTACHED_CONTROLLERS),
         happens: |state| state.namespaces.clear(),
     });
     assert_eq!(owners(&drive), []);
@@ -265,9 +272,9 @@ fn what_was_given_up_while_it_waited_for_its_turn_makes_nothing() {
     let drive = Arc::new(bench.start());
     let turn = drive.ledger.turn();
     let (late, (tell, told)) = (Arc::clone(&drive), std::sync::mpsc::channel());
-    let changes = Looks::of_changes(std::time::Duration::from_millis(50));
+    let changes = BoundedCalls::of_changes(std::time::Duration::from_millis(50));
     let create = move || tell.send(late.create(allocation(0), wanted(MIB), 1)).unwrap();
-    changes.take("drive0", create).unwrap_err();
+    changes.run("drive0", create).unwrap_err();
     drop(turn);
     told.recv().unwrap().unwrap_err();
     assert_eq!(bench.left(), 64 * MIB);
@@ -286,7 +293,7 @@ fn a_crash_around_create_leaks_nothing() {
         let drive = bench.start();
         let partial: Vec<_> = owners(&drive)
             .into_iter()
-            .filter(|it| *it == NamespaceOwner::Partial(allocation(0)))
+            .filter(|owner| *owner == NamespaceOwner::Partial(allocation(0)))
             .collect();
         assert_eq!(partial.len(), there, "{lost:?}");
         drive.delete(2, allocation(0)).unwrap();
@@ -363,7 +370,7 @@ fn a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers(
     let drive = bench.start();
     bench.simulated.state().most = 1;
     drive.create(allocation(1), wanted(MIB), 1).unwrap();
-    assert_eq!(drive.look().unwrap().most_namespaces, Some(1));
+    assert_eq!(drive.look().unwrap().max_namespaces, Some(1));
     let full = drive.create(allocation(0), wanted(MIB), 1);
     assert!(matches!(full, Err(DriveError::NoIdentifier(1))), "{full:?}");
 
@@ -374,7 +381,7 @@ fn a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers(
         let Err(DriveError::Refused(refused)) = refused else { panic!("{refused:?}") };
         assert!(refused.why.contains(meaning), "{refused}");
         let (left, namespaces, most) = (63 * MIB, 1, Some(32));
-        let numbers = (refused.left, refused.namespaces, refused.most_namespaces);
+        let numbers = (refused.left, refused.namespaces, refused.max_namespaces);
         assert_eq!(numbers, (left, namespaces, most), "{refused}");
     }
     bench.simulated.state().refuses = None;
@@ -390,7 +397,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let made = drive.create(allocation(0), wanted(MIB), 1).unwrap();
     assert_eq!(made, Some(Made { nsid: 1, to_zero: true }));
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
-    drive.ledger.zeroed(1).unwrap();
+    drive.ledger.record_zeroed(1).unwrap();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
 }
 
@@ -441,12 +448,12 @@ fn what_lost_its_record_is_adopted_only_as_what_it_is() {
     assert!(drive.adopt(1, allocation(0), wanted(2 * MIB)).is_err(), "another size");
     assert!(drive.adopt(2, allocation(0), wanted(MIB)).is_err(), "no such namespace");
     assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
-    drive.adopt(1, allocation(0), Wanted { size: MIB, of: 16 }).unwrap();
-    drive.adopt(1, allocation(0), Wanted { size: MIB, of: 16 }).unwrap();
+    drive.adopt(1, allocation(0), Wanted { size: MIB, members: 16 }).unwrap();
+    drive.adopt(1, allocation(0), Wanted { size: MIB, members: 16 }).unwrap();
     assert!(drive.adopt(1, allocation(1), wanted(MIB)).is_err(), "it has an owner");
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
-    assert_eq!(drive.look().unwrap().namespaces[0].of, 16);
+    assert_eq!(drive.look().unwrap().namespaces[0].members, 16);
     drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
     assert_eq!(names(&drive), ["rabbit-1"], "who reaches it has a name again");
 }
@@ -467,10 +474,10 @@ fn what_was_replaced_goes_with_its_allocation_and_not_before() {
     bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
     // The drive is away: only its ledger is there.
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
-    ledger.replaced(1, allocation(1)).unwrap();
+    ledger.record_replaced(1, allocation(1)).unwrap();
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(0))], "another's word");
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
-    ledger.replaced(1, allocation(0)).unwrap();
+    ledger.record_replaced(1, allocation(0)).unwrap();
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Replaced(allocation(0))]);
     drive.delete(1, allocation(0)).unwrap();

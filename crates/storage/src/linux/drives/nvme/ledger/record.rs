@@ -1,4 +1,4 @@
-//! What is written down of a drive: its namespaces, those that are about to be made, and where it was.
+//! The contents of a ledger: namespaces, intents and the drive's slot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Found, hex};
 use crate::{desired::AllocationId, observed::NamespaceOwner};
 
-/// The allocation that a namespace is for.
+/// The allocation that owns a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
     uid: String,
@@ -28,17 +28,17 @@ fn one() -> u16 {
     1
 }
 
-/// A namespace that is about to be made.
+/// A namespace that is about to be created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Intent {
     pub(super) owner: Owner,
     pub(super) size: u64,
     /// How many namespaces the allocation is made of.
-    #[serde(default = "one")]
-    pub(super) of: u16,
-    /// NSIDs that were there already.
+    #[serde(rename = "of", default = "one")]
+    pub(super) members: u16,
+    /// NSIDs that existed before.
     pub(super) before: BTreeSet<u32>,
-    /// Seconds since 1970, for whoever reads it.
+    /// Seconds since 1970, for people who read the file.
     pub(super) at: u64,
 }
 
@@ -49,15 +49,16 @@ pub(in crate::linux::drives::nvme) struct Record {
     pub(in crate::linux::drives::nvme) nguid: String,
     pub(super) owner: Owner,
     pub(in crate::linux::drives::nvme) size: u64,
-    /// How many namespaces the allocation is made of; a ledger of an older Warren does not say, and had one for each.
-    #[serde(default = "one")]
-    pub(in crate::linux::drives::nvme) of: u16,
+    /// How many namespaces the allocation is made of. Ledgers of an older Warren have no number: each allocation had
+    /// one namespace.
+    #[serde(rename = "of", default = "one")]
+    pub(in crate::linux::drives::nvme) members: u16,
     /// Its blocks are known to read as zero.
     pub(super) whole: bool,
-    /// It was erased, to be deleted.
+    /// It was erased and remains to be deleted.
     #[serde(default)]
     pub(super) erased: bool,
-    /// Its drive was gone for good, and another namespace took its place.
+    /// Its drive was gone for good, and another namespace replaced it.
     #[serde(default)]
     pub(super) replaced: bool,
     /// Host names by endpoint number: a drive knows only controllers.
@@ -81,10 +82,10 @@ impl Record {
     }
 }
 
-/// A drive in its place.
+/// A drive's slot and serial number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::linux::drives::nvme) struct Place {
-    /// The slot, by the name that it keeps whatever is in it.
+    /// The name of the slot, independent of the drive in it.
     pub(in crate::linux::drives::nvme) slot: String,
     /// The drive's serial number: its NQN may change with its firmware.
     pub(in crate::linux::drives::nvme) serial: String,
@@ -93,7 +94,7 @@ pub(in crate::linux::drives::nvme) struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct File {
     pub(super) nqn: String,
-    /// Where the drive was when it was last seen with anything of ours on it.
+    /// The drive's slot when it was last observed with anything of ours on it.
     #[serde(default)]
     pub(super) place: Option<Place>,
     pub(super) intents: Vec<Intent>,

@@ -1,4 +1,4 @@
-//! A drive behind the switches, from its slot to its last virtual function.
+//! A drive behind the switches, from its slot to its virtual functions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,13 +25,13 @@ use crate::{
     linux::busy::pause_for,
 };
 
-/// How long things on the way to a drive may take.
+/// Pauses on the way to a drive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) tunnel: Patience,
     /// A function is not ready sooner after its reset (PCI Express Base Specification, 6.6.2).
     pub(super) reset: Duration,
-    /// Looks that come closer together are one.
+    /// Scans within this time count as one.
     pub(super) fresh: Duration,
 }
 
@@ -51,17 +51,17 @@ pub(in super::super) struct Behind {
     pub(super) slot: Slot,
     /// PDFID of its physical function.
     pub(super) physical: u16,
-    /// How often something else was seen there, or nothing, or the drive without its hosts.
+    /// Changes when something else, nothing, or the drive without its hosts was seen in the slot.
     pub(super) generation: u32,
-    /// Both, by PAX id: functions are bound at the host's switch.
+    /// Both switches, by PAX id: the host's switch binds a function.
     pub(super) switches: Arc<[Arc<Switch>; 2]>,
     pub(super) pace: Pace,
 }
 
-/// The same way to the same drive, brought up once.
+/// Equal when it is the same way to the same drive, brought up once.
 impl PartialEq for Behind {
     fn eq(&self, other: &Self) -> bool {
-        let what = |it: &Self| (it.slot, it.physical, it.generation);
+        let what = |way: &Self| (way.slot, way.physical, way.generation);
         what(self) == what(other)
     }
 }
@@ -72,7 +72,7 @@ impl Behind {
         self.slot.index
     }
 
-    /// What is printed beside its slot.
+    /// The label printed beside its slot.
     pub(in super::super) fn label(&self) -> u8 {
         self.slot.label
     }
@@ -87,8 +87,8 @@ impl Behind {
         Admin::new(Box::new(tunnel))
     }
 
-    /// Brings its virtual functions online, and gives each to its host. Nothing is changed on a drive whose functions are not
-    /// those of its slot.
+    /// Brings its virtual functions online, and binds each to its host. It changes nothing on a drive whose functions
+    /// do not match its slot.
     pub(in super::super) fn make_ready(&self, nqn: &Nqn, admin: &Admin) -> Result<(), Fault> {
         let functions = self.functions()?;
         let slot_fault = |error: SlotError| error.to_string();
@@ -115,12 +115,13 @@ impl Behind {
         Ok(())
     }
 
-    /// Refuses a host that has not the function which is its own: what is attached there would reach somebody else, or nobody.
+    /// Rejects a host that does not have its own function: a namespace attached there would reach another host, or
+    /// none.
     pub(in super::super) fn reaches(&self, endpoint: Endpoint) -> Result<(), Fault> {
         let functions = self.functions()?;
         let unbound = missing(&self.slot, &functions).map_err(|error| error.to_string())?;
         let seat = seat(endpoint, &self.slot);
-        if unbound.iter().any(|it| Some(it.seat) == seat) {
+        if unbound.iter().any(|binding| Some(binding.seat) == seat) {
             return Err(format!(
                 "the function of endpoint {} is bound to nobody",
                 endpoint.number()
@@ -129,7 +130,7 @@ impl Behind {
         Ok(())
     }
 
-    /// Steps that it took.
+    /// The number of steps taken.
     fn raise(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<usize, Fault> {
         let fault = |error| in_one_line("look at virtual functions", &error);
         let possible = u16::try_from(functions.virtual_functions.len()).unwrap_or(u16::MAX);
@@ -154,7 +155,7 @@ impl Behind {
             admin.virtualize(controller, action).map_err(chain)?;
         }
         if !steps.is_empty() {
-            // Upstream takes a drive with a function that stays offline out of service too.
+            // Upstream, too, takes a drive out of service when a function stays offline.
             if let Some(function) = first_offline(&admin.secondaries().map_err(fault)?) {
                 return Err(format!("virtual function {function} does not come online"));
             }
@@ -168,8 +169,8 @@ impl Behind {
         secondaries: &[SecondaryController],
         functions: &Functions,
     ) -> Result<(), Fault> {
-        let listed = secondaries.iter().find(|it| it.controller.get() == controller);
-        let place = listed.and_then(|it| usize::from(it.function.get()).checked_sub(1));
+        let listed = secondaries.iter().find(|function| function.controller.get() == controller);
+        let place = listed.and_then(|function| usize::from(function.function.get()).checked_sub(1));
         let function = place.and_then(|place| functions.virtual_functions.get(place));
         let function = function
             .ok_or_else(|| format!("the switch shows no function for controller {controller}"))?;
@@ -179,7 +180,7 @@ impl Behind {
         Ok(())
     }
 
-    /// What the switch shows there now.
+    /// The functions that the switch reports there now.
     fn functions(&self) -> Result<Functions, Fault> {
         let fault = |error| in_one_line("look at the drive's slot", &error);
         match plugged(self.own(), self.slot.at.port).map_err(fault)? {

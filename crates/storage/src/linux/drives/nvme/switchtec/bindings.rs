@@ -1,4 +1,4 @@
-//! Which virtual function is whose: each host has its own of every drive, and no other's.
+//! Which virtual function belongs to which host: each host has one of every drive.
 
 use thiserror::Error;
 
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::desired::Endpoint;
 
-/// A drive whose functions do not suit its slot. Nothing on it is touched then: what is attached for one host would reach
-/// another, or none.
+/// The drive's functions do not match its slot. Nothing on it is changed then: a namespace attached for one host would
+/// reach another, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum SlotError {
     #[error(
@@ -27,7 +27,7 @@ pub(super) enum SlotError {
     BoundElsewhere { label: u8, number: usize, pdfid: u16, endpoint: Endpoint, found: Seat },
 }
 
-/// A function that its host is to have.
+/// A function to bind to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Binding {
     pub(super) seat: Seat,
@@ -35,7 +35,7 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// It is for the switch of the host, wherever the drive is.
+    /// This request goes to the host's switch, wherever the drive is.
     pub(super) fn request(&self) -> BindRequest {
         let mut functions: [BindFunction; 8] = zerocopy::FromZeros::new_zeroed();
         functions[0].pdfid = self.pdfid.into();
@@ -44,7 +44,7 @@ impl Binding {
     }
 }
 
-/// The functions that are bound to nobody yet, and to whom they belong.
+/// The functions that are not bound yet, with the hosts that they belong to.
 pub(super) fn missing(slot: &Slot, functions: &Functions) -> Result<Vec<Binding>, SlotError> {
     let (label, found) = (slot.label, functions.virtual_functions.len());
     let wanted = hosts().count();
@@ -116,11 +116,12 @@ mod tests {
         let slot = slots(0)[3];
         let mut all = functions(32);
         for binding in missing(&slot, &all).unwrap() {
-            let bound = all.virtual_functions.iter_mut().find(|it| it.pdfid == binding.pdfid);
+            let bound =
+                all.virtual_functions.iter_mut().find(|function| function.pdfid == binding.pdfid);
             bound.unwrap().bound = Some(binding.seat);
         }
         assert_eq!(missing(&slot, &all), Ok(Vec::new()));
-        assert!(all.virtual_functions[17..].iter().all(|it| it.bound.is_none()));
+        assert!(all.virtual_functions[17..].iter().all(|function| function.bound.is_none()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The commands that are sent to a switch, and what goes wrong with them.
+//! Commands to a switch, and their errors.
 
 use std::{fmt, io, time::Duration};
 
@@ -17,11 +17,11 @@ pub(super) enum Command {
     NvmeAdmin = 0x91,
 }
 
-/// The switch whose device it is, in bits 22:18 of a command word (switchtec-user, `SWITCHTEC_PAX_ID_LOCAL`).
+/// Addresses the switch whose device it is, in bits 22:18 of a command word (switchtec-user, `SWITCHTEC_PAX_ID_LOCAL`).
 const THIS_SWITCH: u32 = 0x1f << 18;
 
 impl Command {
-    /// What is written before the request.
+    /// The word before the request.
     pub(super) fn word(self) -> u32 {
         self as u32 | THIS_SWITCH
     }
@@ -42,8 +42,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// Why a switch refuses (switchtec-user, `inc/switchtec/errors.h`). What the fabric commands refuse with beyond these is not
-/// public.
+/// Why a switch refuses (switchtec-user, `inc/switchtec/errors.h`). Other codes of the fabric commands are not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Unsupported,
@@ -112,24 +111,24 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A switch that did not do as asked.
+/// Why a command to a switch failed.
 #[derive(Debug, Error)]
 pub(super) enum SwitchError {
-    /// Nobody answers as that switch.
+    /// No device answers as that switch.
     #[error(
         "no /dev/switchtec* answers as PAX {pax}: see that the switch has power and the kernel's switchtec driver it"
     )]
     Absent {
-        /// Which.
+        /// The switch's PAX id.
         pax: u8,
-        /// What the last device said that could not be asked.
+        /// The error of the last device that could not be asked.
         #[source]
         source: Option<io::Error>,
     },
-    /// It answered with another code than 0.
+    /// It answered with a code other than 0.
     #[error("PAX {pax} refuses the {command}: {refusal}")]
     Refused { pax: u8, command: Command, refusal: Refusal },
-    /// The command did not get there, or no answer came back.
+    /// The command did not arrive, or no answer came back.
     #[error("send PAX {pax} the {command}")]
     Lost {
         pax: u8,
@@ -137,13 +136,13 @@ pub(super) enum SwitchError {
         #[source]
         source: io::Error,
     },
-    /// It was not sent.
+    /// It was not sent, because the caller has stopped waiting.
     #[error("nobody waits for it any more")]
     GivenUp,
-    /// The answer cannot be.
+    /// The answer is invalid.
     #[error("PAX {pax} answers the {command} with what cannot be: {why}")]
     Malformed { pax: u8, command: Command, why: String },
-    /// It was asked to open a tunnel, and never did.
+    /// The switch was asked to open a tunnel, and did not.
     #[error(
         "PAX {pax} did not open its tunnel to function {pdfid:04X}h within {} s: see that the drive is ready", .waited.as_secs_f32()
     )]

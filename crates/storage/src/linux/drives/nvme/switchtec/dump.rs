@@ -1,4 +1,4 @@
-//! What is plugged into a port: the functions there, and to whom they are bound.
+//! What is plugged into a port: its functions, and the hosts they are bound to.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, KnownLayout};
 
@@ -14,7 +14,7 @@ use super::{
     },
 };
 
-/// A dump of more is none of one drive: it has at most some hundred functions.
+/// A longer dump cannot be of one drive, which has at most some hundred functions.
 const MOST_DWORDS: usize = 0x4000;
 
 /// What is at a port.
@@ -39,7 +39,7 @@ pub(super) struct Functions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Function {
     pub(super) pdfid: u16,
-    /// Where a host has it.
+    /// The host's port that it is bound to.
     pub(super) bound: Option<Seat>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn plugged(switch: &Switch, port: u8) -> Result<Plugged> {
     let bytes = {
         let mut session = switch.session()?;
         let bytes = fetched(&mut session, port);
-        // The dump that was begun is ended, whatever became of it.
+        // End the dump, whether it succeeded or not.
         let ended = session.tell(Command::Dump, &part(0, DUMP_FINISH));
         let bytes = bytes?;
         ended?;
@@ -82,9 +82,9 @@ fn fetched(session: &mut Session<'_>, port: u8) -> Result<Vec<u8>> {
 }
 
 fn data_of<'a>(piece: &'a DumpPiece, switch: &Switch) -> Result<&'a [u8]> {
-    let told = usize::try_from(piece.dwords.get()).unwrap_or(usize::MAX).min(DUMP_MOST);
-    let wrong = || switch.malformed(Command::Dump, format!("a piece of {told} dwords"));
-    let dwords = told.checked_sub(DUMP_HEAD).filter(|it| *it > 0).ok_or_else(wrong)?;
+    let stated = usize::try_from(piece.dwords.get()).unwrap_or(usize::MAX).min(DUMP_MOST);
+    let wrong = || switch.malformed(Command::Dump, format!("a piece of {stated} dwords"));
+    let dwords = stated.checked_sub(DUMP_HEAD).filter(|length| *length > 0).ok_or_else(wrong)?;
     piece.data.get(..dwords * 4).ok_or_else(wrong)
 }
 
@@ -108,10 +108,10 @@ fn head<T: FromBytes + FromZeros + KnownLayout + Immutable>(bytes: &[u8]) -> Rea
 fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     let (attachment, bytes) = head::<AttachmentHead>(bytes)?;
     let count = usize::from(attachment.functions.get());
-    let told = of_24(attachment.dwords) * 4;
+    let stated = of_24(attachment.dwords) * 4;
     let needed = size_of::<AttachmentHead>() + count * size_of::<FunctionEntry>();
-    if told != needed {
-        return Err(format!("{count} functions in {told} bytes instead of {needed}"));
+    if stated != needed {
+        return Err(format!("{count} functions in {stated} bytes instead of {needed}"));
     }
     let mut entries = Vec::with_capacity(count);
     let mut rest = bytes;
@@ -130,22 +130,23 @@ fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     }
 }
 
-/// The physical function leads, and the virtual ones follow by their numbers: their places are their hosts.
+/// The physical function comes first and the virtual ones follow by number: their order says which host each belongs
+/// to.
 fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
     if first.kind == FUNCTION_IS_VIRTUAL {
         return Err("the first function is a virtual one".to_owned());
     }
-    if let Some(other) = rest.iter().find(|it| it.kind != FUNCTION_IS_VIRTUAL) {
+    if let Some(other) = rest.iter().find(|entry| entry.kind != FUNCTION_IS_VIRTUAL) {
         return Err(format!("function {:04X}h is a second physical one", other.pdfid.get()));
     }
     if !rest.is_sorted_by(|a, b| a.number.get() < b.number.get()) {
         return Err("its virtual functions are in no order".to_owned());
     }
-    let function = |it: &FunctionEntry| Function {
-        pdfid: it.pdfid.get(),
-        bound: (it.bound != 0).then_some(Seat {
-            host: Port { pax: it.bound_pax, port: it.bound_port },
-            logical: it.bound_logical,
+    let function = |entry: &FunctionEntry| Function {
+        pdfid: entry.pdfid.get(),
+        bound: (entry.bound != 0).then_some(Seat {
+            host: Port { pax: entry.bound_pax, port: entry.bound_port },
+            logical: entry.bound_logical,
         }),
     };
     Ok(Functions {
@@ -205,14 +206,14 @@ mod tests {
         assert!(matches!(read(&dump(1, &[])).unwrap(), Plugged::Other(_)));
         let mut card = entry(0, 1);
         (card.class, card.vendor) = ([0, 0, 2], 0x15b3.into());
-        let Plugged::Other(told) = read(&dump(0, &[card])).unwrap() else { panic!() };
-        assert_eq!(told, "15b3:0000, which is no NVMe drive");
+        let Plugged::Other(stated) = read(&dump(0, &[card])).unwrap() else { panic!() };
+        assert_eq!(stated, "15b3:0000, which is no NVMe drive");
     }
 
     #[test]
     fn what_cannot_be_is_not_taken_for_a_drive() {
         let whole = dump(0, &[entry(0, 3), entry(1, 0)]);
-        for (bytes, told) in [
+        for (bytes, stated) in [
             (&whole[..whole.len() - 1], "it ends"),
             (&whole[..10], "it ends"),
             (&dump(3, &[])[..], "03h is no kind of port"),
@@ -221,7 +222,7 @@ mod tests {
             (&dump(0, &[entry(0, 3), entry(2, 0), entry(1, 0)]), "in no order"),
         ] {
             let error = read(bytes).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(stated), "{error}");
         }
         let mut short = whole;
         short[24] = 2;

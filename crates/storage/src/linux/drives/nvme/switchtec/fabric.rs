@@ -1,4 +1,4 @@
-//! A rabbit's switches together, and the drives that are plugged into them.
+//! A rabbit's switches, and the drives that are plugged into them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,7 +39,7 @@ pub(in super::super) struct Fabric {
     scans: Vec<Mutex<Scan>>,
     pace: Pace,
     seen: AtomicBool,
-    told: Mutex<BTreeMap<String, String>>,
+    warned: Mutex<BTreeMap<String, String>>,
 }
 
 /// A drive that was found behind them.
@@ -50,11 +50,11 @@ pub(in super::super) struct Found {
     /// Without the blanks around it.
     pub(in super::super) serial: String,
     pub(in super::super) behind: Behind,
-    /// Every host had its function.
+    /// Whether every host had its function.
     is_bound: bool,
 }
 
-/// What was last seen of one switch.
+/// The last scan of one switch.
 #[derive(Debug, Default)]
 struct Scan {
     at: Option<Instant>,
@@ -63,12 +63,12 @@ struct Scan {
     generations: BTreeMap<u8, u32>,
     /// Slots whose drive did not answer.
     faulty: BTreeSet<u8>,
-    /// The switch told of its links.
+    /// Whether the switch reported its links.
     is_read: bool,
 }
 
 impl Fabric {
-    /// The switches of this node; what is said to them is appended to the file at `record`.
+    /// The switches of this node; every exchange is appended to the file at `record`.
     pub(in super::super) fn new(record: Option<&Path>) -> io::Result<Self> {
         let devices = DeviceFiles::new(PathBuf::from("/dev"));
         Ok(match record {
@@ -88,11 +88,12 @@ impl Fabric {
             devices,
             pace,
             seen: AtomicBool::new(false),
-            told: Mutex::default(),
+            warned: Mutex::default(),
         }
     }
 
-    /// Whether this node has switches. Once it had, it has: a rabbit whose switches do not answer has no drives of its own.
+    /// Whether this node has switches. This never turns false: a rabbit whose switches do not answer has no drives of
+    /// its own.
     pub(in super::super) fn is_there(&self) -> io::Result<bool> {
         if !self.seen.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);
@@ -101,7 +102,8 @@ impl Fabric {
         Ok(true)
     }
 
-    /// The drives, by slot. Of a switch that cannot be asked those that were there: asking them tells why.
+    /// The drives, by slot. For a switch that cannot be asked, the drives of its last scan: asking them reports the
+    /// reason.
     pub(in super::super) fn drives(&self) -> Vec<Found> {
         thread::scope(|scope| {
             let scan = |pax| scope.spawn(move || self.scan(pax));
@@ -110,17 +112,17 @@ impl Fabric {
         })
     }
 
-    /// By the last look: a switch that could not be asked, or a slot whose drive does not answer.
+    /// From the last scan: a switch that could not be asked, or a slot whose drive does not answer.
     pub(in super::super) fn nameless(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
             let scan = lock(scan);
-            let faulty = slots(pax).into_iter().find(|it| scan.faulty.contains(&it.index));
+            let faulty = slots(pax).into_iter().find(|slot| scan.faulty.contains(&slot.index));
             let unread = || (!scan.is_read).then(|| format!("PAX {pax}"));
-            faulty.map(|it| format!("the drive in slot {}", it.label)).or_else(unread)
+            faulty.map(|slot| format!("the drive in slot {}", slot.label)).or_else(unread)
         })
     }
 
-    /// Every port of both switches, whether they can be asked or not.
+    /// Every port of both switches, also of one that cannot be asked.
     pub(in super::super) fn links(&self) -> Vec<PortLink> {
         thread::scope(|scope| {
             let of = |switch: &Arc<Switch>| links::of_switch(switch.pax, switch.links());
@@ -137,7 +139,7 @@ impl Fabric {
         };
         let mut scan = lock(scan);
         let recent = scan.at.is_some_and(|at| at.elapsed() < self.pace.fresh);
-        // A switch that carries out a command for a drive may take minutes, and is there.
+        // A switch may take minutes to carry out a command for a drive; until then its last scan counts.
         let busy = scan.at.is_some() && switch.is_busy();
         if !recent && !busy {
             self.look(switch, &mut scan);
@@ -152,14 +154,14 @@ impl Fabric {
         scan.is_read = links.is_ok();
         let entries = match links {
             Ok(entries) => entries,
-            Err(error) => return self.tell(&name, &in_one_line("look for drives", &error)),
+            Err(error) => return self.warn_once(&name, &in_one_line("look for drives", &error)),
         };
-        self.is_well(&name);
+        self.clear_warning(&name);
         for slot in slots(switch.pax) {
             let name = format!("slot {}", slot.label);
             let is_up = entries
                 .iter()
-                .any(|it| it.port == slot.at.port && links::state(it) == LinkState::Up);
+                .any(|entry| entry.port == slot.at.port && links::state(entry) == LinkState::Up);
             let seen = if is_up { self.identify(switch, slot, scan) } else { Ok(None) };
             if seen.is_err() {
                 scan.faulty.insert(slot.index)
@@ -168,17 +170,17 @@ impl Fabric {
             };
             match seen {
                 Ok(Some(found)) => {
-                    self.is_well(&name);
+                    self.clear_warning(&name);
                     scan.generations.insert(slot.index, found.behind.generation);
                     scan.drives.insert(slot.index, found);
                 }
                 Ok(None) => {
-                    self.is_well(&name);
+                    self.clear_warning(&name);
                     if scan.drives.remove(&slot.index).is_some() {
                         *scan.generations.entry(slot.index).or_default() += 1;
                     }
                 }
-                Err(why) => self.tell(&name, &why),
+                Err(why) => self.warn_once(&name, &why),
             }
         }
     }
@@ -199,7 +201,7 @@ impl Fabric {
         let mut behind = self.way(slot, &functions, scan.generations.get(&slot.index));
         let mut patience = self.pace.tunnel;
         if scan.faulty.contains(&slot.index) {
-            // It was waited for once.
+            // The first attempt has waited already.
             patience.looks = 1;
         }
         let controller = behind
@@ -208,7 +210,7 @@ impl Fabric {
             .map_err(|error| in_one_line("identify the drive", &error))?;
         let nqn = nvme::text(&controller.nqn);
         let nqn: Nqn = nqn.parse().map_err(|_| format!("the drive's NQN {nqn:?} is no NQN"))?;
-        let is_bound = missing(&slot, &functions).is_ok_and(|it| it.is_empty());
+        let is_bound = missing(&slot, &functions).is_ok_and(|bindings| bindings.is_empty());
         if let Some(before) = scan.drives.get(&slot.index) {
             let is_same = before.nqn == nqn && before.behind.physical == functions.physical;
             if !is_same || (before.is_bound && !is_bound) {
@@ -229,25 +231,25 @@ impl Fabric {
         }
     }
 
-    /// Once, until it changes.
-    fn tell(&self, what: &str, why: &str) {
-        let told = lock(&self.told).insert(what.to_owned(), why.to_owned());
-        if told.as_deref() != Some(why) {
+    /// Warns once, until the reason changes.
+    fn warn_once(&self, what: &str, why: &str) {
+        let warned = lock(&self.warned).insert(what.to_owned(), why.to_owned());
+        if warned.as_deref() != Some(why) {
             warn!(cause = why; "{what} cannot be used");
         }
     }
 
-    fn is_well(&self, what: &str) {
-        lock(&self.told).remove(what);
+    fn clear_warning(&self, what: &str) {
+        lock(&self.warned).remove(what);
     }
 }
 
-/// A list with a gap is no list.
+/// A scan with a gap counts as none.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
-/// A panic elsewhere leaves nothing half-changed behind these locks.
+/// A panic in another thread leaves nothing half-changed behind these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

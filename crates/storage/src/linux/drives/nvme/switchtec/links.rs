@@ -1,4 +1,4 @@
-//! Whether the links at a switch's ports are up, and as fast as they should be.
+//! Whether the links at a switch's ports are up, with their full speed and width.
 
 use super::{
     command::SwitchError,
@@ -12,22 +12,22 @@ use crate::{
 
 const UP: u8 = 1 << 7;
 
-/// Every port of a switch that leads somewhere: also those that it does not tell of.
+/// Every port of a switch that leads somewhere, also those that its answer lacks.
 pub(super) fn of_switch(pax: u8, answer: Result<Vec<LinkEntry>, SwitchError>) -> Vec<PortLink> {
-    let told = answer.map_err(|error| in_one_line("ask the switch", &error));
-    ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &told)).collect()
+    let answer = answer.map_err(|error| in_one_line("ask the switch", &error));
+    ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &answer)).collect()
 }
 
 fn link(
     Port { pax, port }: Port,
     end: LinkEnd,
     lanes: u8,
-    told: &Result<Vec<LinkEntry>, String>,
+    answer: &Result<Vec<LinkEntry>, String>,
 ) -> PortLink {
     let unknown = |why: &str| (LinkState::Unknown(why.to_owned()), Pair { now: 0, full: lanes }, 0);
-    let (state, width, generation) = match told {
+    let (state, width, generation) = match answer {
         Err(why) => unknown(why),
-        Ok(entries) => match entries.iter().find(|it| it.port == port) {
+        Ok(entries) => match entries.iter().find(|entry| entry.port == port) {
             None => unknown("the switch does not list the port"),
             Some(entry) => (state(entry), width(entry, lanes), entry.rate & !UP),
         },
@@ -41,7 +41,7 @@ fn width(entry: &LinkEntry, lanes: u8) -> Pair {
     Pair { now: entry.negotiated_width, full: if configured == 0 { lanes } else { configured } }
 }
 
-/// Major LTSSM states (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are L0 with the power saved.
+/// Major LTSSM states (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a link that is up.
 pub(super) fn state(entry: &LinkEntry) -> LinkState {
     let [major, _] = entry.ltssm.get().to_le_bytes();
     match major {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn at(links: &[PortLink], port: u8) -> &PortLink {
-        links.iter().find(|it| it.port == port).unwrap()
+        links.iter().find(|link| link.port == port).unwrap()
     }
 
     #[test]
@@ -99,6 +99,6 @@ mod tests {
     fn a_switch_that_cannot_be_asked_leaves_every_port_unknown() {
         let links = of_switch(0, Err(SwitchError::Absent { pax: 0, source: None }));
         assert_eq!(links.len(), 19);
-        assert!(links.iter().all(|it| matches!(it.state, LinkState::Unknown(_))));
+        assert!(links.iter().all(|link| matches!(link.state, LinkState::Unknown(_))));
     }
 }

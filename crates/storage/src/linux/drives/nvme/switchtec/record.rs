@@ -19,7 +19,7 @@ use std::{
 use super::command::Command;
 use super::transport::{Devices, Transport};
 
-/// Devices, with a note of every exchange.
+/// Devices whose exchanges are recorded.
 #[derive(Debug)]
 pub(super) struct Recorded {
     devices: Box<dyn Devices>,
@@ -30,7 +30,7 @@ pub(super) struct Recorded {
 struct Record {
     path: PathBuf,
     file: File,
-    /// The last line is not in it.
+    /// Whether the last line could not be written.
     has_gap: bool,
 }
 
@@ -44,7 +44,7 @@ impl Recorded {
 }
 
 impl Record {
-    /// A full disk is told once, and not for each of a thousand commands.
+    /// Reports a full disk once, not for each of a thousand commands.
     fn add(&mut self, line: &str) {
         let written = self.file.write_all(line.as_bytes());
         if let (Err(error), false) = (&written, self.has_gap) {
@@ -143,7 +143,7 @@ pub(super) mod replay {
 
         /// Exchanges that nobody came to.
         pub(in super::super) fn left(&self) -> usize {
-            self.0.lock().unwrap().values().map(|it| it.rest.len()).sum()
+            self.0.lock().unwrap().values().map(|lines| lines.rest.len()).sum()
         }
     }
 
@@ -176,7 +176,9 @@ pub(super) mod replay {
             let is_pax_id = word == Command::PaxId.word();
             let next = devices.get_mut(&self.name);
             let next =
-                next.and_then(|it| if is_pax_id { it.pax.clone() } else { it.rest.pop_front() });
+                next.and_then(
+                    |lines| if is_pax_id { lines.pax.clone() } else { lines.rest.pop_front() },
+                );
             let next = next.ok_or_else(|| deviates("the end of the record", &said))?;
             if let Some(answer) = next.strip_prefix(&format!("{said} = ")) {
                 let (code, bytes) = answer.split_once(' ').unwrap();

@@ -1,4 +1,4 @@
-//! A function's configuration space, as far as a reset of it takes (PCI Express Base Specification, 7.5).
+//! The registers of a function's configuration space that a reset needs (PCI Express Base Specification, 7.5).
 
 use zerocopy::FromZeros;
 
@@ -17,7 +17,7 @@ const PCI_EXPRESS: u8 = 0x10;
 /// Device Control, within that capability, and its Initiate Function Level Reset.
 const DEVICE_CONTROL: u16 = 0x08;
 const INITIATE_RESET: u16 = 1 << 15;
-/// More capabilities do not fit: a longer list is a circle.
+/// The space has room for no more capabilities: a longer list is a circle.
 const MOST_CAPABILITIES: usize = 48;
 
 /// Resets one function, and no other of the drive.

@@ -113,7 +113,7 @@ impl Chassis {
 
     /// How often a command was said.
     pub(super) fn count(&self, command: Command) -> usize {
-        self.state().said.iter().filter(|(_, it)| *it == command).count()
+        self.state().said.iter().filter(|(_, sent)| *sent == command).count()
     }
 }
 
@@ -121,7 +121,7 @@ impl Chassis {
 pub(in super::super) fn tunnel_to(drive: &Simulated) -> Box<dyn admin::AdminQueue> {
     let chassis = Chassis::new();
     let at = chassis.plug(0, drive);
-    let physical = chassis.with(at, |it| it.physical);
+    let physical = chassis.with(at, |drive| drive.physical);
     let switch = Arc::new(Switch::new(at.pax, Arc::new(chassis)));
     Box::new(Tunnel::new(switch, physical, PATIENCE))
 }

@@ -1,4 +1,4 @@
-//! One switch: found by its PAX id, and asked one thing after the other.
+//! One switch: found by its PAX id, and given one command at a time.
 
 use std::{
     io,
@@ -14,12 +14,12 @@ use super::{
     wire::{self, LinkEntry, LinkStatusReply, LinkStatusRequest, PaxIdReply, Reply, Request},
 };
 
-/// What the firmware answers from its own memory.
+/// Deadline of what the firmware answers from its own memory.
 const QUICK: Duration = Duration::from_secs(5);
 
 pub(super) type Result<T> = std::result::Result<T, SwitchError>;
 
-/// A switch. Its device may go and come back under another name: it is the same switch as long as it tells the same PAX id.
+/// A switch, identified by its PAX id: its device may come back under another name.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) pax: u8,
@@ -27,7 +27,7 @@ pub(super) struct Switch {
     way: Mutex<Way>,
 }
 
-/// Closed after anything that may have left an answer on its way.
+/// `None` after anything that may have left an answer unread.
 type Way = Option<Box<dyn Transport>>;
 
 impl Switch {
@@ -35,10 +35,10 @@ impl Switch {
         Self { pax, devices, way: Mutex::new(None) }
     }
 
-    /// The switch, for several commands with nobody else's between.
+    /// The switch, reserved for several commands in a row.
     pub(super) fn session(&self) -> Result<Session<'_>> {
         let way = self.way.lock().unwrap_or_else(|poisoned| {
-            // Whoever panicked may have left an answer on its way.
+            // The thread that panicked may have left an answer unread.
             let mut way = poisoned.into_inner();
             *way = None;
             self.way.clear_poison();
@@ -47,26 +47,26 @@ impl Switch {
         Session::begin(self, way)
     }
 
-    /// Whether somebody has a session now; one that is at work is there.
+    /// Whether another thread has a session now, so that the switch is present.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.way.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// Asks one thing.
+    /// Sends a command and returns the reply.
     pub(super) fn ask<A: Reply>(&self, command: Command, request: &impl Request) -> Result<A> {
         self.session()?.ask(command, request)
     }
 
-    /// Has one thing done.
+    /// Sends a command without a reply.
     pub(super) fn tell(&self, command: Command, request: &impl Request) -> Result<()> {
         self.session()?.tell(command, request)
     }
 
-    /// The links at its ports, in no order.
+    /// The links at its ports, unordered.
     pub(super) fn links(&self) -> Result<Vec<LinkEntry>> {
         let every = LinkStatusRequest { ports: 0.into() };
         let LinkStatusReply(entries) = self.ask(Command::LinkStatus, &every)?;
-        let is_port = |it: &LinkEntry| it.stack >> 4 <= wire::LAST_STACK;
+        let is_port = |entry: &LinkEntry| entry.stack >> 4 <= wire::LAST_STACK;
         Ok(entries.into_iter().filter(is_port).collect())
     }
 
@@ -74,7 +74,7 @@ impl Switch {
         SwitchError::Malformed { pax: self.pax, command, why }
     }
 
-    /// The way to the switch, among all devices that are there.
+    /// Finds the switch among all devices.
     fn find(&self) -> Result<Box<dyn Transport>> {
         let absent = |source| SwitchError::Absent { pax: self.pax, source };
         let mut failed = None;
@@ -97,7 +97,7 @@ fn identified(mut transport: Box<dyn Transport>) -> io::Result<(u8, Box<dyn Tran
     }
 }
 
-/// A switch that does what one caller asks.
+/// A switch that is reserved for one caller.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
     switch: &'a Switch,
@@ -151,8 +151,8 @@ impl<'a> Session<'a> {
             Ok(0) => Ok(()),
             Ok(code) => Err(SwitchError::Refused { pax, command, refusal: Refusal::new(code) }),
             Err(error) => {
-                // An answer that comes later must not be taken for that to another question, and the next device of this name
-                // may be another switch.
+                // A late answer must not be read as that to another command, and the next device of this name may be
+                // another switch.
                 *self.way = None;
                 Err(lost(error))
             }

@@ -58,7 +58,7 @@ fn fabric(chassis: &Chassis) -> Fabric {
 }
 
 fn places(found: &[Found]) -> Vec<(u8, String)> {
-    found.iter().map(|it| (it.behind.slot(), it.nqn.to_string())).collect()
+    found.iter().map(|drive| (drive.behind.slot(), drive.nqn.to_string())).collect()
 }
 
 fn ready(found: &Found) -> Result<(), String> {
@@ -109,7 +109,7 @@ fn a_node_without_switches_has_none_and_one_that_had_some_keeps_them() {
 #[test]
 fn a_tunnel_that_never_opens_is_not_waited_for_without_end() {
     let (chassis, _) = chassis(&[0, 1]);
-    chassis.with(at(0), |it| it.tunnel = Opens::Never);
+    chassis.with(at(0), |drive| drive.tunnel = Opens::Never);
     let devices: Arc<dyn Devices> = Arc::new(chassis.clone());
     let patience = PATIENCE;
     let tunnel = Tunnel::new(Arc::new(Switch::new(0, devices)), 0x1000, patience);
@@ -140,7 +140,7 @@ fn every_function_comes_online_and_to_its_host() {
     let found = fabric(&chassis).drives().remove(0);
     ready(&found).unwrap();
     assert!(drives[&12].state().down.is_empty());
-    let (bound, resets) = chassis.with(at(12), |it| (it.bound.clone(), it.resets.clone()));
+    let (bound, resets) = chassis.with(at(12), |drive| (drive.bound.clone(), drive.resets.clone()));
     assert_eq!(
         resets,
         (0x1c01..=0x1c11).collect::<Vec<_>>(),
@@ -153,7 +153,7 @@ fn every_function_comes_online_and_to_its_host() {
     let said = chassis.count(Command::Bind);
     ready(&found).unwrap();
     assert_eq!(chassis.count(Command::Bind), said, "what is done is not done again");
-    assert_eq!(chassis.with(at(12), |it| it.resets.len()), 17);
+    assert_eq!(chassis.with(at(12), |drive| drive.resets.len()), 17);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn functions_from_the_factory_are_neither_reset_nor_given_anything() {
     drives[&0].state().down = [(3, preset)].into();
     ready(&fabric(&chassis).drives().remove(0)).unwrap();
     assert!(drives[&0].state().down.is_empty());
-    assert!(chassis.with(at(0), |it| it.resets.is_empty()));
+    assert!(chassis.with(at(0), |drive| drive.resets.is_empty()));
     assert_eq!(chassis.count(Command::Register), 0);
 }
 
@@ -186,16 +186,16 @@ fn a_function_that_another_host_has_stays_and_keeps_the_drive_out() {
     let (chassis, drives) = chassis(&[0]);
     drives[&0].state().down = [(4, Down::default())].into();
     let stolen = Seat { host: Port { pax: 0, port: 42 }, logical: 0 };
-    chassis.with(at(0), |it| it.bound.insert(0x1002, stolen));
+    chassis.with(at(0), |drive| drive.bound.insert(0x1002, stolen));
     let fabric = fabric(&chassis);
     let why = ready(&fabric.drives()[0]).unwrap_err();
     assert!(why.contains("function 2, of compute 0, bound to compute 5"), "{why}");
     assert_eq!((chassis.count(Command::Bind), chassis.count(Command::Register)), (0, 0));
     assert_eq!(drives[&0].state().down.len(), 1, "nothing was changed on it");
     // Somebody looked, and unbound it.
-    chassis.with(at(0), |it| it.bound.clear());
+    chassis.with(at(0), |drive| drive.bound.clear());
     ready(&fabric.drives()[0]).unwrap();
-    assert_eq!(chassis.with(at(0), |it| it.bound.len()), 17);
+    assert_eq!(chassis.with(at(0), |drive| drive.bound.len()), 17);
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn a_drive_whose_link_drops_is_gone_and_is_brought_up_again_when_it_is_back() {
     assert_eq!(places(&fabric.drives()), [(1, nqn(1).to_string())]);
     let links = fabric.links();
     let of = |index| {
-        let is_it = |end: &LinkEnd| matches!(end, LinkEnd::Drive { index: it, .. } if *it == index);
-        links.iter().find(|it| is_it(&it.end)).unwrap().state.clone()
+        let is_it = |end: &LinkEnd| matches!(end, LinkEnd::Drive { index: of, .. } if *of == index);
+        links.iter().find(|link| is_it(&link.end)).unwrap().state.clone()
     };
     assert_eq!((of(0), of(1)), (LinkState::Down, LinkState::Up));
     chassis.state().links.clear();
@@ -225,7 +225,7 @@ fn a_drive_that_lost_its_hosts_is_brought_up_again() {
     ready(&fabric.drives()[0]).unwrap();
     let before = fabric.drives().remove(0);
     assert!(fabric.drives()[0].behind == before.behind);
-    chassis.with(at(0), |it| it.bound.clear());
+    chassis.with(at(0), |drive| drive.bound.clear());
     assert!(fabric.drives()[0].behind != before.behind);
 }
 
@@ -249,12 +249,12 @@ fn drives_that_change_places_are_not_gone_before_all_have_answered() {
     rabbit.faults();
     chassis.plug(0, &drive(1, 17));
     chassis.plug(1, &drives[&0]);
-    chassis.with(at(1), |it| it.tunnel = Opens::Never);
+    chassis.with(at(1), |drive| drive.tunnel = Opens::Never);
     let inventory = rabbit.drives.inventory().unwrap();
     assert!(inventory.replaced.is_empty());
-    let fault = inventory.drives.iter().find_map(|it| it.fault.clone()).unwrap();
+    let fault = inventory.drives.iter().find_map(|drive| drive.fault.clone()).unwrap();
     assert!(fault.contains("the drive in slot 7 has not told its name"), "{fault}");
-    chassis.with(at(1), |it| it.tunnel = Opens::Open);
+    chassis.with(at(1), |drive| drive.tunnel = Opens::Open);
     assert_eq!(rabbit.faults(), [None, None]);
     chassis.plug(1, &drive(2, 17));
     assert_eq!(rabbit.drives.inventory().unwrap().replaced, [nqn(0)].into());
@@ -278,7 +278,7 @@ fn a_compute_whose_link_is_lost_or_slow_is_told_by_its_place() {
     chassis.state().links.insert(Port { pax: 0, port: 46 }, (0x0003, 2, 4));
     let links = fabric(&chassis).links();
     assert_eq!(links.len(), 38);
-    let of = |k| links.iter().find(|it| it.end == LinkEnd::Host(Endpoint::Compute(k))).unwrap();
+    let of = |k| links.iter().find(|link| link.end == LinkEnd::Host(Endpoint::Compute(k))).unwrap();
     assert_eq!(of(9).state, LinkState::Down);
     assert!(of(7).is_degraded());
     let well = (0..16).filter(|k| of(*k).state == LinkState::Up && !of(*k).is_degraded());
@@ -314,7 +314,7 @@ impl Rabbit {
     }
 
     fn faults(&self) -> Vec<Option<String>> {
-        self.drives.inventory().unwrap().drives.into_iter().map(|it| it.fault).collect()
+        self.drives.inventory().unwrap().drives.into_iter().map(|drive| drive.fault).collect()
     }
 }
 
@@ -334,7 +334,7 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     let rabbit = Rabbit::start(&chassis, state.path());
     assert_eq!(rabbit.faults(), [None, None]);
     let seen = rabbit.drives.inventory().unwrap().drives;
-    let mut places: Vec<_> = seen.iter().map(|it| (it.slot, &*it.label)).collect();
+    let mut places: Vec<_> = seen.iter().map(|drive| (drive.slot, &*drive.label)).collect();
     places.sort_unstable();
     assert_eq!(places, [(2, "15"), (11, "6")], "what is printed, not what is wired");
     let compute: NodeName = "compute-10".parse().unwrap();
@@ -343,10 +343,10 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
         let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
         rabbit.drives.attach(&id, Endpoint::Compute(9), &compute).unwrap();
         assert_eq!(drives[&index].state().namespaces[&1].attached, [11].into());
-        let bound = chassis.with(at(index), |it| it.bound[&(it.physical + 11)]);
+        let bound = chassis.with(at(index), |drive| drive.bound[&(drive.physical + 11)]);
         assert_eq!(bound, Seat { host: Port { pax: 1, port: 34 }, logical: index }, "compute 9's");
     }
-    chassis.with(at(2), |it| it.bound.remove(&(it.physical + 2)));
+    chassis.with(at(2), |drive| drive.bound.remove(&(drive.physical + 2)));
     let id = NamespaceId { subsystem: nqn(2), nsid: 1 };
     let other = rabbit.drives.attach(&id, Endpoint::Compute(0), &"compute-1".parse().unwrap());
     assert!(other.is_err(), "it would reach nobody, or whoever has the function next");
@@ -354,11 +354,12 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     drop(rabbit);
     let rabbit = Rabbit::start(&chassis, state.path());
     let inventory = rabbit.drives.inventory().unwrap();
-    assert_eq!(inventory.drives.iter().map(|it| it.slot).collect::<Vec<_>>(), [11, 2]);
-    let owners: Vec<_> = inventory.namespaces.iter().map(|it| it.owner.clone()).collect();
+    assert_eq!(inventory.drives.iter().map(|drive| drive.slot).collect::<Vec<_>>(), [11, 2]);
+    let owners: Vec<_> =
+        inventory.namespaces.iter().map(|namespace| namespace.owner.clone()).collect();
     assert_eq!(owners, [11, 2].map(|index| NamespaceOwner::Ours(allocation(index))));
     let reached = Access { endpoint: Endpoint::Compute(9), node: compute.clone() };
-    let is_given = |it: &Namespace| it.access == [reached.clone().into()].into();
+    let is_given = |namespace: &Namespace| namespace.access == [reached.clone().into()].into();
     assert!(inventory.namespaces.iter().all(is_given));
     for index in [2, 11] {
         let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
@@ -378,9 +379,9 @@ fn an_answer_that_is_lost_on_its_way_through_the_switch_leaks_nothing() {
         drives[&0].state().lose = Some((0x0d, lost));
         create(&rabbit, 0).unwrap_err();
         let inventory = rabbit.drives.inventory().unwrap();
-        for it in &inventory.namespaces {
-            assert_eq!(it.owner, NamespaceOwner::Partial(allocation(0)), "{lost:?}");
-            rabbit.drives.delete(&it.id, allocation(0)).unwrap();
+        for namespace in &inventory.namespaces {
+            assert_eq!(namespace.owner, NamespaceOwner::Partial(allocation(0)), "{lost:?}");
+            rabbit.drives.delete(&namespace.id, allocation(0)).unwrap();
         }
         create(&rabbit, 0).unwrap();
         assert_eq!(drives[&0].state().unallocated(), 56 * MIB, "{lost:?}");
@@ -402,7 +403,7 @@ fn a_switch_that_does_not_answer_keeps_its_namespaces_and_no_other_drives_from_w
     assert!(create(&rabbit, 0).unwrap_err().contains("create namespace"));
     create(&rabbit, 9).unwrap();
     let links = rabbit.drives.links().unwrap();
-    let unknown = |it: &&crate::observed::PortLink| matches!(it.state, LinkState::Unknown(_));
+    let unknown = |link: &&crate::observed::PortLink| matches!(link.state, LinkState::Unknown(_));
     assert_eq!(links.iter().filter(unknown).count(), 19);
     chassis.state().silent.clear();
     assert_eq!(rabbit.faults(), [None, None], "it recovers by itself");
@@ -412,8 +413,8 @@ fn a_switch_that_does_not_answer_keeps_its_namespaces_and_no_other_drives_from_w
 #[test]
 fn a_drive_with_the_wrong_host_is_shown_with_its_fault_and_takes_nothing() {
     let (chassis, drives) = chassis(&[0]);
-    chassis.with(at(0), |it: &mut Drive| {
-        it.bound.insert(0x1001, Seat { host: Port { pax: 1, port: 24 }, logical: 0 })
+    chassis.with(at(0), |drive: &mut Drive| {
+        drive.bound.insert(0x1001, Seat { host: Port { pax: 1, port: 24 }, logical: 0 })
     });
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());

@@ -5,7 +5,7 @@
 
 use crate::{desired::Endpoint, observed::LinkEnd};
 
-/// Switches of a rabbit. A switch is known by the PAX id that it tells, 0 or 1.
+/// Switches of a rabbit. The PAX id of each is 0 or 1.
 pub(super) const SWITCHES: u8 = 2;
 
 /// Drives on each switch.
@@ -14,14 +14,14 @@ pub(super) const DRIVES_EACH: u8 = 9;
 /// Computes on each switch.
 const COMPUTES_EACH: u8 = 8;
 
-/// PCIe generation that every link is made for.
+/// The PCIe generation of every link.
 pub(super) const GENERATION: u8 = 4;
 
 const INTERSWITCH: u8 = 0;
 const RABBIT: u8 = 24;
 const COMPUTES: [u8; COMPUTES_EACH as usize] = [32, 34, 36, 38, 40, 42, 44, 46];
 const DRIVES: [u8; DRIVES_EACH as usize] = [8, 10, 12, 14, 16, 18, 20, 22, 48];
-/// What is printed beside the slots, by switch.
+/// The labels printed beside the slots, by switch.
 const LABELS: [[u8; DRIVES_EACH as usize]; SWITCHES as usize] =
     [[8, 7, 15, 16, 17, 18, 14, 13, 12], [4, 5, 6, 2, 1, 9, 10, 11, 3]];
 
@@ -38,12 +38,12 @@ pub(super) struct Port {
 pub(super) struct Slot {
     /// Within the rabbit, from 0.
     pub(super) index: u8,
-    /// What is printed beside it.
+    /// The label printed beside it.
     pub(super) label: u8,
     pub(super) at: Port,
 }
 
-/// Where a virtual function belongs.
+/// The host port to which a virtual function belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) host: Port,
@@ -61,14 +61,14 @@ pub(super) fn slots(pax: u8) -> Vec<Slot> {
         .collect()
 }
 
-/// What is printed beside the slot with this index.
+/// The label of the slot with this index.
 pub(in super::super) fn label(index: u8) -> Option<u8> {
     let mut all = (0..SWITCHES).flat_map(slots);
-    all.find(|it| it.index == index).map(|it| it.label)
+    all.find(|slot| slot.index == index).map(|slot| slot.label)
 }
 
-/// The host's end of the function that it has of the drive in `slot`. The rabbit is plugged into both switches, and has of
-/// each the drives there.
+/// The host port for the host's function of the drive in `slot`. The rabbit is plugged into both switches, and reaches
+/// the drives of each there.
 pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
     match endpoint {
         Endpoint::Rabbit => {
@@ -89,7 +89,7 @@ pub(super) fn hosts() -> impl Iterator<Item = Endpoint> {
     std::iter::once(Endpoint::Rabbit).chain(computes)
 }
 
-/// Who is at a port, if it is a host's.
+/// The host at a port, if it is a host's.
 pub(super) fn host_at(port: Port) -> Option<Endpoint> {
     (0..SWITCHES).flat_map(ports).find_map(|(at, end, _)| match end {
         LinkEnd::Host(endpoint) if at == port => Some(endpoint),
@@ -107,7 +107,7 @@ pub(super) fn ports(pax: u8) -> Vec<(Port, LinkEnd, u8)> {
     let first = pax * COMPUTES_EACH;
     let computes = (first..).zip(COMPUTES);
     all.extend(computes.map(|(k, port)| (at(port), LinkEnd::Host(Endpoint::Compute(k)), 4)));
-    let drive = |it: Slot| (it.at, LinkEnd::Drive { index: it.index, label: it.label }, 4);
+    let drive = |slot: Slot| (slot.at, LinkEnd::Drive { index: slot.index, label: slot.label }, 4);
     all.extend(slots(pax).into_iter().map(drive));
     all
 }

@@ -1,4 +1,4 @@
-//! The way to a switch: `/dev/switchtecN`, where a command is written and its answer read (Linux,
+//! Access to a switch: `/dev/switchtecN`, to which a command is written and from which its answer is read (Linux,
 //! `drivers/pci/switch/switchtec.c`).
 
 use std::{
@@ -14,10 +14,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::wire::PAYLOAD;
 
-/// One way to one switch. Nobody else writes between a command and its answer.
+/// Access to one switch. No other command comes between a command and its answer.
 pub(super) trait Transport: Debug + Send {
-    /// Sends a command word with `request`, and fills `reply`; answers with the return code. With a code other than 0 the reply
-    /// means nothing.
+    /// Sends a command word with `request`, reads `reply` and returns the return code. With a code other than 0 the
+    /// reply is meaningless.
     fn exchange(
         &mut self,
         word: u32,
@@ -27,7 +27,7 @@ pub(super) trait Transport: Debug + Send {
     ) -> io::Result<u32>;
 }
 
-/// The switches' devices. Their names say nothing: numbers are given in the order in which the kernel finds them.
+/// The switches' devices. The kernel numbers them in the order in which it finds them, so the names identify nothing.
 pub(super) trait Devices: Debug + Send + Sync {
     fn names(&self) -> io::Result<Vec<String>>;
 
@@ -39,7 +39,7 @@ pub(super) trait Devices: Debug + Send + Sync {
 pub(super) struct DeviceFiles(PathBuf);
 
 impl DeviceFiles {
-    /// Those in `directory`, usually `/dev`.
+    /// The devices in `directory`, usually `/dev`.
     pub(super) fn new(directory: PathBuf) -> Self {
         Self(directory)
     }
@@ -51,7 +51,9 @@ impl Devices for DeviceFiles {
         for entry in fs::read_dir(&self.0)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             let number = name.strip_prefix("switchtec");
-            if number.is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit())) {
+            if number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+            }) {
                 names.push(name);
             }
         }
@@ -79,7 +81,7 @@ impl Transport for DeviceFile {
         let mut buffer = [0; PAYLOAD + 4];
         let sent = framed(&mut buffer, word, request)?;
         whole(self.0.write(sent)?, sent.len())?;
-        // The kernel waits for the switch without end.
+        // The kernel itself would wait for the switch without end.
         wait(&self.0, within)?;
         let asked = buffer
             .get_mut(..reply.len() + 4)

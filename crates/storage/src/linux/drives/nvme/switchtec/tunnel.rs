@@ -1,4 +1,4 @@
-//! A drive's admin queue, through the switch that it is plugged into.
+//! A drive's admin queue, through its switch.
 
 use std::{
     io,
@@ -24,9 +24,9 @@ use super::{
         TunnelRequest,
     },
 };
-use crate::linux::{busy::pause_for, looks::is_given_up};
+use crate::linux::{bounded::is_given_up, busy::pause_for};
 
-/// How often a tunnel that was to open is looked at, and how long between.
+/// How often to check whether a tunnel has opened, and the pause between checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) looks: u32,
@@ -46,7 +46,7 @@ pub(super) struct Tunnel {
     pdfid: u16,
     patience: Patience,
     open: AtomicBool,
-    /// A command was begun, and the switch could not be told that it is over.
+    /// A command was begun, and the switch could not be told to end it.
     unended: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Tunnel {
         Self { switch, pdfid, patience, open, unended }
     }
 
-    /// Opens it, unless it is open. The switch is free between the looks.
+    /// Opens it, unless it is open. The switch is free for others between the checks.
     fn open(&self) -> Result<()> {
         if self.open.load(Ordering::Relaxed) || self.is_open()? {
             self.open.store(true, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Tunnel {
         }
     }
 
-    /// Has a command carried out; nothing else goes through the switch until it is.
+    /// Executes a command; the switch carries out nothing else until it is done.
     fn pass(&self, sent: &[u8], expected: u16, within: Duration) -> Result<Vec<u8>> {
         self.open()?;
         let mut session = self.switch.session()?;
@@ -105,17 +105,17 @@ impl Tunnel {
             return Err(SwitchError::GivenUp);
         }
         if self.unended.swap(false, Ordering::Relaxed) {
-            // Refused where nothing was left of it.
+            // Ends a command that an earlier attempt left; refused when there is none.
             let _ = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
         }
         let answer = self.converse(&mut session, sent, expected, within);
-        // Ended even if it failed: the switch keeps one answer for each function.
+        // End it even after a failure: the switch keeps one answer per function.
         let ended = session.tell(Command::NvmeAdmin, &self.next(PASS_END, 0));
         if matches!(ended, Err(SwitchError::Lost { .. })) {
             self.unended.store(true, Ordering::Relaxed);
         }
         if answer.is_err() {
-            // A drive that was pulled and came back has its tunnel shut.
+            // A drive that was pulled and put back has a closed tunnel.
             self.open.store(false, Ordering::Relaxed);
         }
         let answer = answer?;
@@ -137,7 +137,7 @@ impl Tunnel {
             let piece: PassPiece =
                 session.ask(Command::NvmeAdmin, &self.next(PASS_DATA, offset))?;
             let held = piece.data.get(..usize::from(piece.length.get()));
-            let held = held.filter(|it| !it.is_empty()).ok_or_else(|| {
+            let held = held.filter(|answer| !answer.is_empty()).ok_or_else(|| {
                 let why = format!("a piece of {} bytes at {offset}", piece.length.get());
                 self.switch.malformed(Command::NvmeAdmin, why)
             })?;
@@ -147,7 +147,7 @@ impl Tunnel {
         Ok(answer)
     }
 
-    /// Sends the command; the last piece sets it going, and is answered when the drive has. Answers with the answer's bytes.
+    /// Sends the command; the drive executes it after the last piece. Returns the length of the answer in bytes.
     fn start(
         &self,
         session: &mut Session<'_>,
@@ -187,7 +187,7 @@ impl Tunnel {
     }
 }
 
-/// Data goes to the drive: bit 0 of an opcode (Base 2.0, figure 88, Data Transfer).
+/// Whether data goes to the drive: bit 0 of an opcode (Base 2.0, figure 88, Data Transfer).
 fn goes_to_drive(opcode: u8) -> bool {
     opcode & 1 != 0
 }
@@ -213,8 +213,8 @@ impl AdminQueue for Tunnel {
         take(&answer, command.opcode, data)
     }
 
-    /// Functions behind a switch are reset one by one when they are brought up; the physical one never is, because hosts that
-    /// use the drive would lose it.
+    /// Bringing functions up behind a switch resets them one by one. The physical one is never reset, because hosts
+    /// that use the drive would lose it.
     fn reset(&self) -> Answered<()> {
         let why = "a drive's physical function is not reset through a switch";
         Err(system(io::Error::new(io::ErrorKind::Unsupported, why)))

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ConvergeError, Converger, Desired, Host, Observed, Rejection, Step,
-    desired::{Access, Allocation, Endpoint, Spread, Told},
+    desired::{Access, Allocation, Endpoint, Reported, Spread},
     host::ObserveError,
     observed::{Drive, Namespace, NamespaceOwner},
     plan::RejectionClass,
@@ -43,11 +43,11 @@ impl Chassis {
     }
 
     fn drive(&self, nqn: &Nqn) -> &NvmeDrive {
-        &self.drives.iter().find(|(it, _)| it == nqn).unwrap().1
+        &self.drives.iter().find(|(known, _)| known == nqn).unwrap().1
     }
 
     fn left(&self) -> Vec<u64> {
-        self.simulated.iter().map(|it| it.state().unallocated()).collect()
+        self.simulated.iter().map(|drive| drive.state().unallocated()).collect()
     }
 }
 
@@ -63,34 +63,35 @@ impl Host for Chassis {
                 size: held.found.size,
                 access: held.access.clone(),
                 device: (!held.access.is_empty()).then(|| "/dev/null".into()),
-                of: held.of,
+                members: held.members,
             };
             observed.namespaces.extend(contents.namespaces.iter().map(namespace));
             let id = |nsid| NamespaceId { subsystem: nqn.clone(), nsid };
-            observed.lost.extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
+            observed
+                .vanished
+                .extend(contents.lost.into_iter().map(|(nsid, owner)| (id(nsid), owner)));
         }
         Ok(observed)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        let done =
-            match step {
-                Step::CreateNamespace { allocation, drive, size, of } => {
-                    let wanted = Wanted { size: *size, of: *of };
-                    self.drive(drive).create(*allocation, wanted, 1).map(drop)
-                }
-                Step::AdoptNamespace { id, allocation, size, of } => self
-                    .drive(&id.subsystem)
-                    .adopt(id.nsid, *allocation, Wanted { size: *size, of: *of }),
-                Step::Attach { id, endpoint, node } => {
-                    self.drive(&id.subsystem).attach(id.nsid, *endpoint, node)
-                }
-                Step::Detach { id, node } => self.drive(&id.subsystem).detach(id.nsid, node),
-                Step::DeleteNamespace { id, allocation } => {
-                    self.drive(&id.subsystem).delete(id.nsid, *allocation)
-                }
-                other => panic!("{other}"),
-            };
+        let done = match step {
+            Step::CreateNamespace { allocation, drive, size, members } => {
+                let wanted = Wanted { size: *size, members: *members };
+                self.drive(drive).create(*allocation, wanted, 1).map(drop)
+            }
+            Step::AdoptNamespace { id, allocation, size, members } => self
+                .drive(&id.subsystem)
+                .adopt(id.nsid, *allocation, Wanted { size: *size, members: *members }),
+            Step::Attach { id, endpoint, node } => {
+                self.drive(&id.subsystem).attach(id.nsid, *endpoint, node)
+            }
+            Step::Detach { id, node } => self.drive(&id.subsystem).detach(id.nsid, node),
+            Step::DeleteNamespace { id, allocation } => {
+                self.drive(&id.subsystem).delete(id.nsid, *allocation)
+            }
+            other => panic!("{other}"),
+        };
         done.map_err(|error| failed(step.kind(), step.on(), error))
     }
 }
@@ -108,8 +109,9 @@ fn allocation() -> Allocation {
 
 fn told(host: &Chassis) -> Allocation {
     let seen = host.observe(&Desired::Inventory).unwrap().namespaces.into_iter();
-    let told = seen.map(|it| Told { id: it.id, size: it.size, contested: false });
-    Allocation { told: told.collect(), ..allocation() }
+    let told =
+        seen.map(|namespace| Reported { id: namespace.id, size: namespace.size, contested: false });
+    Allocation { reported: told.collect(), ..allocation() }
 }
 
 #[test]
@@ -173,8 +175,8 @@ fn a_drive_that_does_not_erase_keeps_its_namespace_and_is_named() {
 
 /// The CNTLIDs that reach each namespace: 1 is the rabbit's, and a compute's is its slot and 2.
 fn reached(simulated: &[Simulated]) -> Vec<Vec<u16>> {
-    let of_drive = |it: &Simulated| -> Vec<u16> {
-        it.state().namespaces.values().flat_map(|it| it.attached.clone()).collect()
+    let of_drive = |drive: &Simulated| -> Vec<u16> {
+        drive.state().namespaces.values().flat_map(|namespace| namespace.attached.clone()).collect()
     };
     simulated.iter().map(of_drive).collect()
 }
@@ -230,7 +232,7 @@ fn what_was_deleted_before_a_crash_is_struck_out_with_its_allocation_and_not_bef
 
     let host = Chassis::start(&simulated, state.path());
     let recorded = || Ledger::open(state.path(), &nqn).unwrap().records().len();
-    let lost = host.observe(&Desired::Inventory).unwrap().lost;
+    let lost = host.observe(&Desired::Inventory).unwrap().vanished;
     let id = NamespaceId { subsystem: nqn.clone(), nsid: 1 };
     assert_eq!(lost, [(id.clone(), NamespaceOwner::Ours(allocation().id))].into());
     let converger = Converger::new(host.clone());
@@ -264,14 +266,14 @@ fn what_lost_all_its_ledgers_is_adopted_by_what_its_object_tells() {
     let host = Chassis::start(&simulated, lost.path());
     let converger = Converger::new(host.clone());
     let nguids = |host: &Chassis| -> Vec<_> {
-        let all = host.simulated.iter().map(|it| it.state().namespaces[&1].nguid);
+        let all = host.simulated.iter().map(|drive| drive.state().namespaces[&1].nguid);
         all.collect()
     };
     let before = nguids(&host);
     converger.converge(&Desired::Released(known.id)).unwrap();
     let steps = converger.converge(&Desired::Allocated(known.clone())).unwrap().steps;
-    assert_eq!(steps.iter().filter(|it| it.kind() == "adopt-namespace").count(), 16);
-    assert!(steps.iter().all(|it| it.kind() != "create-namespace"), "{steps:?}");
+    assert_eq!(steps.iter().filter(|step| step.kind() == "adopt-namespace").count(), 16);
+    assert!(steps.iter().all(|step| step.kind() != "create-namespace"), "{steps:?}");
     assert_eq!(nguids(&host), before);
     converger.converge(&Desired::Released(known.id)).unwrap();
     let seen = host.observe(&Desired::Inventory).unwrap().namespaces;

@@ -24,7 +24,7 @@ impl State {
             Command::Tunnel,
             Command::NvmeAdmin,
         ];
-        let Some(command) = known.into_iter().find(|it| it.word() == word) else {
+        let Some(command) = known.into_iter().find(|command| command.word() == word) else {
             return Ok(Err(Refusal::InvalidCommand));
         };
         self.said.push((pax, command));
@@ -98,7 +98,9 @@ impl State {
             return [SectionHead::new_zeroed().as_bytes(), at.as_bytes()].concat();
         };
         let mut entries = vec![entry(0, 3, &Function { pdfid: drive.physical, bound: None })];
-        entries.extend((1..).zip(drive.functions()).map(|(number, it)| entry(number, 0, &it)));
+        entries.extend(
+            (1..).zip(drive.functions()).map(|(number, function)| entry(number, 0, &function)),
+        );
         let mut attachment = AttachmentHead::new_zeroed();
         attachment.functions = u16::try_from(entries.len()).unwrap().into();
         let dwords = u16::try_from(2 + entries.len() * 9).unwrap().to_le_bytes();
@@ -113,19 +115,21 @@ impl State {
         if request.first() == Some(&UNBIND) {
             let unbind: UnbindRequest = parse(request)?;
             let bound =
-                self.drives.values_mut().find_map(|it| it.bound.remove(&unbind.pdfid.get()));
+                self.drives.values_mut().find_map(|drive| drive.bound.remove(&unbind.pdfid.get()));
             return bound.map(|_| vec![0; 4]).ok_or(Refusal::InvalidParameter);
         }
         let bind: BindRequest = parse(request)?;
         let pdfid = bind.functions[0].pdfid.get();
         let host = Port { pax: bind.pax, port: bind.port };
         let seat = Seat { host, logical: bind.logical };
-        let is_taken = self.drives.values().any(|it| it.bound.values().any(|it| *it == seat));
+        let is_taken =
+            self.drives.values().any(|drive| drive.bound.values().any(|bound| *bound == seat));
         if bind.pax != pax || host_at(host).is_none() || is_taken {
             return Err(Refusal::InvalidParameter);
         }
-        let owner = self.drives.values_mut().find(|it| it.number(pdfid).is_some_and(|n| n > 0));
-        let owner = owner.filter(|it| !it.bound.contains_key(&pdfid));
+        let owner =
+            self.drives.values_mut().find(|drive| drive.number(pdfid).is_some_and(|n| n > 0));
+        let owner = owner.filter(|drive| !drive.bound.contains_key(&pdfid));
         owner.ok_or(Refusal::InvalidParameter)?.bound.insert(pdfid, seat);
         Ok(vec![0; 4])
     }
@@ -135,7 +139,7 @@ impl State {
         let (head, data) =
             RegisterRequest::read_from_prefix(request).map_err(|_| Refusal::InvalidParameter)?;
         let pdfid = head.pdfid.get();
-        let owner = self.behind(pax).find(|it| it.number(pdfid).is_some());
+        let owner = self.behind(pax).find(|drive| drive.number(pdfid).is_some());
         let owner = owner.ok_or(Refusal::InvalidParameter)?;
         match (head.subcommand, head.address.get()) {
             (REGISTER_READ, 0x34) => Ok(vec![0x40, 0, 0, 0]),
@@ -156,7 +160,7 @@ impl State {
 
     fn tunnel(&mut self, pax: u8, request: &[u8]) -> Answer {
         let wanted: TunnelRequest = parse(request)?;
-        let owner = self.behind(pax).find(|it| it.physical == wanted.pdfid.get());
+        let owner = self.behind(pax).find(|drive| drive.physical == wanted.pdfid.get());
         let tunnel = &mut owner.ok_or(Refusal::InvalidParameter)?.tunnel;
         match wanted.subcommand.get() {
             TUNNEL_ENABLE => {
@@ -199,8 +203,9 @@ impl State {
     /// Only through a tunnel that is open, piece after piece; the last one has the drive do it.
     fn pass_start(&mut self, pax: u8, piece: &PassStart) -> io::Result<Answer> {
         let pdfid = piece.pdfid.get();
-        let owner = self.behind(pax).find(|it| it.physical == pdfid);
-        let Some((drive, Opens::Open)) = owner.map(|it| (it.simulated.clone(), it.tunnel)) else {
+        let owner = self.behind(pax).find(|drive| drive.physical == pdfid);
+        let Some((drive, Opens::Open)) = owner.map(|drive| (drive.simulated.clone(), drive.tunnel))
+        else {
             return Ok(Err(Refusal::BadFirmwareState));
         };
         let pass = self.passes.entry((pax, pdfid)).or_default();
@@ -225,7 +230,7 @@ impl State {
     fn pass_data(&self, pax: u8, request: &[u8]) -> Answer {
         let next: PassNext = parse(request)?;
         let pass = self.passes.get(&(pax, next.pdfid.get()));
-        let answer = pass.and_then(|it| it.answer.as_ref()).ok_or(Refusal::BadFirmwareState)?;
+        let answer = pass.and_then(|pass| pass.answer.as_ref()).ok_or(Refusal::BadFirmwareState)?;
         let left = answer.get(usize::from(next.offset.get())..);
         let left = left.ok_or(Refusal::InvalidParameter)?;
         let sent = &left[..left.len().min(PASS_ANSWER)];

@@ -33,7 +33,7 @@ fn a_switch_that_answers_otherwise_than_recorded_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
     let record = record(directory.path()).unwrap();
     // Function 1001h is the rabbit's: told as bound elsewhere, nothing more is said to the switch.
-    let bind = record.lines().find(|it| it.contains(" 007c0084 ")).unwrap();
+    let bind = record.lines().find(|line| line.contains(" 007c0084 ")).unwrap();
     assert!(bind.starts_with("switchtec0 007c0084 010018000110"), "{bind}");
     let without = record.replace(&format!("{bind}\n"), "");
     assert!(look(Arc::new(Replayed::new(&without))).unwrap_err().contains("the record has"));
@@ -42,7 +42,7 @@ fn a_switch_that_answers_otherwise_than_recorded_is_noticed() {
 /// What one command says, line by line.
 fn said(ask: impl FnOnce(&Admin)) -> Vec<String> {
     let (chassis, _) = chassis(&[0]);
-    chassis.with(at(0), |it| it.tunnel = Opens::Open);
+    chassis.with(at(0), |drive| drive.tunnel = Opens::Open);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switches");
     let devices = Recorded::new(Box::new(chassis), &path).unwrap();
@@ -60,7 +60,7 @@ fn begins(line: &str, word: &str, request: &str) {
 
 #[test]
 fn a_question_to_a_drive_is_started_fetched_and_ended() {
-    let lines = said(|it| assert_eq!(it.controller().unwrap().controller.get(), 0));
+    let lines = said(|admin| assert_eq!(admin.controller().unwrap().controller.get(), 0));
     let [pax, tunnel, start, data @ .., end] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!(pax, "switchtec0 007c0081 - 4 = 00000000 00000000");
     assert_eq!(
@@ -80,8 +80,8 @@ fn a_question_to_a_drive_is_started_fetched_and_ended() {
 
 #[test]
 fn data_to_a_drive_goes_in_pieces_of_which_the_last_sets_it_going() {
-    let lines = said(|it| assert!(it.attach(7, 0x1234).is_err(), "there is no namespace 7"));
-    let starts: Vec<_> = lines.iter().filter(|it| it.contains(" 007c0091 01")).collect();
+    let lines = said(|admin| assert!(admin.attach(7, 0x1234).is_err(), "there is no namespace 7"));
+    let starts: Vec<_> = lines.iter().filter(|line| line.contains(" 007c0091 01")).collect();
     assert_eq!(starts.len(), 5, "64 + 4096 bytes in pieces of 1008");
     let head = |expected, more, offset, length| {
         format!("010000000010{expected}{more}000000{offset}{length}")

@@ -1,4 +1,4 @@
-//! What each desire needs to see of a node, and nothing else.
+//! What the planner needs to see of a node for each desire, and nothing else.
 
 mod volumes;
 
@@ -16,38 +16,38 @@ use crate::{
     },
 };
 
-/// The looks that a host can take.
-pub(crate) trait Eyes {
-    /// Drives, namespaces and the pool; the rest stays empty.
+/// What a host can observe. Each method reads one thing.
+pub(crate) trait Observer {
+    /// Drives, namespaces and the file-backed pool; the rest stays empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
-    /// What is recorded for another allocation than `made_for` is not reached.
+    /// The block device of a namespace here; `None` also when it is recorded for another allocation than `made_for`.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
-    /// The same of many, in the order asked for.
+    /// The same for many namespaces, in the order given.
     fn devices(
         &self,
         ids: &[NamespaceId],
         made_for: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
-    /// What the device that carries a file system begins with.
+    /// The signature at the beginning of the device that carries a file system.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
-    /// What this node has active of a logical volume; the report stays empty.
+    /// The active part of a logical volume on this node; the LVM report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
-    /// What a logical volume is that is not active, and all that commands left of it that were cut off: the look at what is
-    /// mapped does not see mappings without a table.
+    /// The state of a logical volume that is not active, with all that interrupted commands left of it.
+    /// [`Observer::mapped`] does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
-    /// What a repair that was cut off left of a RAID that is active.
+    /// What an interrupted repair left of an active RAID.
     fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
-    /// What LVM has on these devices, and on these alone.
+    /// LVM's report on these devices, and on these alone.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// All of device-mapper's devices.
     fn mappings(&self) -> Result<Vec<Mapping>, ObserveError>;
     /// Volume groups in whose lock space the node is.
     fn lock_spaces(&self) -> Result<Vec<String>, ObserveError>;
-    /// The target's pool, when it is imported, and what is in it.
+    /// The target's pool when it is imported, and what is in it.
     fn zpool(
         &self,
         target: &LustreTarget,
@@ -56,11 +56,11 @@ pub(crate) trait Eyes {
     /// Pools that could be imported from these devices, and from these alone.
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
-    /// Who uses a device that is not mounted at the place that it is to go from.
+    /// Who uses a device that is no longer mounted at its mount point.
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
     /// Who uses a Lustre file system that this node has mounted nowhere.
     fn lustre_users(&self, source: &str) -> Result<Option<Holders>, ObserveError>;
-    /// A file in the root of what is mounted at a place.
+    /// A file in the root of what is mounted at `target`.
     fn file(&self, target: &MountPoint, name: &str) -> Result<Option<RootFile>, ObserveError>;
     fn tree(&self, tree: &IndexTree) -> Result<TreeState, ObserveError>;
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError>;
@@ -68,28 +68,38 @@ pub(crate) trait Eyes {
     fn hook_ran(&self, id: &HookId) -> Result<bool, ObserveError>;
 }
 
-pub(crate) fn look(eyes: &impl Eyes, desired: &Desired) -> Result<Observed, ObserveError> {
+pub(crate) fn observe(
+    observer: &impl Observer,
+    desired: &Desired,
+) -> Result<Observed, ObserveError> {
     match desired {
         Desired::Allocated(_)
         | Desired::Adopted(_)
         | Desired::Released(_)
         | Desired::Withdrawn { .. }
-        | Desired::Inventory => eyes.inventory(),
-        Desired::FileSystemReady(fs) => file_system(eyes, fs, true),
-        // What is on the device matters only to those who are shown it: what cannot be read any more goes all the same.
-        Desired::FileSystemGone(fs) => file_system(eyes, fs, !fs.pre_teardown.is_empty()),
-        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(eyes, target),
-        Desired::Mounted(mount) => mounted(eyes, mount, ToBe::Mounted),
-        Desired::Unmounted(mount) => mounted(eyes, mount, ToBe::Unmounted),
+        | Desired::Inventory => observer.inventory(),
+        Desired::FileSystemReady(fs) => file_system(observer, fs, true),
+        // Only hooks before the tear-down need the contents; a device that cannot be read any more is released all the
+        // same.
+        Desired::FileSystemGone(fs) => file_system(observer, fs, !fs.pre_teardown.is_empty()),
+        Desired::TargetReady(target) | Desired::TargetGone(target) => lustre(observer, target),
+        Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
+        Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
         Desired::IndexTree(tree) | Desired::NoIndexTree(tree) => {
-            Ok(Observed { tree: Some(eyes.tree(tree)?), ..Observed::default() })
+            Ok(Observed { tree: Some(observer.tree(tree)?), ..Observed::default() })
         }
-        Desired::OnlyVolumes(_) => volumes::volumes(eyes),
-        Desired::OnlyMounts(_) => Ok(Observed { mounts: eyes.mounts()?, ..Observed::default() }),
+        Desired::OnlyVolumes(_) => volumes::volumes(observer),
+        Desired::OnlyMounts(_) => {
+            Ok(Observed { mounts: observer.mounts()?, ..Observed::default() })
+        }
     }
 }
 
-fn file_system(eyes: &impl Eyes, fs: &FileSystem, signed: bool) -> Result<Observed, ObserveError> {
+fn file_system(
+    observer: &impl Observer,
+    fs: &FileSystem,
+    signed: bool,
+) -> Result<Observed, ObserveError> {
     let lists = [
         &fs.post_activate,
         &fs.post_setup,
@@ -97,37 +107,38 @@ fn file_system(eyes: &impl Eyes, fs: &FileSystem, signed: bool) -> Result<Observ
         &fs.pre_deactivate,
         &fs.post_teardown,
     ];
-    let observed = hooks(eyes, &fs.scope(), lists.into_iter().flatten())?;
+    let observed = hooks(observer, &fs.scope(), lists.into_iter().flatten())?;
     let signed = signed && fs.kind != FileSystemKind::Raw;
-    let volume = volume(eyes, &fs.volume, signed, |_| true)?;
-    let temporary = eyes.target(&fs.temporary)?;
+    let volume = volume(observer, &fs.volume, signed, |_| true)?;
+    let temporary = observer.target(&fs.temporary)?;
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-fn lustre(eyes: &impl Eyes, target: &LustreTarget) -> Result<Observed, ObserveError> {
+fn lustre(observer: &impl Observer, target: &LustreTarget) -> Result<Observed, ObserveError> {
     let client = target.client.as_ref();
-    let of_client = client.map(|it| [&it.post_setup, &it.pre_teardown, &it.post_teardown]);
+    let of_client =
+        client.map(|client| [&client.post_setup, &client.pre_teardown, &client.post_teardown]);
     let own = [&target.post_activate, &target.pre_deactivate];
     let lists = own.into_iter().chain(of_client.into_iter().flatten());
-    let mut observed = hooks(eyes, &target.scope(), lists.flatten())?;
-    let (devices, missing) = devices(eyes, &target.namespaces, target.made_for)?;
-    let imported = eyes.zpool(target, &devices)?;
+    let mut observed = hooks(observer, &target.scope(), lists.flatten())?;
+    let (devices, missing) = devices(observer, &target.namespaces, target.made_for)?;
+    let imported = observer.zpool(target, &devices)?;
     let look_for = imported.is_none() && !devices.is_empty();
-    let found = if look_for { eyes.pools_on(&devices)? } else { Vec::new() };
+    let found = if look_for { observer.pools_on(&devices)? } else { Vec::new() };
     observed.zpool = Some(PoolState { devices, missing, imported, found });
-    observed.target = Some(eyes.target(&target.target)?);
-    observed.temporary = client.map(|it| eyes.target(&it.temporary)).transpose()?;
+    observed.target = Some(observer.target(&target.target)?);
+    observed.temporary = client.map(|client| observer.target(&client.temporary)).transpose()?;
     Ok(observed)
 }
 
-/// The devices of those namespaces that this node reaches, and the namespaces that it does not.
+/// The devices of the namespaces that this node reaches, and the namespaces that it does not reach.
 fn devices(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     namespaces: &[NamespaceId],
     made_for: Option<AllocationId>,
 ) -> Result<(Vec<BlockDevice>, Vec<NamespaceId>), ObserveError> {
     let (mut devices, mut missing) = (Vec::new(), Vec::new());
-    for (namespace, device) in namespaces.iter().zip(eyes.devices(namespaces, made_for)?) {
+    for (namespace, device) in namespaces.iter().zip(observer.devices(namespaces, made_for)?) {
         match device {
             Some(device) => devices.push(device),
             None => missing.push(namespace.clone()),
@@ -136,58 +147,60 @@ fn devices(
     Ok((devices, missing))
 }
 
-/// What a mount is looked at for.
+/// Whether the mount should exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ToBe {
     Mounted,
     Unmounted,
 }
 
-fn mounted(eyes: &impl Eyes, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
-    // What is on the device does not matter for taking it away.
+fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
+    // Unmounting does not depend on what is on the device.
     let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
-    let mut observed = hooks(eyes, &mount.scope, every(&mount.hooks))?;
-    observed.target = Some(eyes.target(&mount.target)?);
-    let is_mounted = observed.target.as_ref().is_some_and(|it| it.mounted.is_some());
+    let mut observed = hooks(observer, &mount.scope, every(&mount.hooks))?;
+    observed.target = Some(observer.target(&mount.target)?);
+    let is_mounted = observed.target.as_ref().is_some_and(|target| target.mounted.is_some());
     if let Some(wanted) = mount.file.as_ref().filter(|_| is_mounted && to_be == ToBe::Mounted) {
-        observed.file = eyes.file(&mount.target, &wanted.name)?;
+        observed.file = observer.file(&mount.target, &wanted.name)?;
     }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
-            // What is mounted is known by its devices; LVM is asked only about what must be activated or taken down.
-            let told = |seen: &LvmState| match to_be {
+            // sysfs names the devices beneath a mount. LVM is asked only about a volume that must be activated or
+            // deactivated.
+            let needs_report = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
-                ToBe::Unmounted => seen.activation != Activation::Down || seen.in_lock_space,
+                ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,
             };
-            let state = volume(eyes, wanted, signed, told)?;
+            let state = volume(observer, wanted, signed, needs_report)?;
             if to_be == ToBe::Unmounted {
-                observed.in_use = users(eyes, mount, wanted, &state, observed.target.as_ref())?;
+                observed.in_use = users(observer, mount, wanted, &state, observed.target.as_ref())?;
             }
             observed.volume = Some(state);
         }
-        MountSource::Bind(from) => observed.source = Some(eyes.target(from)?),
+        MountSource::Bind(from) => observed.source = Some(observer.target(from)?),
         MountSource::Lustre(source) if to_be == ToBe::Unmounted && !is_mounted => {
-            observed.in_use = eyes.lustre_users(source)?.into();
+            observed.in_use = observer.lustre_users(source)?.into();
         }
         MountSource::Lustre(_) => {}
     }
     Ok(observed)
 }
 
-/// Who uses the device of a volume that is not mounted at its place: as long as it is, that place comes first.
+/// Who uses the volume's device, once nothing is mounted at the mount point any more.
 fn users(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     mount: &Mount,
     volume: &Volume,
     state: &VolumeState,
     target: Option<&TargetState>,
 ) -> Result<Use, ObserveError> {
     let Some(device) = device_of(volume, state) else { return Ok(Use::Free) };
-    let mut mounts = target.into_iter().flat_map(|it| it.mounted.iter().chain(&it.beneath));
+    let mut mounts =
+        target.into_iter().flat_map(|target| target.mounted.iter().chain(&target.beneath));
     if mounts.any(|there| there.device == device.number) {
         return Ok(Use::Free);
     }
-    eyes.users(&device, mount.kind)
+    observer.users(&device, mount.kind)
 }
 
 /// The one device of a volume, while it has one here.
@@ -200,80 +213,86 @@ fn device_of(volume: &Volume, state: &VolumeState) -> Option<VolumeDevice> {
 }
 
 fn volume(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     volume: &Volume,
     signed: bool,
-    told: impl Fn(&LvmState) -> bool,
+    needs_report: impl Fn(&LvmState) -> bool,
 ) -> Result<VolumeState, ObserveError> {
-    let (devices, missing) = devices(eyes, &volume.namespaces, volume.made_for)?;
+    let (devices, missing) = devices(observer, &volume.namespaces, volume.made_for)?;
     let mut state = VolumeState { devices, missing, ..VolumeState::default() };
     match volume.layer {
         VolumeLayer::Plain => {}
-        VolumeLayer::Lvm(_) => state.lvm = Some(logical(eyes, volume, &state.devices, told)?),
+        VolumeLayer::Lvm(_) => {
+            state.lvm = Some(logical(observer, volume, &state.devices, needs_report)?);
+        }
     }
     let device = device_of(volume, &state);
     if let Some(device) = device.filter(|_| signed) {
-        state.signature = Some(eyes.signature(&device)?);
+        state.signature = Some(observer.signature(&device)?);
     }
     Ok(state)
 }
 
 fn logical(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     volume: &Volume,
     devices: &[BlockDevice],
-    told: impl Fn(&LvmState) -> bool,
+    needs_report: impl Fn(&LvmState) -> bool,
 ) -> Result<LvmState, ObserveError> {
     if volume.is_guessed() && !devices.is_empty() {
-        return guessed(eyes, volume, devices);
+        return guessed(observer, volume, devices);
     }
-    let mut seen = eyes.mapped(volume, devices)?;
-    if told(&seen) {
-        // LVM without a list would look at every disk of the node.
+    let mut seen = observer.mapped(volume, devices)?;
+    if needs_report(&seen) {
+        // LVM without a device list would read every disk of the node.
         let nothing = || Ok(LvmReport::default());
-        seen.report = Some(if devices.is_empty() { nothing() } else { eyes.lvm(devices) }?);
-        complete(eyes, volume, &mut seen)?;
+        seen.report = Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);
+        complete(observer, volume, &mut seen)?;
     }
     Ok(seen)
 }
 
-/// What sysfs does not show, where something may have been left.
-fn complete(eyes: &impl Eyes, volume: &Volume, seen: &mut LvmState) -> Result<(), ObserveError> {
+/// Adds what sysfs does not show, where an interrupted command may have left something.
+fn complete(
+    observer: &impl Observer,
+    volume: &Volume,
+    seen: &mut LvmState,
+) -> Result<(), ObserveError> {
     let group = seen.report.as_ref().and_then(|report| report.group(&volume.group));
     let logical = group.and_then(|group| group.volume(&volume.logical));
     match &mut seen.activation {
         Activation::Active(mapped) if logical.is_some_and(LogicalVolume::is_partial) => {
-            mapped.beside = eyes.beside(volume)?;
+            mapped.unused_parts = observer.beside(volume)?;
         }
         Activation::Active(_) => {}
-        activation => *activation = eyes.unfinished(volume)?,
+        activation => *activation = observer.unfinished(volume)?,
     }
     Ok(())
 }
 
-/// Only what is written on the devices tells what their volume is called.
+/// Only LVM's metadata on the devices tells the volume's names.
 fn guessed(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     volume: &Volume,
     devices: &[BlockDevice],
 ) -> Result<LvmState, ObserveError> {
-    let report = eyes.lvm(devices)?;
+    let report = observer.lvm(devices)?;
     let names = report.names_of(volume);
     let named = volume.named(names.as_ref());
-    let seen = eyes.mapped(&named, devices)?;
+    let seen = observer.mapped(&named, devices)?;
     let mut seen = LvmState { report: Some(report), names, ..seen };
-    complete(eyes, &named, &mut seen)?;
+    complete(observer, &named, &mut seen)?;
     Ok(seen)
 }
 
 fn hooks<'a>(
-    eyes: &impl Eyes,
+    observer: &impl Observer,
     scope: &HookScope,
     asked: impl Iterator<Item = &'a Hook>,
 ) -> Result<Observed, ObserveError> {
-    let mut observed = Observed { hooks_open: eyes.hooks_open(scope)?, ..Observed::default() };
+    let mut observed = Observed { hooks_open: observer.hooks_open(scope)?, ..Observed::default() };
     for hook in asked {
-        if eyes.hook_ran(&hook.id)? {
+        if observer.hook_ran(&hook.id)? {
             observed.hooks.insert(hook.id.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! How a real node is looked at.
+//! Observes a real node.
 
 use std::io;
 
@@ -13,25 +13,25 @@ use crate::{
         NamespaceId, RootFile, Volume,
     },
     host::ObserveError,
-    look::Eyes,
+    observe::Observer,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
         Signature, TargetState, TreeState, Unfinished, Use, VolumeDevice, Zpool,
     },
 };
 
-impl Eyes for Node {
+impl Observer for Node {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         let found = self.drives.inventory()?;
         let (drives, namespaces, pool) = (found.drives, found.namespaces, found.pool);
-        let (replaced, unread, smart) = (found.replaced, found.unread, found.smart);
-        let lost = found.lost;
+        let (replaced, unreadable, smart) = (found.replaced, found.unreadable, found.smart);
+        let vanished = found.vanished;
         Ok(Observed {
             drives,
             namespaces,
-            lost,
+            vanished,
             replaced,
-            unread,
+            unreadable,
             pool,
             smart,
             ..Observed::default()

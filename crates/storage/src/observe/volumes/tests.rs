@@ -23,7 +23,7 @@ fn drive(drive: u8) -> Drive {
         label: String::new(),
         capacity: 100,
         allocated: 0,
-        most_namespaces: None,
+        max_namespaces: None,
         wear: 0,
         warnings: Vec::new(),
         fault: None,
@@ -61,15 +61,20 @@ impl Rabbit {
             size: 4096,
             access: [].into(),
             device: None,
-            of: 2,
+            members: 2,
         });
     }
 
     /// The drive's own word that the rabbit reaches the namespace.
     fn give(&mut self, drive: u8) {
         let node = "rabbit-1".parse().unwrap();
-        let it = self.observed.namespaces.iter_mut().find(|it| it.id == id(drive)).unwrap();
-        it.access.insert(Attached { endpoint: Some(Endpoint::Rabbit), node });
+        let namespace = self
+            .observed
+            .namespaces
+            .iter_mut()
+            .find(|namespace| namespace.id == id(drive))
+            .unwrap();
+        namespace.access.insert(Attached { endpoint: Some(Endpoint::Rabbit), node });
     }
 
     fn attach(&mut self, drive: u8) {
@@ -78,8 +83,8 @@ impl Rabbit {
     }
 
     fn detach(&mut self, drive: u8) {
-        self.devices.retain(|it| it.namespace != id(drive));
-        self.physical.retain(|it| it.device != path(drive));
+        self.devices.retain(|device| device.namespace != id(drive));
+        self.physical.retain(|physical| physical.device != path(drive));
         self.missing += 1;
     }
 
@@ -103,7 +108,7 @@ impl Rabbit {
     fn told(&self) -> (u32, Vec<String>) {
         let facts = GroupFacts::of(&self.looked()).unwrap();
         let lost = facts.lost.into_iter();
-        (facts.missing, lost.map(|it| it.split_once(": ").unwrap().1.to_owned()).collect())
+        (facts.missing, lost.map(|why| why.split_once(": ").unwrap().1.to_owned()).collect())
     }
 }
 

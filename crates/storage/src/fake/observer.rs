@@ -1,4 +1,4 @@
-//! How the node in memory is looked at.
+//! Observes the node in memory.
 
 use std::{iter, path::Path, sync::PoisonError};
 
@@ -10,7 +10,7 @@ use crate::{
         NamespaceId, RootFile, Volume,
     },
     host::ObserveError,
-    look::Eyes,
+    observe::Observer,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,
         PathState, Signature, TargetState, TreeEntry, TreeState, Unfinished, Use, VolumeDevice,
@@ -26,7 +26,8 @@ impl Local {
     /// The nearest directory above an absent mount point, when it is empty.
     pub(super) fn left_above(&self, target: &MountPoint) -> Option<MountPoint> {
         let above = iter::successors(Some(target.clone()), MountPoint::parent);
-        let nearest = above.into_iter().find(|it| self.files.get(&it.path()).is_some())?;
+        let nearest =
+            above.into_iter().find(|ancestor| self.files.get(&ancestor.path()).is_some())?;
         let path = nearest.path();
         let is_left = nearest != *target
             && self.files.is_empty_directory(&path)
@@ -39,7 +40,7 @@ impl Local {
     }
 }
 
-impl Eyes for FakeHost {
+impl Observer for FakeHost {
     fn inventory(&self) -> Result<Observed, ObserveError> {
         Ok(self.drives().inventory())
     }
@@ -153,8 +154,8 @@ impl Eyes for FakeHost {
             return Ok(Use::MountedHere);
         }
         let is_kept = local.kept.contains(&device.number);
-        let told = vec!["process 4711 (sh) in another mount namespace".to_owned()];
-        Ok(is_kept.then(|| Holders { told, processes: Vec::new() }).into())
+        let names = vec!["process 4711 (sh) in another mount namespace".to_owned()];
+        Ok(is_kept.then(|| Holders { names, processes: Vec::new() }).into())
     }
 
     fn lustre_users(&self, _: &str) -> Result<Option<Holders>, ObserveError> {

@@ -1,8 +1,8 @@
-//! A look at all volume groups on the rabbit's namespaces, and at what remains of others.
+//! Observes all volume groups on the rabbit's namespaces, and the leftovers of groups that are gone.
 
 use std::path::PathBuf;
 
-use super::Eyes;
+use super::Observer;
 use crate::{
     Observed,
     desired::{AllocationId, Endpoint},
@@ -10,54 +10,57 @@ use crate::{
     observed::{BlockDevice, LvmReport, Membership, Namespace, OwnGroup, VolumeGroup},
 };
 
-/// LVM is shown the namespaces that are ours on drives that answer, and nothing else of the node.
-pub(super) fn volumes(eyes: &impl Eyes) -> Result<Observed, ObserveError> {
-    let mut observed = eyes.inventory()?;
+/// LVM sees our namespaces on drives that answer, and no other device of the node.
+pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError> {
+    let mut observed = observer.inventory()?;
     let mut devices = Vec::new();
     for namespace in &observed.namespaces {
         let of_ours = namespace.owner.allocation();
         if of_ours.is_some() && fault(namespace, &observed).is_none() {
-            devices.extend(eyes.device(&namespace.id, of_ours)?);
+            devices.extend(observer.device(&namespace.id, of_ours)?);
         }
     }
-    // LVM without a list would look at every disk of the node.
-    let report = if devices.is_empty() { LvmReport::default() } else { eyes.lvm(&devices)? };
+    // LVM without a device list would read every disk of the node.
+    let report = if devices.is_empty() { LvmReport::default() } else { observer.lvm(&devices)? };
     let looked = Looked { report: &report, devices: &devices, observed: &observed };
-    observed.groups = report.groups.iter().map(|it| looked.describe(it)).collect();
-    observed.mappings = eyes.mappings()?;
-    observed.lock_spaces = eyes.lock_spaces()?;
+    observed.groups = report.groups.iter().map(|group| looked.describe(group)).collect();
+    observed.mappings = observer.mappings()?;
+    observed.lock_spaces = observer.lock_spaces()?;
     Ok(observed)
 }
 
 fn fault<'a>(namespace: &Namespace, observed: &'a Observed) -> Option<&'a str> {
-    let drive = observed.drives.iter().find(|it| it.nqn == namespace.id.subsystem);
-    drive.map_or(Some("its drive is not there"), |it| it.fault.as_deref())
+    let drive = observed.drives.iter().find(|drive| drive.nqn == namespace.id.subsystem);
+    drive.map_or(Some("its drive is not there"), |drive| drive.fault.as_deref())
 }
 
-/// What a group is described from.
+/// The facts from which a group is described.
 struct Looked<'a> {
     report: &'a LvmReport,
     devices: &'a [BlockDevice],
     observed: &'a Observed,
 }
 
-/// How a namespace of a group's allocation stands to the group.
+/// How a namespace of a group's allocation relates to the group.
 enum Standing {
     /// It is a member that LVM uses.
     Used,
-    /// This node was not given it.
+    /// It is not attached to this node.
     Unattached,
-    /// It should be a member here and is none; the text says why.
+    /// It should be a member and is not; the text says why.
     Lost(String),
 }
 
 impl Looked<'_> {
     fn describe(&self, group: &VolumeGroup) -> OwnGroup {
-        let members = self.report.physical.iter().filter(|it| it.group() == Some(&group.name));
-        let devices: Vec<_> = members.map(|it| it.device.clone()).collect();
+        let members =
+            self.report.physical.iter().filter(|physical| physical.group() == Some(&group.name));
+        let devices: Vec<_> = members.map(|physical| physical.device.clone()).collect();
         let allocation = self.allocation(&devices);
         let (mut unattached, mut lost) = (Vec::new(), Vec::new());
-        let same = |it: &&Namespace| allocation.is_some() && it.owner.allocation() == allocation;
+        let same = |namespace: &&Namespace| {
+            allocation.is_some() && namespace.owner.allocation() == allocation
+        };
         for namespace in self.observed.namespaces.iter().filter(same) {
             match self.standing(namespace, group) {
                 Standing::Used => {}
@@ -68,11 +71,18 @@ impl Looked<'_> {
         OwnGroup { group: group.clone(), allocation, devices, unattached, lost }
     }
 
-    /// Whose namespaces are under these devices, when they are all of one.
+    /// The allocation of the namespaces under these devices, when all belong to one.
     fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
-        let under = |it: &&Namespace| self.device(it).is_some_and(|it| on.contains(&it.path));
-        let mut owners: Vec<_> =
-            self.observed.namespaces.iter().filter(under).map(|it| it.owner.allocation()).collect();
+        let under = |namespace: &&Namespace| {
+            self.device(namespace).is_some_and(|device| on.contains(&device.path))
+        };
+        let mut owners: Vec<_> = self
+            .observed
+            .namespaces
+            .iter()
+            .filter(under)
+            .map(|namespace| namespace.owner.allocation())
+            .collect();
         owners.dedup();
         match owners[..] {
             [only] => only,
@@ -80,20 +90,20 @@ impl Looked<'_> {
         }
     }
 
-    /// Nobody will attach what this rabbit was given already, or what LVM was shown: such a namespace is a member that LVM does
-    /// not find any more, or one in whose place another is to come.
+    /// A namespace that this rabbit already has, or that LVM was shown, is not waiting to be attached: it is a member
+    /// that LVM no longer finds, or one whose replacement is to come.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());
         }
         let Some(device) = self.device(namespace) else {
             let rabbit = Some(Endpoint::Rabbit);
-            let is_given = namespace.access.iter().any(|it| it.endpoint == rabbit);
+            let is_given = namespace.access.iter().any(|host| host.endpoint == rabbit);
             let why = || "it is given to this rabbit, and has no device here".to_owned();
             return if is_given { Standing::Lost(why()) } else { Standing::Unattached };
         };
         let path = device.path.display();
-        match self.report.on(&device.path).map(|it| &it.membership) {
+        match self.report.on(&device.path).map(|physical| &physical.membership) {
             Some(Membership::Of(name)) if *name == group.name => Standing::Used,
             Some(Membership::Stale(name)) if *name == group.name => Standing::Lost(format!(
                 "the group went on without {path}, and LVM does not use it until that is taken back"
@@ -103,7 +113,7 @@ impl Looked<'_> {
     }
 
     fn device(&self, namespace: &Namespace) -> Option<&BlockDevice> {
-        self.devices.iter().find(|it| it.namespace == namespace.id)
+        self.devices.iter().find(|device| device.namespace == namespace.id)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Looks at a node, each on a thread of its own: one that hangs in the kernel keeps nobody else waiting.
+//! Calls that may hang in the kernel, each on a thread of its own with a deadline: one that hangs holds up no others.
 
 use std::{
     cell::RefCell,
@@ -17,43 +17,43 @@ use nix::unistd::{Pid, gettid};
 
 use super::hung;
 
-/// Takes looks, and knows which of them never came back.
+/// Runs calls with a deadline, and remembers those that did not return.
 #[derive(Debug)]
-pub(super) struct Looks {
-    /// What they are, for messages.
+pub(super) struct BoundedCalls {
+    /// What the calls are, for messages.
     what: &'static str,
     deadline: Duration,
-    /// Whether what hangs may wait for a lock of another node: all but the look at those.
+    /// Whether a timeout also reports DLM locks that were not granted; not when the call itself reads those.
     tells_locks: bool,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
 }
 
-/// Looks in the middle of steps.
-static IN_STEPS: LazyLock<Looks> = LazyLock::new(|| Looks::new(Duration::MAX));
+/// Calls in the middle of steps.
+static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Duration::MAX));
 
-/// Takes a look in the middle of a step, which may take `deadline`.
+/// Runs a call in the middle of a step, with this deadline.
 ///
 /// # Errors
-/// Those of [`Looks::take`].
+/// Those of [`BoundedCalls::run`].
 pub(super) fn within<T: Send + 'static>(
     deadline: Duration,
     name: &str,
     look: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    IN_STEPS.take_within(deadline, name, look)
+    IN_STEPS.run_within(deadline, name, look)
 }
 
 thread_local! {
-    /// In the thread of a look: set when nobody waits for it any more.
+    /// In the thread of a call: set once the caller has stopped waiting.
     static GIVEN_UP: RefCell<Arc<AtomicBool>> = RefCell::default();
 }
 
-/// Whether nobody waits any more for what this thread does: then it begins nothing that changes anything.
+/// Whether the caller stopped waiting for this thread, which then must begin no further change.
 pub(super) fn is_given_up() -> bool {
-    GIVEN_UP.with_borrow(|it| it.load(Ordering::SeqCst))
+    GIVEN_UP.with_borrow(|flag| flag.load(Ordering::SeqCst))
 }
 
-/// Does in this thread what must not be left half done, whether anybody waits for it or not.
+/// Runs work that must not be left half done, whether the caller still waits or not.
 pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     let given_up = GIVEN_UP.take();
     let done = work();
@@ -61,10 +61,10 @@ pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// From now on nobody waits for what this thread does.
+/// Marks this thread as one that no caller waits for.
 #[cfg(test)]
 pub(super) fn give_up() {
-    GIVEN_UP.with_borrow(|it| it.store(true, Ordering::SeqCst));
+    GIVEN_UP.with_borrow(|flag| flag.store(true, Ordering::SeqCst));
 }
 
 #[derive(Debug)]
@@ -73,53 +73,53 @@ struct Stuck {
     given_up: GivenUp,
 }
 
-/// Which thread, and after what time.
+/// The thread that was given up, and its deadline.
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     id: Option<Pid>,
     deadline: Duration,
 }
 
-impl Looks {
-    /// Looks that may take `deadline` each.
+impl BoundedCalls {
+    /// Observations with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         Self { what: "look", deadline, tells_locks: true, stuck: Mutex::default() }
     }
 
-    /// The same at the lock manager's tables.
+    /// The same for the lock manager's tables.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
 
-    /// The same for what changes something.
+    /// The same for calls that change something.
     pub(super) fn of_changes(deadline: Duration) -> Self {
         Self { what: "change", ..Self::new(deadline) }
     }
 
-    /// Takes a look at what goes under `name`.
+    /// Runs a call that goes under `name`.
     ///
     /// # Errors
-    /// `TimedOut` when it does not end in time, or one under that name has not ended yet: then no other is begun, so that
-    /// a device that hangs costs one thread and not one for every try.
-    pub(super) fn take<T: Send + 'static>(
+    /// `TimedOut` when it does not return in time, or when an earlier call under that name has not returned yet. A
+    /// second one is not begun, so that a hanging device costs one thread and not one per retry.
+    pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.take_within(self.deadline, name, look)
+        self.run_within(self.deadline, name, look)
     }
 
-    /// The same at what may take that much longer.
-    pub(super) fn take_longer<T: Send + 'static>(
+    /// The same, with this much more time.
+    pub(super) fn run_longer<T: Send + 'static>(
         &self,
         more: Duration,
         name: &str,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.take_within(self.deadline.saturating_add(more), name, look)
+        self.run_within(self.deadline.saturating_add(more), name, look)
     }
 
-    fn take_within<T: Send + 'static>(
+    fn run_within<T: Send + 'static>(
         &self,
         deadline: Duration,
         name: &str,
@@ -130,12 +130,12 @@ impl Looks {
         let id = Arc::new(OnceLock::new());
         let named = Arc::clone(&id);
         let given_up = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&given_up);
+        let flag = Arc::clone(&given_up);
         let thread = thread::Builder::new().name(self.what.into()).spawn(move || {
-            GIVEN_UP.set(told);
-            // The first to set it, and the last too.
+            GIVEN_UP.set(flag);
+            // This thread alone sets it.
             let _ = named.set(gettid());
-            // Nobody listens after the deadline.
+            // After the deadline nobody receives the result.
             let _ = tell.send(look());
         })?;
         match answer.recv_timeout(deadline) {
@@ -154,17 +154,17 @@ impl Looks {
         }
     }
 
-    /// Why nothing is begun under `name` now: something under it was given up, and has not ended.
+    /// The error to return while an earlier call under `name` has not returned.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.lock();
         stuck.retain(|_, under| {
-            under.retain(|it| !it.thread.is_finished());
+            under.retain(|call| !call.thread.is_finished());
             !under.is_empty()
         });
-        let first = stuck.get(name).and_then(|under| under.first()).map(|it| it.given_up);
-        // Locks may take long to look at, and others look meanwhile.
+        let first = stuck.get(name).and_then(|under| under.first()).map(|call| call.given_up);
+        // Reading the locks may take long; other calls must not wait for it.
         drop(stuck);
-        first.map(|it| self.error(it))
+        first.map(|call| self.error(call))
     }
 
     fn refuse_while_stuck(&self, name: &str) -> io::Result<()> {
@@ -174,11 +174,11 @@ impl Looks {
     fn error(&self, GivenUp { id, deadline }: GivenUp) -> io::Error {
         let thread = id.map_or_else(String::new, |id| format!(" ({})", hung::thread(id)));
         let (what, seconds) = (self.what, deadline.as_secs_f32());
-        let mut told = vec![format!("the {what} did not end within {seconds} s{thread}")];
+        let mut texts = vec![format!("the {what} did not end within {seconds} s{thread}")];
         if self.tells_locks {
-            told.extend(hung::locks());
+            texts.extend(hung::locks());
         }
-        io::Error::new(io::ErrorKind::TimedOut, told.join("; "))
+        io::Error::new(io::ErrorKind::TimedOut, texts.join("; "))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Stuck>>> {
@@ -194,46 +194,46 @@ mod tests {
 
     #[test]
     fn what_was_seen_comes_back() {
-        let looks = Looks::new(Duration::from_secs(60));
-        assert_eq!(looks.take("a", || 7).unwrap(), 7);
+        let calls = BoundedCalls::new(Duration::from_secs(60));
+        assert_eq!(calls.run("a", || 7).unwrap(), 7);
     }
 
     #[test]
     #[should_panic = "on purpose"]
     fn a_panic_goes_on_in_the_caller() {
-        let _ = Looks::new(Duration::from_secs(60)).take("a", || panic!("on purpose"));
+        let _ = BoundedCalls::new(Duration::from_secs(60)).run("a", || panic!("on purpose"));
     }
 
     #[test]
     fn a_look_that_hangs_is_told_once_begun_and_not_begun_again() {
-        let looks = Looks::new(Duration::from_secs(1));
+        let calls = BoundedCalls::new(Duration::from_secs(1));
         let (release, held) = channel::<()>();
         let (ended, end) = channel();
         let hang = move || {
             let _ = held.recv();
             let _ = ended.send(());
         };
-        let error = looks.take("vg-0", hang).unwrap_err();
+        let error = calls.run("vg-0", hang).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(error.to_string().contains("did not end within 1 s (thread "), "{error}");
-        let again = looks.take("vg-0", || unreachable!("it is stuck")).unwrap_err();
+        let again = calls.run("vg-0", || unreachable!("it is stuck")).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(looks.take("vg-1", || 7).unwrap(), 7, "others go on");
+        assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "others go on");
 
         drop(release);
         end.recv().unwrap();
-        for stuck in looks.lock().remove("vg-0").unwrap() {
+        for stuck in calls.lock().remove("vg-0").unwrap() {
             stuck.thread.join().unwrap();
         }
-        assert_eq!(looks.take("vg-0", || 7).unwrap(), 7);
+        assert_eq!(calls.run("vg-0", || 7).unwrap(), 7);
     }
 
     #[test]
     fn what_may_take_longer_is_waited_for_that_much_longer() {
-        let changes = Looks::of_changes(Duration::from_millis(20));
+        let changes = BoundedCalls::of_changes(Duration::from_millis(20));
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
-        let error = changes.take_longer(Duration::from_millis(30), "drive", hang).unwrap_err();
+        let error = changes.run_longer(Duration::from_millis(30), "drive", hang).unwrap_err();
         assert!(error.to_string().contains("within 0.05 s (thread "), "{error}");
         drop(release);
     }
@@ -255,17 +255,17 @@ mod tests {
 
     #[test]
     fn the_look_at_locks_that_hangs_does_not_look_at_locks() {
-        let looks = Looks::at_locks(Duration::from_millis(50));
+        let calls = BoundedCalls::at_locks(Duration::from_millis(50));
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
-        let error = looks.take("locks", hang).unwrap_err().to_string();
+        let error = calls.run("locks", hang).unwrap_err().to_string();
         assert!(error.contains("(thread ") && !error.contains("DLM"), "{error}");
         drop(release);
     }
 
     #[test]
     fn of_two_that_hang_each_is_waited_for_and_each_knows_that_it_was_given_up() {
-        let changes = Looks::of_changes(Duration::from_millis(50));
+        let changes = BoundedCalls::of_changes(Duration::from_millis(50));
         let (first, held_first) = channel::<()>();
         let (second, held_second) = channel::<()>();
         let (tell, told) = channel();
@@ -279,12 +279,12 @@ mod tests {
         };
         thread::scope(|scope| {
             // Both begin before either is given up.
-            let both = [hang(held_first), hang(held_second)].map(|it| {
+            let both = [hang(held_first), hang(held_second)].map(|lock| {
                 let changes = &changes;
-                scope.spawn(move || changes.take("drive", it).unwrap_err())
+                scope.spawn(move || changes.run("drive", lock).unwrap_err())
             });
-            for it in both {
-                let error = it.join().unwrap().to_string();
+            for thread in both {
+                let error = thread.join().unwrap().to_string();
                 assert!(error.starts_with("the change did not end within"), "{error}");
             }
         });
