@@ -68,11 +68,6 @@ impl Type {
     }
 }
 
-/// Whether a format means something for a type; one that does not is ignored.
-pub(crate) fn enforces(kind: Option<&str>, format: &str) -> bool {
-    formats::enforced(kind.and_then(Type::parse), format).is_some()
-}
-
 /// What of an object a write can have made wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {

@@ -81,7 +81,9 @@ impl Column {
             ("string", [one, ..]) => plain(one).into(),
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
-            ("integer", [value, ..]) if value.is_f64() => numbers::truncated(value),
+            ("integer", [Value::Number(float), ..]) => {
+                numbers::truncated(float.as_f64().unwrap_or_default())
+            }
             ("number", [value, ..]) if value.is_number() => (*value).clone(),
             ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),
             _ => Value::Null,
@@ -99,7 +101,7 @@ fn print(printed: Printed, values: &[&Value]) -> Value {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| numbers::json(value), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The path as RFC 9535 writes it: kubectl's has no `$` and escapes dots with a backslash.

@@ -6,7 +6,7 @@ use crate::body::Body;
 use crate::form::{Form, encode};
 use crate::object::Stored;
 use crate::registry::{builtin, crd};
-use crate::request::{self, Document, WriteOptions};
+use crate::request::{self, WriteOptions};
 use crate::status::Status;
 use crate::store::{Apply, Job, Outcome};
 use crate::verbs::patch::Patch;
@@ -37,16 +37,11 @@ impl Change {
     }
 
     /// Reads the body; each verb has words of its own for one that is no document.
-    fn decode(
-        self,
-        resource: &Resource,
-        media_type: &str,
-        bytes: &[u8],
-    ) -> Result<Document, Status> {
+    fn decode(self, resource: &Resource, media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
         let deletes = matches!(self, Self::Delete | Self::DeleteCollection);
         if deletes && bytes.is_empty() {
             // Its options are in the query then.
-            return Ok(Document::default());
+            return Ok(Value::Null);
         }
         request::decode(media_type, bytes).map_err(|status| match self {
             _ if status.code != 400 => status,
@@ -86,9 +81,7 @@ impl ApiService {
             // Whether there is an object to patch matters more than what the patch says.
             self.get(&target, form)?;
         }
-        let Document { value, duplicates } = decoded?;
-        let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
-        let warned_of = strictness.judge(&resource, duplicates.collect())?;
+        let value = decoded?;
         let sent = value.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let sent = sent.and_then(|text| text.parse().ok()).filter(|revision| *revision > 0);
         let job_target = target.clone();
@@ -115,14 +108,13 @@ impl ApiService {
                 Box::new(move |batch| delete::collection(batch, &job_target, &selection, &options))
             }
         };
-        let outcome = self.stored(apply, dry_run).await;
-        let outcome = outcome.map_err(|status| status.warning(&warned_of))?;
+        let outcome = self.stored(apply, dry_run).await?;
         // The write may have changed the kind itself, or been the last one of a kind that is going.
         let now = target.resolve(&self.store.shared.read().registry);
         let resource = now.unwrap_or(resource);
         // The dry run of a new object shows what the client sent.
         let before = self.revision(&target, &resource).or(sent).filter(|_| dry_run);
-        finish(&resource, outcome, form, dry_run.then_some(before), warned_of)
+        finish(&resource, outcome, form, dry_run.then_some(before))
     }
 
     /// Waits until the write is on disk, or refused.
@@ -152,11 +144,9 @@ fn finish(
     outcome: Outcome,
     form: Form,
     dry_run: Option<Option<u64>>,
-    mut warnings: Vec<String>,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored { code, stored, warnings: more } => {
-            warnings.extend(more);
+        Outcome::Stored { code, stored, warnings } => {
             let bytes = match dry_run {
                 Some(before) => form.one(resource, &draft(resource, &stored, before)?, true)?,
                 None => form.one(resource, &stored, true)?,

@@ -51,14 +51,10 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
         Object::from_value(value).map_err(|status| unreadable(resource, &status.message))?;
     check_type(&resource.definition, version, &object)?;
     if !resource.definition.custom {
-        // Go reads these into types of its own, and takes nothing that does not fit them.
+        // kube-apiserver reads these into types of its own, and takes nothing that does not fit them.
         let misfit = version.schema.misfit(&object.body);
         misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
-        let mut body = Value::Object(std::mem::take(&mut object.body));
-        version.schema.as_go(&mut body);
-        if let Value::Object(body) = body {
-            object.body = body;
-        }
+        version.schema.store_form(&mut object.body);
     }
     version.schema.prune(&mut object.body, &mut unknown);
     if object.kind != resource.definition.kind {

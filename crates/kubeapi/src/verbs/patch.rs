@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// A change to an object, by the media type that it came as.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
-    Json(Vec<Map<String, Value>>),
+    Json(Vec<Value>),
     Merge(Value),
     /// What kubectl sends for kinds that it knows; only built-in kinds take it.
     Strategic(Value),

@@ -1,5 +1,4 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
-use crate::metadata;
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, builtin, crd};
 use crate::schema::Part;
@@ -140,10 +139,6 @@ pub(super) fn replace(
     };
     admit::check(resource, part, &object, Some(&old))?;
     object.canonicalise();
-    let mut warnings = warnings;
-    if definition.custom && subresource.is_none() {
-        warnings.extend(metadata::finalizer_warnings(&object, Some(&old)));
-    }
     let before = Object {
         meta: ObjectMeta { resource_version: old.meta.resource_version, ..object.meta.clone() },
         ..object.clone()
