@@ -6,10 +6,6 @@ use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::{Value, json};
 
-/// What `metav1.ObjectMeta` says of names, and of times of creation.
-pub(super) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-pub(super) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-
 /// One column of a kind's table.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
@@ -55,7 +51,7 @@ impl Column {
     pub(crate) fn of_names() -> Self {
         let base =
             Self::new("Name", "string", ".metadata.name").expect("a plain path is well formed");
-        Self { format: "name".to_owned(), description: NAME.to_owned(), ..base }
+        Self { format: "name".to_owned(), ..base }
     }
 
     /// The header cell (`metav1.TableColumnDefinition`).

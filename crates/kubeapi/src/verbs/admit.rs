@@ -105,61 +105,27 @@ pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// The object with its type; a built-in kind may leave it to the path.
+/// The object with its type, which a built-in kind may leave to the path.
 fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
-    let no_object = |value: &Value| {
-        let found = object::type_name(value);
-        format!(
-            "couldn't get version/kind; json parse error: the body must be an object, not {found}"
-        )
-    };
-    let shown = value.to_string();
-    if value.is_null() && resource.definition.custom {
-        return Err(unrecognized(resource, "Object 'Kind' is missing in 'null'"));
-    }
-    if value.is_null() {
-        // To Go a built-in kind without anything in it.
-        value = json!({});
-    }
     let Some(map) = value.as_object_mut() else {
-        return Err(unrecognized(resource, &no_object(&value)));
+        let found = object::type_name(&value);
+        return Err(unrecognized(resource, &format!("it must be an object, not {found}")));
     };
     let (kind, version) = (&resource.definition.kind, resource.version().api_version());
     for (field, expected) in [("kind", kind), ("apiVersion", &version)] {
-        match map.get(field) {
-            None | Some(Value::Null) => {}
-            Some(Value::String(text)) if text.is_empty() => {}
-            Some(Value::String(_)) => continue,
-            Some(other) => {
-                let found = object::type_name(other);
-                let why = format!(
-                    "couldn't get version/kind; json parse error: {field} must be a string, not {found}"
-                );
-                return Err(unrecognized(resource, &why));
-            }
-        }
-        if !resource.definition.custom {
+        let given = map.get(field).filter(|given| !given.is_null() && **given != "");
+        if given.is_none() && resource.definition.custom {
+            return Err(unrecognized(resource, &format!("{field} is missing")));
+        } else if given.is_none() {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
-        } else if field == "apiVersion" && map.get(field) == Some(&Value::Null) {
-            return Err(Status::bad_request(format!(
-                "{kind} in version \"\" cannot be handled as a {kind}: .apiVersion accessor error: <nil> is of the type <nil>, expected string"
-            )));
-        } else if field == "kind" {
-            return Err(unrecognized(resource, &format!("Object 'Kind' is missing in '{shown}'")));
         }
     }
     Ok(value)
 }
 
+/// The kind of a custom resource is looked at when it is validated.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
-    if object.api_version != expected && !definition.custom {
-        let (kind, found) = (&object.kind, &object.api_version);
-        return Err(Status::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {}: no kind {kind:?} is registered for version {found:?}",
-            version.name, definition.kind
-        )));
-    }
     if object.api_version != expected {
         return Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({expected})",
@@ -168,12 +134,8 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
     }
     if object.kind != definition.kind && !definition.custom {
         let (kind, wanted) = (&object.kind, &definition.kind);
-        return Err(Status::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {wanted}: it is none",
-            version.name
-        )));
+        return Err(Status::bad_request(format!("the object is a {kind}, not a {wanted}")));
     }
-    // Of a custom resource that comes out when it is validated.
     Ok(())
 }
 

@@ -168,21 +168,10 @@ fn check_uid(definition: &Definition, key: &Key, wanted: &Object, uid: &str) -> 
     Err(other_uid(definition, key, wanted.uid(), uid))
 }
 
-/// Told with the place in etcd where the real server finds it out.
 fn other_uid(definition: &Definition, key: &Key, wanted: &str, uid: &str) -> Status {
-    let group = match definition.group.as_str() {
-        group if definition.custom || &*definition.id == builtin::CRDS => format!("{group}/"),
-        _ => String::new(),
-    };
-    let namespace = match key.namespace.as_str() {
-        "" => String::new(),
-        namespace => format!("{namespace}/"),
-    };
-    let (plural, name) = (&definition.plural, &key.name);
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{plural}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
-    );
-    Status::conflict(definition.subject(name), &why)
+    let why =
+        format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+    Status::conflict(definition.subject(&key.name), &why)
 }
 
 /// The parts of `wanted` that this write may change, over the old object.

