@@ -221,10 +221,10 @@ fn form(clause: &str, include: Include) -> Option<Form> {
     }
     match (kind, version) {
         (None, _) => Some(Form::Object),
-        (Some("Table"), Some("v1")) => Some(Form::Table { version: "v1", include }),
-        (Some("Table"), Some("v1beta1")) => Some(Form::Table { version: "v1beta1", include }),
-        (Some("PartialObjectMetadata"), Some("v1")) => Some(Form::Metadata { list: false }),
-        (Some("PartialObjectMetadataList"), Some("v1")) => Some(Form::Metadata { list: true }),
+        (Some("Table"), Some("v1")) => Some(Form::Table { include }),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("v1")) => {
+            Some(Form::Metadata)
+        }
         _ => None,
     }
 }

@@ -142,13 +142,6 @@ impl Status {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
 
-    /// As the handlers of custom resources say it.
-    pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
-        let message =
-            format!("{verb} is not supported on resources of kind \"{}\"", subject.qualified());
-        Self::new(405, "MethodNotAllowed", message).about(subject)
-    }
-
     pub(crate) fn not_acceptable() -> Self {
         Self::new(
             406,

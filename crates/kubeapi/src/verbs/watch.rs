@@ -325,8 +325,8 @@ impl Watch {
             Form::Metadata { .. } => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             }
-            Form::Table { version, .. } => json!({
-                "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": {"resourceVersion": self.cursor.to_string()},
+            Form::Table { .. } => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.cursor.to_string()},
                 "columnDefinitions": null, "rows": [{"cells": self.no_cells(), "object": {
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}}],
             }),
