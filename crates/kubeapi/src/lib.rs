@@ -41,6 +41,7 @@ pub mod serve;
 mod service;
 mod status;
 mod store;
+mod value;
 mod verbs;
 
 pub use body::Body;
@@ -127,7 +128,7 @@ impl Api {
         let directory = config.directory;
         make_directory(&directory)
             .map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
-        let store = Store::open(&directory, config.history, &config.crds)
+        let store = Store::open(&directory, config.history, &config.crds, garbage::settle)
             .map_err(|error| OpenError::of_store(directory, error))?;
         let api = Self { store: Arc::new(store) };
         for name in FIRST_NAMESPACES {

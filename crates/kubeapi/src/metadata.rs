@@ -1,10 +1,9 @@
 //! The rules for metadata (apimachinery `ValidateObjectMeta`).
 
 use crate::names;
-use crate::object::Object;
+use crate::object::{FOREGROUND, ORPHAN, Object};
 use crate::registry::{Definition, builtin};
 use crate::status::Cause;
-use crate::verbs::delete::{FOREGROUND, ORPHAN};
 use serde_json::json;
 
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB`).

@@ -6,7 +6,7 @@ mod default;
 mod fit;
 mod formats;
 mod lists;
-pub(crate) mod numbers;
+mod numbers;
 mod prune;
 mod rules;
 mod validate;

@@ -141,7 +141,7 @@ mod tests {
         let registry = Registry::builtin();
         let object = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {"name": "a", "namespace": "n", "labels": {"app": "x", "n": "5"}}});
-        Stored::new(registry.get("secrets").unwrap(), &Object::from_value(object).unwrap(), 1)
+        registry.get("secrets").unwrap().stored(&Object::from_value(object).unwrap(), 1)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A print column: what `kubectl get` shows of an object.
 
-use crate::schema::numbers;
+use crate::value;
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
@@ -78,7 +78,7 @@ impl Column {
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
             ("integer", [Value::Number(float), ..]) => {
-                numbers::truncated(float.as_f64().unwrap_or_default())
+                value::truncated(float.as_f64().unwrap_or_default())
             }
             ("number", [value, ..]) if value.is_number() => (*value).clone(),
             ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),

@@ -3,12 +3,11 @@
 use super::validate::at;
 use super::{Schema, Type};
 use crate::status::Cause;
-use serde_json::{Number, Value, json};
+use crate::value::BEYOND_INTEGERS;
+use serde_json::{Number, Value};
 
 /// The largest whole number that a float64 tells from its neighbours.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_991.0;
-/// The first float that is larger than an int64.
-const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
 
 /// Whether a number without a fraction can be meant.
 pub(super) fn is_whole(number: f64) -> bool {
@@ -72,37 +71,5 @@ impl Schema {
             (Some(Type::Number), Some("float")) => float.abs() <= f64::from(f32::MAX),
             _ => true,
         }
-    }
-}
-
-/// Writes numbers as they are stored: without a fraction of nothing, and floats where an int64 ends.
-pub(crate) fn canonical(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(canonical),
-        Value::Object(map) => map.values_mut().for_each(canonical),
-        Value::Number(number) if !number.is_i64() => {
-            let float = number.as_f64().unwrap_or_default();
-            let whole = float.fract() == 0.0 && float.abs() < BEYOND_INTEGERS;
-            *value = if whole { truncated(float) } else { json!(float) };
-        }
-        Value::Number(_) | Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
-}
-
-/// A number without what follows its point.
-#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
-pub(crate) fn truncated(number: f64) -> Value {
-    json!(number as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stored_numbers_have_one_form() {
-        let mut value = json!({"a": [3.0, 2.5, u64::MAX, 7], "b": 1e3});
-        canonical(&mut value);
-        assert_eq!(value, json!({"a": [3, 2.5, 1.844_674_407_370_955_2e19, 7], "b": 1000}));
     }
 }

@@ -67,7 +67,7 @@ fn numbers_and_their_bounds() {
     refuses(&json!({"type": "number", "maximum": 1.5}), &json!(2), "less than or equal to 1");
     let (mut value, causes) = admit(&property(&json!({"type": "integer"})), &json!({"x": 3.0}));
     assert!(causes.is_empty(), "{causes:?}");
-    super::numbers::canonical(&mut value);
+    crate::value::canonical(&mut value);
     assert_eq!(
         value,
         json!({"x": 3}),

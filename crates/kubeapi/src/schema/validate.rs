@@ -103,7 +103,7 @@ impl Schema {
 
     fn check_type(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         let Some(types) = self.types() else { return };
-        let found = crate::object::type_name(value);
+        let found = crate::value::type_name(value);
         let fits = match value {
             Value::Null => self.nullable,
             Value::Number(number) if self.allows("integer") => {

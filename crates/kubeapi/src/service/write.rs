@@ -177,5 +177,5 @@ fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<St
     if &*resource.definition.id == builtin::CRDS && before.is_none() {
         crd::unserved(&mut object);
     }
-    Ok(Stored::new(&resource.definition, &object, stored.revision))
+    Ok(resource.definition.stored(&object, stored.revision))
 }

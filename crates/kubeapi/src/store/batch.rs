@@ -141,7 +141,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Arc<Stored>, Status> {
         let revision = self.next_revision();
         object.meta.resource_version = Some(revision.to_string());
-        let stored = Arc::new(Stored::new(definition, &object, revision));
+        let stored = Arc::new(definition.stored(&object, revision));
         if stored.json.len() > OBJECT_LIMIT {
             return Err(Status::too_large(OBJECT_LIMIT));
         }
@@ -172,7 +172,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Arc<Stored>, Status> {
         let revision = self.next_revision();
         last.meta.resource_version = Some(revision.to_string());
-        let object = Arc::new(Stored::new(definition, &last, revision));
+        let object = Arc::new(definition.stored(&last, revision));
         if &*key.resource == builtin::CRDS {
             self.redefine(|registry| registry.remove(&key.name));
         }
@@ -181,7 +181,7 @@ impl<'a> Batch<'a> {
         self.stage(None, Event { revision, key, verb: Verb::Deleted, object, previous });
         // Its last revision is what the client is told; the one at which it went is told by the event.
         last.meta.resource_version = Some(before.to_string());
-        Ok(Arc::new(Stored::new(definition, &last, before)))
+        Ok(Arc::new(definition.stored(&last, before)))
     }
 
     fn stage(&mut self, staged: Staged, event: Event) {

@@ -2,10 +2,11 @@
 
 use super::{FieldValidation, Resource, strategy};
 use crate::metadata;
-use crate::object::{self, DEEPEST, Object};
+use crate::object::Object;
 use crate::registry::{Definition, Version, builtin};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
+use crate::value::{self, DEEPEST};
 use serde_json::{Map, Value, json};
 
 /// Members of `ObjectMeta`; anything else in `metadata` is unknown.
@@ -40,7 +41,7 @@ pub(crate) struct Incoming {
 /// 400 when it is of another type or cannot be read.
 pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status> {
     let version = resource.version();
-    if object::depth(&value, DEEPEST + 1) > DEEPEST {
+    if value::depth(&value, DEEPEST + 1) > DEEPEST {
         return Err(Status::bad_request(format!(
             "the object is nested more than {DEEPEST} levels deep"
         )));
@@ -108,7 +109,7 @@ pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
 /// The object with its type, which a built-in kind may leave to the path.
 fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     let Some(map) = value.as_object_mut() else {
-        let found = object::type_name(&value);
+        let found = value::type_name(&value);
         return Err(unrecognized(resource, &format!("it must be an object, not {found}")));
     };
     let (kind, version) = (&resource.definition.kind, resource.version().api_version());

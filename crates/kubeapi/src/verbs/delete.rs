@@ -1,6 +1,6 @@
 use super::Target;
 use super::list::Selection;
-use crate::object::{Key, Object, Stored};
+use crate::object::{FOREGROUND, Key, ORPHAN, Object, Stored};
 use crate::registry::{Definition, builtin, crd};
 use crate::status::{Cause, Status, Subject};
 use crate::store::{Batch, Outcome};
@@ -8,11 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// Finalizer of an owner that waits for its dependents.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Finalizer of an owner whose dependents are to be let go.
-pub(crate) const ORPHAN: &str = "orphan";
 
 /// Namespaces that the server itself lives on.
 const PERMANENT: [&str; 2] = ["default", "kube-system"];

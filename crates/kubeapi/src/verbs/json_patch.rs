@@ -1,8 +1,8 @@
 //! JSON patch (RFC 6902), bounded: a few hundred bytes of patch could otherwise ask for any amount of memory.
 
-use crate::object::{self, DEEPEST};
 use crate::request::BODY_LIMIT;
 use crate::status::Status;
+use crate::value::{self, DEEPEST};
 use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Stat
         let read = serde_json::from_value(operation.clone());
         let operation = read.map_err(|error| refused(&error.to_string()))?;
         let Some(operation) = lenient(object, operation) else { continue };
-        let depth = |value: &Value| object::depth(value, DEEPEST + 1);
+        let depth = |value: &Value| value::depth(value, DEEPEST + 1);
         let depth = match &operation {
             PatchOperation::Add(add) => depth(&add.value),
             PatchOperation::Replace(replace) => depth(&replace.value),

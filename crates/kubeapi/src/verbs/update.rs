@@ -146,7 +146,7 @@ pub(super) fn replace(
     let mut after = delete::store_or_end(batch, definition, key, object)?;
     if batch.get(key).is_none() {
         // The write that lets an object go shows the revision that the object had.
-        after = Arc::new(Stored::new(definition, &before, stored.revision));
+        after = Arc::new(definition.stored(&before, stored.revision));
     }
     Ok(Outcome::Stored { code: 200, stored: after, warnings })
 }

@@ -302,7 +302,7 @@ impl Watch {
     fn as_of(&self, last: &Stored, revision: u64) -> Result<Arc<Stored>, Status> {
         let mut object = last.decode()?;
         object.meta.resource_version = Some(revision.to_string());
-        Ok(Arc::new(Stored::new(&self.resource.definition, &object, revision)))
+        Ok(Arc::new(self.resource.definition.stored(&object, revision)))
     }
 
     fn event(&mut self, verb: &str, stored: &Stored) -> Bytes {
