@@ -53,7 +53,8 @@ impl Subject<'_> {
 }
 
 impl Status {
-    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    /// A refusal of its own, with a code and reason of `metav1.StatusReason`.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, warnings: Vec::new() }
     }
 

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::log::{Event, Verb};
+use crate::admission::Admission;
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, Registry, builtin, crd};
 use crate::status::Status;
@@ -17,6 +18,7 @@ type Staged = Option<Arc<Stored>>;
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     state: &'a State,
+    admission: &'a Admission,
     registry: Arc<Registry>,
     staged: HashMap<Key, Staged>,
     events: Vec<Arc<Event>>,
@@ -27,9 +29,10 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(state: &'a State) -> Self {
+    pub(super) fn new(state: &'a State, admission: &'a Admission) -> Self {
         Self {
             state,
+            admission,
             registry: Arc::clone(&state.registry),
             staged: HashMap::new(),
             events: Vec::new(),
@@ -37,6 +40,10 @@ impl<'a> Batch<'a> {
             undo_registry: None,
             dry_run: false,
         }
+    }
+
+    pub(crate) fn admission(&self) -> &'a Admission {
+        self.admission
     }
 
     /// Runs one job; all of its changes stay, or none.

@@ -1,11 +1,13 @@
 //! The gate of every write: from what a client sent to what may be stored.
 
-use super::{FieldValidation, Resource, strategy};
+use super::{FieldValidation, Resource, Subresource, strategy};
+use crate::admission::{Change, Operation};
 use crate::metadata;
 use crate::object::Object;
 use crate::registry::{Definition, Version, builtin};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
+use crate::store::Batch;
 use crate::value::{self, DEEPEST};
 use serde_json::{Map, Value, json};
 
@@ -210,6 +212,35 @@ fn all_causes(
     }
     causes.extend(own);
     causes
+}
+
+/// Asks whoever admits changes, about objects as they look in the version that the client speaks.
+pub(super) fn ask(
+    batch: &Batch<'_>,
+    resource: &Resource,
+    subresource: Option<Subresource>,
+    operation: Operation,
+    (old, new): (Option<&Object>, Option<&Object>),
+) -> Result<(), Status> {
+    if !batch.admission().asks() {
+        return Ok(());
+    }
+    let (definition, version) = (&resource.definition, resource.version());
+    let shown = |object: &Object| {
+        let mut object = object.clone();
+        version.show(definition, &mut object);
+        object.to_value()
+    };
+    let (old, new) = (old.map(shown), new.map(shown));
+    batch.admission().admit(Change {
+        operation,
+        group: &version.group,
+        version: &version.name,
+        resource: &definition.plural,
+        subresource: subresource.map(Subresource::name),
+        old: old.as_ref(),
+        new: new.as_ref(),
+    })
 }
 
 fn check_new_finalizers(object: &Object, old: &Object, causes: &mut Vec<Cause>) {

@@ -1,4 +1,5 @@
 use super::{FieldValidation, Resource, Target, admit, strategy};
+use crate::admission::Operation;
 use crate::events;
 use crate::object::Key;
 use crate::object::{Object, now};
@@ -60,6 +61,7 @@ pub(super) fn insert(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(resource, Part::Whole, &object, None)?;
+    admit::ask(batch, resource, None, Operation::Create, (None, Some(&object)))?;
     object.canonicalise();
     store(batch, definition, target, object, revision, warnings)
 }

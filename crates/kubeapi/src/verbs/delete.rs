@@ -1,5 +1,6 @@
-use super::Target;
 use super::list::Selection;
+use super::{Target, admit};
+use crate::admission::Operation;
 use crate::object::{FOREGROUND, Key, ORPHAN, Object, Stored};
 use crate::registry::{Definition, builtin, crd};
 use crate::status::{Cause, Status, Subject};
@@ -117,6 +118,8 @@ pub(crate) fn one(
     if &*definition.id == builtin::NAMESPACES && PERMANENT.contains(&name) {
         return Err(Status::forbidden(subject, "this namespace may not be deleted"));
     }
+    let old = stored.decode()?;
+    admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
     match delete(batch, definition, &key, options.policy)? {
         Deletion::Pending(stored) => {
             Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
@@ -175,6 +178,8 @@ pub(crate) fn collection(
             continue;
         };
         check_preconditions(definition, &key.name, &stored, options)?;
+        let old = stored.decode()?;
+        admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
         match delete(batch, definition, &key, options.policy)? {
             // The objects as they were found.
             Deletion::Pending(_) | Deletion::Gone => deleted.push(stored),

@@ -1,4 +1,5 @@
 use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
+use crate::admission::Operation;
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, builtin, crd};
 use crate::schema::Part;
@@ -126,8 +127,13 @@ pub(super) fn replace(
         crd::keep_stored_version(&mut object);
     }
     admit::check_kind(resource, &object)?;
+    let ask = |batch: &Batch<'_>, object: &Object| {
+        let objects = (Some(&old), Some(object));
+        admit::ask(batch, resource, subresource, Operation::Update, objects)
+    };
     // Only what differs can be wrong or worth storing.
     if object.same_content(&old) {
+        ask(batch, &object)?;
         return Ok(Outcome::Stored { code: 200, stored: Arc::clone(stored), warnings });
     }
     if definition.counts_generation && !object.same_spec(&old, resource.version().has_status) {
@@ -138,6 +144,7 @@ pub(super) fn replace(
         _ => Part::Whole,
     };
     admit::check(resource, part, &object, Some(&old))?;
+    ask(batch, &object)?;
     object.canonicalise();
     let before = Object {
         meta: ObjectMeta { resource_version: old.meta.resource_version, ..object.meta.clone() },
