@@ -196,11 +196,6 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// As kinds that the server is built with say it.
-    pub(crate) fn with_no_details(self) -> Self {
-        self.with_details(json!({}))
-    }
-
     /// 422 with every field that is wrong. `kind` is the object's kind, not its plural, as in kube-apiserver.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let list: Vec<String> = causes.iter().map(Cause::to_string).collect();

@@ -29,7 +29,7 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueInvalid",
-            message: format!("Invalid value: {}: {detail}", value),
+            message: format!("Invalid value: {value}: {detail}"),
         }
     }
 
@@ -65,7 +65,7 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", value),
+            message: format!("Duplicate value: {value}"),
         }
     }
 

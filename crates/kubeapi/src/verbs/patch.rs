@@ -31,9 +31,7 @@ impl Patch {
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
-            _ => {
-                Err(Status::unsupported_media_type("415: Unsupported Media Type").with_no_details())
-            }
+            _ => Err(Status::unsupported_media_type("415: Unsupported Media Type")),
         }
     }
 

@@ -322,7 +322,7 @@ impl Watch {
             Form::Object => json!({
                 "kind": self.resource.definition.kind, "apiVersion": self.resource.version().api_version(), "metadata": meta,
             }),
-            Form::Metadata { .. } => {
+            Form::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             }
             Form::Table { .. } => json!({

@@ -15,8 +15,7 @@ async fn post(server: &Server, media_type: &str, body: &[u8]) -> crate::exchange
 async fn broken_bodies_are_told_where_they_break() {
     let server = Server::start().await;
     let told = post(&server, "application/json", b"{\"kind\": ").await.refused(400);
-    let start = "the object provided is unrecognized (must be of type Widget): couldn't get version/kind; json parse error: ";
-    assert!(told.starts_with(start), "{told}");
+    assert!(told.contains("line 1 column 9"), "{told}");
     post(&server, "application/json", b"{\"kind\": \"\xff\"}").await.refused(400);
     post(&server, "application/yaml", b"a: [").await.refused(400);
     post(&server, "application/json", b"[1]").await.refused(400);
