@@ -64,6 +64,7 @@ impl Schema {
         let float = number.as_f64().unwrap_or_default();
         let format = self.constraints.format.as_deref();
         match (self.kind, format) {
+            (Some(Type::Integer), _) if float.fract() != 0.0 => false,
             (Some(Type::Integer), Some("int32")) => {
                 (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&float)
             }

@@ -55,14 +55,20 @@ pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Stat
     Ok(())
 }
 
-/// kube-apiserver takes a member that is not there for a null: a patch may replace it, or test for that, which is done then.
+/// kube-apiserver takes a member that is not there for a null: a patch may replace or copy it, or test for that.
 fn lenient(object: &Value, operation: PatchOperation) -> Option<PatchOperation> {
-    let path = operation.path();
+    let path = match &operation {
+        PatchOperation::Copy(copy) => &*copy.from,
+        other => other.path(),
+    };
     let parent = path.parent().and_then(|parent| parent.resolve(object).ok());
     if path.resolve(object).is_ok() || !parent.is_some_and(Value::is_object) {
         return Some(operation);
     }
     match operation {
+        PatchOperation::Copy(copy) => {
+            Some(PatchOperation::Add(AddOperation { path: copy.path, value: Value::Null }))
+        }
         PatchOperation::Replace(ReplaceOperation { path, value }) => {
             Some(PatchOperation::Add(AddOperation { path, value }))
         }
@@ -91,6 +97,10 @@ mod tests {
             ),
             (json!([{"op": "test", "path": "/b", "value": null}]), Some(json!({"a": [1, 2]}))),
             (json!([{"op": "remove", "path": "/b"}]), None),
+            (
+                json!([{"op": "copy", "from": "/x", "path": "/y"}]),
+                Some(json!({"a": [1, 2], "y": null})),
+            ),
             (json!([{"op": "jump"}]), None),
             (json!([{"op": "test", "path": "/a/0", "value": 2}]), None),
             (json!([{"op": "move", "from": "/b", "path": "/c"}]), None),
