@@ -13,9 +13,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// When a controller tries again what failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// It may pass any moment: after 1 to 2 s at first.
+    /// It may pass any moment: after 0.7 to 1.4 s at first.
     Soon,
-    /// Somebody has to do something on the node: after 5 to 10 s at first.
+    /// Somebody has to do something on the node: after 3 to 6 s at first.
     Later,
     /// Only when the object or what it refers to changes.
     OnChange,
@@ -26,8 +26,8 @@ impl Retry {
     #[must_use]
     pub fn delays(self) -> Option<Delays> {
         match self {
-            Self::Soon => Some(delays(Duration::from_secs(1), LONGEST)),
-            Self::Later => Some(delays(Duration::from_secs(5), LONGEST)),
+            Self::Soon => Some(delays(Duration::from_millis(700), LONGEST)),
+            Self::Later => Some(delays(Duration::from_secs(3), LONGEST)),
             Self::OnChange => None,
         }
     }
@@ -47,9 +47,9 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_longest_and_spread() {
-        let shortest = [1, 2, 4, 8, 16, 30, 30, 30];
+        let shortest = [700, 1400, 2800, 5600, 11_200, 22_400, 30_000, 30_000];
         let drawn: Vec<_> = Retry::Soon.delays().unwrap().take(shortest.len()).collect();
-        for (delay, shortest) in drawn.iter().zip(shortest.map(Duration::from_secs)) {
+        for (delay, shortest) in drawn.iter().zip(shortest.map(Duration::from_millis)) {
             assert!((shortest..=shortest * 2).contains(delay), "{drawn:?}");
         }
         let again: Vec<_> = Retry::Soon.delays().unwrap().take(shortest.len()).collect();

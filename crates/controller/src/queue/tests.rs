@@ -95,9 +95,9 @@ fn failures_wait_longer_each_time_and_a_success_forgets_them() {
     queue.start(now, any);
     queue.finished(&"a", Retry::Soon, now);
     assert!(queue.start(now, any).is_empty());
-    assert_eq!(queue.start(now + second(2), any), ["a"], "the first delay is 1 to 2 s");
+    assert_eq!(queue.start(now + second(2), any), ["a"], "the first delay is 0.7 to 1.4 s");
     queue.finished(&"a", Retry::Soon, now);
-    assert!(queue.start(now + second(1), any).is_empty(), "the second delay is 2 to 4 s");
+    assert!(queue.start(now + second(1), any).is_empty(), "the second delay is 1.4 to 2.8 s");
     assert_eq!(queue.start(now + second(4), any), ["a"]);
     queue.finished(&"a", Retry::OnChange, now);
     assert_eq!(queue.deadline(), None);
