@@ -80,6 +80,8 @@ fn of_any_server(shown: &str) -> String {
         (r"(?m)^(\s*(?:UID|uid|Resource Version|resourceVersion):).*$", "$1"),
         (r"(?m)^(\s*(?:Creation Timestamp|creationTimestamp):).*$", "$1"),
         (r"127\.0\.0\.1:\d+", "SERVER"),
+        // Code, reason and field agree; why a patch does not apply, each server says in its own words.
+        (r"(The request is invalid): .*", "$1"),
         // What every Kubernetes has of its own, and we do not.
         (r"(?m)^(kube-node-lease|kube-public|nnf-system) .*\n", ""),
     ];

@@ -46,7 +46,7 @@ impl Installed {
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;
         let plane = ControlPlane::start(&directory.path().join("plane"), Settings::default())?;
         let installed = Self { plane, directory };
-        installed.apply_folder("api")?;
+        installed.apply_folder("crates/api")?;
         installed.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
         installed.kubectl(&["create", "namespace", "nnf-system"])?;
         Ok(installed)
