@@ -16,7 +16,7 @@ pub(crate) use batch::Batch;
 pub(crate) use disk::DiskError;
 pub(crate) use log::{Event, Expired, Log, Verb};
 pub(crate) use place::file;
-pub(crate) use writer::{Apply, Job, Outcome, Rules};
+pub(crate) use writer::{Apply, Job, Outcome};
 
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, Registry};
@@ -68,15 +68,14 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the store in `directory`, which exists, and starts its writer. `crds` describe the objects of kinds whose
-    /// stored definitions cannot be read. `rules` hold for each job.
+    /// stored definitions cannot be read.
     pub(crate) fn open(
         directory: &Path,
         history: usize,
         crds: &[Value],
-        rules: Rules,
     ) -> Result<Self, DiskError> {
         let (disk, rows) = Disk::open(directory)?;
-        Self::start(disk, rows, history, crds, rules)
+        Self::start(disk, rows, history, crds)
     }
 
     fn start(
@@ -84,7 +83,6 @@ impl Store {
         rows: Rows,
         history: usize,
         crds: &[Value],
-        rules: Rules,
     ) -> Result<Self, DiskError> {
         let (mut state, unread) = load::state(rows, history, crds);
         for row in &unread {
@@ -101,7 +99,7 @@ impl Store {
         let for_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
             .name("kubeapi-writer".to_owned())
-            .spawn(move || writer::run(&for_writer, disk, &jobs, &rules))
+            .spawn(move || writer::run(&for_writer, disk, &jobs))
             .map_err(DiskError::StartWriter)?;
         Ok(Self { shared, queue: Mutex::new(Some(queue)), writer: Mutex::new(Some(writer)) })
     }
@@ -285,7 +283,7 @@ fn shown(definition: &Definition, mut object: Object, revision: u64) -> Stored {
     {
         version.schema.fill(&mut object.body);
     }
-    definition.stored(&object, revision)
+    Stored::new(definition, &object, revision)
 }
 
 /// A lock whose holder cannot leave the data half changed, so that poisoning says nothing.

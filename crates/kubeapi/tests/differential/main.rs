@@ -3,8 +3,6 @@
 //! `WARREN_SEED` repeats a run, `WARREN_OPERATIONS` sets its length.
 
 mod cases;
-#[path = "../contract/mod.rs"]
-mod contract;
 mod controllers;
 mod kinds;
 mod normalise;
