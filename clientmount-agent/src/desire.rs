@@ -46,6 +46,21 @@ impl Desire {
         }
     }
 
+    /// An object as an agent recorded it; its profile is not known.
+    pub(crate) fn recorded(version: ClientMount) -> Self {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        Self {
+            namespace: text(&version.metadata.namespace),
+            name: text(&version.metadata.name),
+            uid: text(&version.metadata.uid),
+            resource_version: String::new(),
+            count: version.spec.mounts.len(),
+            profile: Err("the object is gone, and its NnfStorageProfile with it".to_owned()),
+            unread: false,
+            client_mount: Ok(version),
+        }
+    }
+
     /// The units of this object; when it is `gone`, those that leave nothing of it.
     pub(crate) fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
