@@ -140,6 +140,9 @@ struct NodeArgs {
     /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
     http_listen: Option<SocketAddr>,
+    /// TCP address of the validating webhook, POST /admit, with our certificate [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_WEBHOOK_LISTEN", requires_all = ["certificate", "key"])]
+    webhook_listen: Option<SocketAddr>,
 }
 
 /// Which Kubernetes API the coordinator works on.
@@ -178,6 +181,16 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Where probes and metrics are served.
     pub http: Option<SocketAddr>,
+    /// Where a cluster's API server asks before it stores an object.
+    pub webhook: Option<Webhook>,
+}
+
+/// Where the validating webhook is served, and its PEM files.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    pub listen: SocketAddr,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 /// Options that are well formed but not acceptable.
@@ -206,6 +219,9 @@ impl TryFrom<CommandLine> for Config {
         {
             return Err(InvalidConfig::SameSocket(nodes.socket));
         }
+        let webhook = nodes.webhook_listen.zip(nodes.certificate.clone()).zip(nodes.key.clone());
+        let webhook =
+            webhook.map(|((listen, certificate), key)| Webhook { listen, certificate, key });
         let tls = nodes.listen.zip(nodes.certificate).zip(nodes.key).zip(nodes.ca).map(
             |(((listen, certificate), key), authority)| Tls {
                 listen,
@@ -215,7 +231,7 @@ impl TryFrom<CommandLine> for Config {
                 operators: nodes.operator,
             },
         );
-        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen })
+        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen, webhook })
     }
 }
 

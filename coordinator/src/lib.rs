@@ -23,6 +23,7 @@
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
 //! two agents of one name at a time.
 
+mod admission;
 mod answer;
 mod cluster;
 pub mod config;
@@ -40,8 +41,10 @@ mod roster;
 mod run;
 mod serve;
 mod standalone;
+mod webhook;
 
 pub use http::HttpError;
 pub use restore::{RestoreFailed, restore};
 pub use run::{Coordinator, RunError, StartError, run};
 pub use serve::ServeError;
+pub use webhook::WebhookError;
