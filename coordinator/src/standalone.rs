@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use daemon::{ListenError, listen};
 use kube::Client;
-use kubeapi::serve::{TlsError, tls, unix};
+pub(crate) use kubeapi::serve::TlsError;
+use kubeapi::serve::{tls, unix};
 use kubeapi::{Api, Credentials, CredentialsError, Identity, OpenError};
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
@@ -78,9 +79,9 @@ impl Embedded {
         let (tcp, address) =
             bind.await.map_err(|source| StandaloneError::Listen { address, source })?;
         let api = Api::open(kubeapi::Config {
-            directory: config.data_dir.clone(),
             crds: api::crd::crd_values(),
             history: HISTORY,
+            ..kubeapi::Config::new(&config.data_dir)
         })
         .map_err(|error| match error {
             OpenError::Damaged { .. } => {

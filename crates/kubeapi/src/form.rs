@@ -12,14 +12,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
-    Table {
-        version: &'static str,
-        include: Include,
-    },
-    /// Asked for as a list of metadata, or as that of one object.
-    Metadata {
-        list: bool,
-    },
+    Table { include: Include },
+    Metadata,
 }
 
 /// What a table row carries beside its cells (`includeObject`).
@@ -41,11 +35,11 @@ impl Form {
     ) -> Result<Bytes, Status> {
         match self {
             Self::Object => resource.version().present(&resource.definition, stored),
-            Self::Metadata { .. } => Ok(encode(&metadata(&value(resource, stored)?))),
-            Self::Table { version, include } => {
+            Self::Metadata => Ok(encode(&metadata(&value(resource, stored)?))),
+            Self::Table { include } => {
                 let rows = vec![row(resource, stored, include)?];
                 let revision = json!({"resourceVersion": stored.revision.to_string()});
-                Ok(encode(&table(resource, version, &revision, &rows, header)))
+                Ok(encode(&table(resource, &revision, &rows, header)))
             }
         }
     }
@@ -53,10 +47,6 @@ impl Form {
     /// One page of a list.
     pub(crate) fn page(self, page: &Page) -> Result<Bytes, Status> {
         let mut meta = json!({"resourceVersion": page.revision.to_string()});
-        if page.resource.definition.custom && self == Self::Object {
-            // Lists of custom resources are untyped in Go, and write this even when there is no more.
-            meta["continue"] = json!("");
-        }
         if let Some(token) = &page.token {
             meta["continue"] = json!(token);
         }
@@ -86,7 +76,7 @@ impl Form {
                     &items,
                 ))
             }
-            Self::Metadata { .. } => {
+            Self::Metadata => {
                 let items = page
                     .items
                     .iter()
@@ -94,10 +84,10 @@ impl Form {
                 let items = items.collect::<Result<Vec<_>, Status>>()?;
                 Ok(list("PartialObjectMetadataList", "meta.k8s.io/v1", &meta, &items))
             }
-            Self::Table { version, include } => {
+            Self::Table { include } => {
                 let rows = page.items.iter().map(|stored| row(resource, stored, include));
                 let rows = rows.collect::<Result<Vec<_>, _>>()?;
-                Ok(encode(&table(resource, version, &meta, &rows, true)))
+                Ok(encode(&table(resource, &meta, &rows, true)))
             }
         }
     }
@@ -142,11 +132,11 @@ fn metadata(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-fn table(resource: &Resource, version: &str, meta: &Value, rows: &[Value], header: bool) -> Value {
+fn table(resource: &Resource, meta: &Value, rows: &[Value], header: bool) -> Value {
     let columns: Option<Vec<Value>> =
         header.then(|| resource.version().columns.iter().map(Column::header).collect());
     json!({
-        "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": meta,
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
         "columnDefinitions": columns, "rows": rows,
     })
 }

@@ -39,6 +39,16 @@ pub(crate) enum Subresource {
     Unknown,
 }
 
+impl Subresource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Unknown => "",
+        }
+    }
+}
+
 /// A target whose kind is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {

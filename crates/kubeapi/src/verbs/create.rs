@@ -1,6 +1,6 @@
 use super::{FieldValidation, Resource, Target, admit, strategy};
+use crate::admission::Operation;
 use crate::events;
-use crate::metadata;
 use crate::object::Key;
 use crate::object::{Object, now};
 use crate::registry::{Definition, builtin};
@@ -61,20 +61,9 @@ pub(super) fn insert(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(resource, Part::Whole, &object, None)?;
+    admit::ask(batch, resource, None, Operation::Create, (None, Some(&object)))?;
     object.canonicalise();
-    let mut of_object = strategy::warnings(definition, &object);
-    if definition.custom {
-        of_object.extend(metadata::finalizer_warnings(&object, None));
-    }
-    let result = store(batch, definition, target, object, revision, warnings);
-    match result {
-        Ok(Outcome::Stored { code, stored, mut warnings }) => {
-            warnings.extend(of_object);
-            Ok(Outcome::Stored { code, stored, warnings })
-        }
-        Ok(other) => Ok(other),
-        Err(status) => Err(status.warning(&of_object)),
-    }
+    store(batch, definition, target, object, revision, warnings)
 }
 
 /// Stores a new object that has been found to be right.

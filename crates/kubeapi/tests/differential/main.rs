@@ -3,6 +3,8 @@
 //! `WARREN_SEED` repeats a run, `WARREN_OPERATIONS` sets its length.
 
 mod cases;
+#[path = "../contract/mod.rs"]
+mod contract;
 mod controllers;
 mod kinds;
 mod normalise;

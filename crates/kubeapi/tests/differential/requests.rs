@@ -426,7 +426,7 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
         {
             "/metadata/annotations".clone_into(&mut path);
         }
-        if path == "/metadata" {
+        if matches!(&*path, "/metadata" | "/apiVersion") {
             "/metadata/labels".clone_into(&mut path);
         }
         if random.chance(8) {
@@ -455,7 +455,7 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             6 => json!({"op": "test", "path": path, "value": if random.chance(70) { at.clone() } else { value }}),
             7 => json!({"op": "copy", "from": path, "path": "/spec/beta"}),
             8 => json!({"op": "move", "from": path, "path": "/spec/gamma"}),
-            _ => json!({"op": random.pick(&["add", "replace", "frob", "test", "move", "copy"]), "path": path}),
+            _ => json!({"op": random.pick(&["add", "replace", "frob", "test", "move", "copy"]), "path": path, "value": null}),
         });
     }
     if random.chance(2) { values::nonsense(random) } else { all.into() }
