@@ -12,6 +12,15 @@ const ANNOTATIONS_LIMIT: u64 = 256 * 1024;
 /// Finalizers that need no domain.
 const STANDARD: [&str; 3] = [FOREGROUND, ORPHAN, "kubernetes"];
 
+/// Warns of the finalizers that a new object has and that name no domain: another program may choose the same name.
+pub(crate) fn finalizer_warnings(object: &Object) -> Vec<String> {
+    let has_no_domain = |name: &&String| !name.contains('/') && !STANDARD.contains(&name.as_str());
+    let warning = |name: &String| {
+        format!("metadata.finalizers: {}: prefer a name with a domain and a path (/)", json!(name))
+    };
+    object.finalizers().iter().filter(has_no_domain).map(warning).collect()
+}
+
 /// Checks the metadata of a new object, or what an update made of it.
 pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();

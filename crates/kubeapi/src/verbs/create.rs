@@ -1,6 +1,7 @@
 use super::{FieldValidation, Resource, Target, admit, strategy};
 use crate::admission::Operation;
 use crate::events;
+use crate::metadata::finalizer_warnings;
 use crate::object::Key;
 use crate::object::{Object, now};
 use crate::registry::{Definition, builtin};
@@ -27,7 +28,8 @@ pub(crate) fn create(
     strictness: FieldValidation,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    let (mut object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    let (mut object, mut warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    warnings.extend(finalizer_warnings(&object));
     // An update that creates does not look at these.
     object.meta.deletion_timestamp = None;
     object.meta.deletion_grace_period_seconds = None;
