@@ -1,10 +1,12 @@
 //! Formats of strings that are enforced. kube-apiserver ignores those that it does not know, and so do we.
 
 use super::Type;
-use crate::names;
 use regex::Regex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
+
+/// Labels of letters, digits and dashes, in any script; the last of several is a word (kube-openapi `strfmt.HostnamePattern`).
+const HOSTNAME: &str = r"^([\p{S}\pL0-9](-?[\p{S}\pL0-9]{0,62})?|([\p{S}\pL0-9]([\p{S}\pL0-9-]{0,61}[\p{S}\pL0-9])?\.)+\pL{2,63})$";
 
 macro_rules! pattern {
     ($text:expr) => {{
@@ -33,17 +35,14 @@ fn check(format: &str) -> Option<fn(&str) -> bool> {
     Some(match format.replace('-', "").as_str() {
         "datetime" => is_date_time,
         "date" => is_date,
-        "duration" => |text| {
-            pattern!(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
-                .is_match(text)
-        },
+        "duration" => is_duration,
         "byte" => |text| !text.is_empty() && is_base64(text),
         "uuid" | "uuid3" | "uuid4" | "uuid5" => |text| uuid::Uuid::try_parse(text).is_ok(),
         "ipv4" => |text| text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => |text| text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_network,
         "mac" => |text| pattern!("^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$").is_match(text),
-        "hostname" => |text| names::dns_subdomain(&text.to_lowercase()).is_empty(),
+        "hostname" => |text| text.len() <= 255 && pattern!(HOSTNAME).is_match(text),
         "email" => |text| pattern!(r"^[^\s@]+@[^\s@]+$").is_match(text),
         "uri" => |text| pattern!(r"^(/|[a-zA-Z][a-zA-Z0-9+.-]*:[^\s]+)").is_match(text),
         _ => return None,
@@ -73,6 +72,15 @@ pub(super) fn canonical(text: &str, format: &str) -> Option<String> {
 
 fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
+}
+
+/// Go's durations; and words of a number and a unit, where any such word will do (kube-openapi `strfmt.ParseDuration`).
+fn is_duration(text: &str) -> bool {
+    pattern!(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").is_match(text)
+        || pattern!(
+            r"(?i)[0-9]\s*([nuµm]?s|m|hr?|d|wk?|(nano|micro|milli|sec|min|hour|day|week)\pL*)\b"
+        )
+        .is_match(text)
 }
 
 /// RFC 3339, in either case.
@@ -112,7 +120,12 @@ mod tests {
             ("ipv4", "10.0.0.256", false),
             ("cidr", "10.0.0.0", false),
             ("duration", "2h45m", true),
+            ("duration", "1d", true),
+            ("duration", "1 day", true),
             ("duration", "1", false),
+            ("hostname", "häßlich", true),
+            ("hostname", "a.b.example", true),
+            ("hostname", "A.B", false),
             ("hostname", "a_b", false),
             ("anything", "", true),
         ];

@@ -239,6 +239,10 @@ fn what_cannot_be_enforced_does_not_compile() {
         (json!([1]), "must be an object"),
         (json!({"x-kubernetes-list-type": "map"}), "x-kubernetes-list-map-keys"),
         (rule("self.s.find('a') == 'a'"), "calls find"),
+        (
+            json!({"type": "string", "format": "date", "x-kubernetes-validations": [{"rule": "self != ''"}]}),
+            "uses self, whose format",
+        ),
         (rule("quantity(self.s).isGreaterThan(quantity('1'))"), "calls isGreaterThan and quantity"),
     ] {
         let error = Schema::compile(&schema).unwrap_err().to_string();
