@@ -1,12 +1,11 @@
 //! The shapes in which objects are shown: as they are, as rows of a table, or as metadata alone.
 
 use crate::object::Stored;
-use crate::registry::{Column, builtin, event_table};
+use crate::registry::{Column, Resource, builtin, event_table};
 use crate::status::Status;
-use crate::verbs::Resource;
-use crate::verbs::list::Page;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// What a client asked to see (`as=` in its Accept header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +22,17 @@ pub(crate) enum Include {
     #[default]
     Metadata,
     Object,
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) resource: Resource,
+    pub(crate) revision: u64,
+    pub(crate) items: Vec<Arc<Stored>>,
+    pub(crate) token: Option<String>,
+    /// Objects after this page; unknown under a selector.
+    pub(crate) remaining: Option<usize>,
 }
 
 impl Form {

@@ -6,6 +6,7 @@ use crate::form::{Form, Include};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Cause;
 use crate::status::Status;
+use crate::value::BODY_LIMIT;
 use crate::verbs::FieldValidation;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::list::{self, ListOptions, Selection};
@@ -17,8 +18,6 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Bytes of a request body (apiserver `MaxRequestBodyBytes`).
-pub(crate) const BODY_LIMIT: usize = 3 << 20;
 /// Longest time that a watch may ask for.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 

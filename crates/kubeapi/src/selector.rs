@@ -5,8 +5,8 @@ mod labels;
 pub(crate) use labels::LabelSelector;
 
 use crate::object::Stored;
+use crate::registry::Resource;
 use crate::status::Status;
-use crate::verbs::Resource;
 use regex::Regex;
 use std::sync::LazyLock;
 

@@ -7,11 +7,12 @@ mod write;
 
 use crate::body::Body;
 use crate::form::Form;
+use crate::registry::Resource;
 use crate::request::{self, Query};
 use crate::routes::{self, Route};
 use crate::status::Status;
 use crate::store::Store;
-use crate::verbs::{Resource, Subresource, Target, get, list, watch};
+use crate::verbs::{Subresource, Target, get, list, watch};
 use crate::{Api, Identity};
 pub(crate) use answer::refuse;
 use answer::{json_response, respond, warn};

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 /// The first float that is larger than an int64.
 pub(crate) const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
+/// Bytes of a request body, and of what a patch may copy (apiserver `MaxRequestBodyBytes`).
+pub(crate) const BODY_LIMIT: usize = 3 << 20;
 /// Levels of nesting that an object may have. JSON parsers stop at 128, this server's own among them, and lists and events
 /// wrap objects in a few levels more.
 pub(crate) const DEEPEST: usize = 100;

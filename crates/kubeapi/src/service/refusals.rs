@@ -1,11 +1,11 @@
 //! Requests that are refused for what they ask, before anything is read.
 
 use super::Call;
-use crate::registry::builtin;
+use crate::registry::{Resource, builtin};
 use crate::request;
 use crate::status::Status;
+use crate::verbs::Target;
 use crate::verbs::patch::Patch;
-use crate::verbs::{Resource, Target};
 use http::Method;
 
 /// A request without its body.

@@ -3,14 +3,14 @@
 use super::answer::{json_response, warn};
 use super::{Addressed, ApiService, Call};
 use crate::body::Body;
-use crate::form::{Form, encode};
+use crate::form::{Form, Page, encode};
 use crate::object::Stored;
-use crate::registry::{builtin, crd};
+use crate::registry::{Resource, builtin, crd};
 use crate::request::{self, WriteOptions};
 use crate::status::Status;
 use crate::store::{Apply, Job, Outcome};
 use crate::verbs::patch::Patch;
-use crate::verbs::{Resource, Target, create, delete, list, patch, update};
+use crate::verbs::{Target, create, delete, patch, update};
 use http::Response;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -140,13 +140,8 @@ fn finish(
         Outcome::Done(status) => Ok(json_response(200, encode(&status))),
         Outcome::Deleted(items) => {
             let revision = items.iter().map(|stored| stored.revision).max().unwrap_or_default();
-            let page = list::Page {
-                resource: resource.clone(),
-                revision,
-                items,
-                token: None,
-                remaining: None,
-            };
+            let page =
+                Page { resource: resource.clone(), revision, items, token: None, remaining: None };
             Ok(json_response(200, form.page(&page)?))
         }
     }

@@ -1,10 +1,10 @@
 //! The gate of every write: from what a client sent to what may be stored.
 
-use super::{FieldValidation, Resource, Subresource, strategy};
+use super::{FieldValidation, Subresource, strategy};
 use crate::admission::{Change, Operation};
 use crate::metadata;
 use crate::object::Object;
-use crate::registry::{Definition, Version, builtin};
+use crate::registry::{Definition, Resource, Version, builtin};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::Batch;

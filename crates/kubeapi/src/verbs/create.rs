@@ -1,10 +1,10 @@
-use super::{FieldValidation, Resource, Target, admit, strategy};
+use super::{FieldValidation, Target, admit, strategy};
 use crate::admission::Operation;
 use crate::events;
 use crate::metadata::finalizer_warnings;
 use crate::object::Key;
 use crate::object::{Object, now};
-use crate::registry::{Definition, builtin};
+use crate::registry::{Definition, Resource, builtin};
 use crate::schema::Part;
 use crate::status::Status;
 use crate::store::{Batch, Outcome};

@@ -1,8 +1,7 @@
 //! JSON patch (RFC 6902), bounded: a few hundred bytes of patch could otherwise ask for any amount of memory.
 
-use crate::request::BODY_LIMIT;
 use crate::status::Status;
-use crate::value::{self, DEEPEST};
+use crate::value::{self, BODY_LIMIT, DEEPEST};
 use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
-use super::{FieldValidation, Resource, Target, admit, json_patch, strategic, update};
+use super::{FieldValidation, Target, admit, json_patch, strategic, update};
 use crate::object::Object;
+use crate::registry::Resource;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
 use serde_json::Value;

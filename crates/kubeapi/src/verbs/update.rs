@@ -1,7 +1,7 @@
-use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
+use super::{FieldValidation, Subresource, Target, admit, create, delete, strategy};
 use crate::admission::Operation;
 use crate::object::{Key, Object, Stored};
-use crate::registry::{Definition, builtin, crd};
+use crate::registry::{Definition, Resource, builtin, crd};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};

@@ -1,10 +1,11 @@
 //! A watch holds a place in the log, no queue: a client that reads slowly costs a piece of what it is to read next, and one
 //! that falls behind the log is told so (410) instead of missing something.
 
+use super::Target;
 use super::list::{Selection, check_revision, invalid_options, parse_revision};
-use super::{Resource, Target};
 use crate::form::Form;
 use crate::object::Stored;
+use crate::registry::Resource;
 use crate::status::{Cause, Status};
 use crate::store::{Event, Expired, Shared, Verb};
 use futures::Stream;
