@@ -1,5 +1,5 @@
 //! What the embedded server must have in common with a real kube-apiserver: answers as they are, and of a refusal its code, its
-//! reason and the fields at fault. Its prose may differ, and so may warnings, but for those of unknown fields.
+//! reason and the fields at fault. Its prose may differ, and so may warnings, but for those of unknown fields in what is taken.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -15,8 +15,9 @@ pub(crate) fn reduce(value: &mut Value) {
             if let Some(columns) = map.get_mut("columnDefinitions").and_then(Value::as_array_mut) {
                 columns.iter_mut().for_each(|column| column["description"] = Value::Null);
             }
+            let refused = map.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 400);
             map.values_mut().for_each(reduce);
-            map.retain(|name, value| name != "warnings" || *value != json!([]));
+            map.retain(|name, value| name != "warnings" || (!refused && *value != json!([])));
         }
         Value::Array(items) => {
             items.retain(|item| item.as_str().is_none_or(must_be_said));
