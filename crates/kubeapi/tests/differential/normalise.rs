@@ -14,13 +14,15 @@ static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^([0-9]+[smhdy])+$").
 
 /// An answer without what may differ.
 pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
-    let mut body = reply.body.clone();
-    clean(&mut body, memory);
-    let warnings: Vec<String> =
-        reply.warnings.iter().map(|warning| words(warning, memory)).collect();
-    let mut answer =
-        json!({ "code": reply.code, "type": reply.media_type, "warnings": warnings, "body": body });
+    let mut answer = json!({
+        "code": reply.code, "type": reply.media_type, "warnings": reply.warnings, "body": reply.body,
+    });
+    // First, so that no uid is numbered that only the prose of one server names.
     contract::reduce(&mut answer);
+    clean(&mut answer["body"], memory);
+    if let Some(warnings) = answer.get_mut("warnings") {
+        walk(warnings, memory);
+    }
     answer
 }
 
