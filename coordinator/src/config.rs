@@ -200,6 +200,10 @@ pub enum InvalidConfig {
         "--api-listen {0} is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes"
     )]
     ApiNotLoopback(SocketAddr),
+    #[error(
+        "this coordinator was built without the embedded API: name the cluster with --kubeconfig or --in-cluster, or install one that was built with the feature `standalone`"
+    )]
+    NotStandalone,
     #[error("--api-socket and --socket are both {0}: give them different paths")]
     SameSocket(PathBuf),
 }
@@ -212,6 +216,7 @@ impl TryFrom<CommandLine> for Config {
         let backend = match api.kubeconfig {
             Some(kubeconfig) => Backend::Cluster(Address::Kubeconfig(Some(kubeconfig))),
             None if api.in_cluster => Backend::Cluster(Address::InCluster),
+            None if cfg!(not(feature = "standalone")) => return Err(InvalidConfig::NotStandalone),
             None => Backend::Standalone(Standalone::try_from(standalone)?),
         };
         if let Backend::Standalone(standalone) = &backend
@@ -268,6 +273,20 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
+    #[cfg(not(feature = "standalone"))]
+    #[test]
+    fn without_the_embedded_api_a_cluster_must_be_named() {
+        let text = parse(&["--data-dir", "/d"]).unwrap_err();
+        assert!(
+            text.contains("without the embedded API") && text.contains("--in-cluster"),
+            "{text}"
+        );
+        assert!(parse(&["--in-cluster"]).is_ok());
+        let text = crate::restore(Path::new("/d"), Path::new("/f")).unwrap_err().to_string();
+        assert!(text.contains("without the embedded API"), "{text}");
+    }
+
+    #[cfg(feature = "standalone")]
     #[test]
     fn kubeconfig_stands_beside_the_data() {
         let config = parse(&["--data-dir", "/d"]).unwrap();
@@ -290,6 +309,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "standalone")]
     #[test]
     fn unacceptable_options_name_the_remedy() {
         for (arguments, part) in [
