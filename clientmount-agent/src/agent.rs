@@ -146,7 +146,7 @@ impl Agent {
                 Vec::new()
             }
             LinkEvent::Desired(desired) => self.objects.desired(*desired),
-            LinkEvent::Gone(gone) => self.objects.gone(&gone.uid),
+            LinkEvent::Gone(gone) => self.objects.gone(&gone),
             LinkEvent::Synced => {
                 let woken = self.objects.synced();
                 self.sweep.synced();

@@ -1,6 +1,8 @@
-//! A DesiredMount of the coordinator, decoded once.
+//! What the node is told of one ClientMount, decoded, and what it reports.
 
-use api::{ClientMount, NnfStorageProfile};
+use api::{ClientMount, ClientMountStatus, NnfStorageProfile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use proto::v1::{DesiredMount, MountReport};
 use storage::desired::MountPoint;
 
@@ -12,22 +14,96 @@ use crate::{
     site::Site,
 };
 
-/// One object as the coordinator told it last.
+/// One object as it was last, with the profile that its labels name.
 #[derive(Debug, Clone)]
-pub(crate) struct Desire {
+pub struct Desire {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
     resource_version: String,
     client_mount: Result<ClientMount, String>,
-    profile: Result<NnfStorageProfile, String>,
-    /// The API did not let the profile be read.
-    unread: bool,
+    profile: Result<NnfStorageProfile, NoProfile>,
     /// Length of `spec.mounts`, also when the rest cannot be read.
     pub(crate) count: usize,
 }
 
+/// Why a profile cannot be had, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoProfile {
+    /// There is none, or none that can be used.
+    Missing(String),
+    /// The API does not let it be read: it may be there.
+    Unread(String),
+}
+
+impl NoProfile {
+    fn text(&self) -> &str {
+        let (Self::Missing(text) | Self::Unread(text)) = self;
+        text
+    }
+}
+
+/// What became of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion` of what the node was told.
+    pub resource_version: String,
+    /// The object's new status.
+    pub status: ClientMountStatus,
+    /// Nothing of the object is left: the finalizer may go.
+    pub released: bool,
+}
+
+impl From<&Report> for MountReport {
+    fn from(report: &Report) -> Self {
+        Self {
+            namespace: report.namespace.clone(),
+            name: report.name.clone(),
+            uid: report.uid.clone(),
+            observed_resource_version: report.resource_version.clone(),
+            status: serde_json::to_vec(&report.status).expect("a status has only string keys"),
+            released: report.released,
+        }
+    }
+}
+
 impl Desire {
+    /// An object as the API has it.
+    pub(crate) fn of(
+        client_mount: ClientMount,
+        profile: Result<NnfStorageProfile, NoProfile>,
+    ) -> Self {
+        Self {
+            namespace: client_mount.namespace().unwrap_or_default(),
+            name: client_mount.name_any(),
+            uid: client_mount.uid().unwrap_or_default(),
+            resource_version: client_mount.resource_version().unwrap_or_default(),
+            count: client_mount.spec.mounts.len(),
+            client_mount: Ok(client_mount),
+            profile,
+        }
+    }
+
+    /// An object that the API has, and that does not read as one.
+    pub(crate) fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            client_mount: Err(why),
+            profile: Err(NoProfile::Missing(String::new())),
+            count: 0,
+        }
+    }
+
+    /// An object as a coordinator tells of it.
     pub(crate) fn decode(message: DesiredMount) -> Self {
         let client_mount: Result<ClientMount, _> = serde_json::from_slice(&message.client_mount);
         let count = match &client_mount {
@@ -37,7 +113,6 @@ impl Desire {
         Self {
             client_mount: client_mount.map_err(|error| error.to_string()),
             profile: profile(&message),
-            unread: message.profile_unread,
             namespace: message.namespace,
             name: message.name,
             uid: message.uid,
@@ -51,10 +126,10 @@ impl Desire {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
-        let profile = self.profile.as_ref().map_err(String::as_str);
+        let profile = self.profile.as_ref().map_err(NoProfile::text);
         let mut units = units(object, goal, profile, &no_references, site)?;
         // Of one that is gone nobody will tell more.
-        if let (true, false, Err(why)) = (self.unread, gone, &self.profile) {
+        if let (false, Err(NoProfile::Unread(why))) = (gone, &self.profile) {
             units.profile_lost = Some(ObjectError::ProfileUnread(why.clone()));
         }
         Ok(units)
@@ -120,31 +195,32 @@ impl Desire {
         Some(paths)
     }
 
-    pub(crate) fn report(&self, site: &Site, outcome: &Outcome) -> MountReport {
-        let status = crate::report::status(&site.node, outcome);
-        MountReport {
+    pub(crate) fn report(&self, site: &Site, outcome: &Outcome) -> Report {
+        Report {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: self.uid.clone(),
-            observed_resource_version: self.resource_version.clone(),
-            status: serde_json::to_vec(&status).expect("a status has only string keys"),
+            resource_version: self.resource_version.clone(),
+            status: crate::report::status(&site.node, outcome),
             released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.done(),
         }
     }
 }
 
-fn profile(message: &DesiredMount) -> Result<NnfStorageProfile, String> {
+fn profile(message: &DesiredMount) -> Result<NnfStorageProfile, NoProfile> {
+    if message.profile_unread {
+        return Err(NoProfile::Unread(message.profile_missing.clone()));
+    }
     if !message.profile_missing.is_empty() {
-        return Err(message.profile_missing.clone());
+        return Err(NoProfile::Missing(message.profile_missing.clone()));
     }
     if message.profile.is_empty() {
-        return Err(
-            "the coordinator sent no NnfStorageProfile: create the one that the labels name"
-                .to_owned(),
-        );
+        let why = "the coordinator sent no NnfStorageProfile: create the one that the labels name";
+        return Err(NoProfile::Missing(why.to_owned()));
     }
-    serde_json::from_slice(&message.profile)
-        .map_err(|error| format!("the NnfStorageProfile cannot be read: {error}"))
+    serde_json::from_slice(&message.profile).map_err(|error| {
+        NoProfile::Missing(format!("the NnfStorageProfile cannot be read: {error}"))
+    })
 }
 
 fn count_mounts(json: &[u8]) -> usize {

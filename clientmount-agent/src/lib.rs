@@ -3,7 +3,7 @@
 //! # Path of data
 //! ```text
 //! coordinator ─ link ─────► agent ─ desired ─► units ─ reconcile ─► outcome ─ report ─► status ─ outbox ─► coordinator
-//! API ───────── api_link ─►                                                                             └─► API
+//! API ───────── direct ───►                                                                             └─► API
 //! ```
 //! # Guarantees
 //! * Every mistake in an object is found before anything is touched, and told with the field, the value and the remedy.
@@ -17,12 +17,12 @@
 //! nothing else in them.
 
 pub mod agent;
-pub mod api_link;
 pub mod claims;
 pub mod config;
 pub mod coordinator;
-mod desire;
+pub mod desire;
 pub mod desired;
+pub mod direct;
 pub mod error;
 pub mod former;
 pub mod hello;

@@ -6,8 +6,7 @@ use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Durati
 
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
-    DesiredMount, FromNode, Gone, Hello, ToNode, from_node, node_link_client::NodeLinkClient,
-    to_node::Message,
+    FromNode, Hello, ToNode, from_node, node_link_client::NodeLinkClient, to_node::Message,
 };
 use tokio::{
     sync::mpsc,
@@ -18,17 +17,21 @@ use tonic::{
     transport::{self, Channel, Endpoint},
 };
 
-use crate::{hello::again, outbox::Outbox};
+use crate::{
+    desire::Desire,
+    hello::again,
+    outbox::{News, Outbox},
+};
 
-/// What the stream brings.
+/// What the node is told, by the stream or by its own watch on the API.
 #[derive(Debug)]
 pub enum LinkEvent {
     /// A new connection stands: everything that exists follows, then [`LinkEvent::Synced`].
     Up,
     /// An object is new or changed.
-    Desired(Box<DesiredMount>),
-    /// An object is no more.
-    Gone(Gone),
+    Desired(Box<Desire>),
+    /// The object of this uid is no more.
+    Gone(String),
     /// Everything that exists has been told.
     Synced,
     /// The connection is lost; another is being sought.
@@ -206,17 +209,27 @@ fn messages(
 ) -> impl Stream<Item = FromNode> + Send + 'static {
     let first = FromNode { message: Some(from_node::Message::Hello(hello)) };
     let rest = stream::unfold(outbox, move |outbox| async move {
-        let message = outbox.next(connection).await?;
-        Some((message, outbox))
+        let news = outbox.next(connection).await?;
+        Some((message_of(&news), outbox))
     });
     stream::once(async { first }).chain(rest)
 }
 
+fn message_of(news: &News) -> FromNode {
+    let message = match news {
+        News::Report(report) => from_node::Message::Report(report.into()),
+        News::Health(health) => from_node::Message::Health(health.clone()),
+    };
+    FromNode { message: Some(message) }
+}
+
 /// What a message means to the agent; nothing when it is for the link itself.
-pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
+fn event_of(message: Message) -> Option<LinkEvent> {
     Some(match message {
-        Message::Desired(desired) => LinkEvent::Desired(Box::new(desired)),
-        Message::Gone(gone) => LinkEvent::Gone(gone),
+        Message::Desired(desired) => {
+            LinkEvent::Desired(Box::new(Desire::decode(desired)))
+        }
+        Message::Gone(gone) => LinkEvent::Gone(gone.uid),
         Message::Synced(_) => LinkEvent::Synced,
         Message::Welcome(_) => return None,
     })

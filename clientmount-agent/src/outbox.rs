@@ -9,11 +9,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use proto::{
-    limits::bounded,
-    v1::{FromNode, Health, MountReport, from_node::Message},
-};
+use proto::{limits::bounded, v1::Health};
 use tokio::sync::Notify;
+
+use crate::desire::Report;
 
 /// Reports on their way up.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ struct Inner {
     connected: bool,
     /// The other end knows the objects that reports are about.
     hears_reports: bool,
-    reports: BTreeMap<String, MountReport>,
+    reports: BTreeMap<String, Report>,
     pending: BTreeSet<String>,
     health: Health,
     health_pending: bool,
@@ -36,7 +35,7 @@ struct Inner {
 
 impl Outbox {
     /// Records a report; one that says nothing new to this connection is not sent.
-    pub(crate) fn put(&self, report: MountReport) {
+    pub(crate) fn put(&self, report: Report) {
         let mut inner = self.inner();
         let uid = report.uid.clone();
         if inner.reports.get(&uid) == Some(&report) {
@@ -101,11 +100,11 @@ impl Outbox {
     }
 
     /// The next message for `connection`, once there is one; `None` when a later connection has begun.
-    pub(crate) async fn next(&self, connection: u64) -> Option<FromNode> {
+    pub(crate) async fn next(&self, connection: u64) -> Option<News> {
         loop {
             let changed = self.changed.notified();
             match self.inner().pop(connection) {
-                Pop::Message(message) => return Some(FromNode { message: Some(message) }),
+                Pop::News(news) => return Some(news),
                 Pop::Over => return None,
                 Pop::Nothing => {}
             }
@@ -121,7 +120,7 @@ impl Outbox {
 
     /// The newest report of every object.
     #[must_use]
-    pub fn reports(&self) -> Vec<MountReport> {
+    pub fn reports(&self) -> Vec<Report> {
         self.inner().reports.values().cloned().collect()
     }
 
@@ -136,8 +135,15 @@ impl Outbox {
     }
 }
 
+/// What is told of this node.
+#[derive(Debug)]
+pub(crate) enum News {
+    Report(Report),
+    Health(Health),
+}
+
 enum Pop {
-    Message(Message),
+    News(News),
     Nothing,
     Over,
 }
@@ -156,14 +162,14 @@ impl Inner {
             return Pop::Nothing;
         }
         if std::mem::take(&mut self.health_pending) {
-            return Pop::Message(Message::Health(self.health.clone()));
+            return Pop::News(News::Health(self.health.clone()));
         }
         if !self.hears_reports {
             return Pop::Nothing;
         }
         while let Some(uid) = self.pending.pop_first() {
             if let Some(report) = self.reports.get(&uid) {
-                return Pop::Message(Message::Report(report.clone()));
+                return Pop::News(News::Report(report.clone()));
             }
         }
         Pop::Nothing
@@ -172,13 +178,18 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use api::ClientMountStatus;
+
     use super::*;
 
-    fn report(uid: &str, version: &str) -> MountReport {
-        MountReport {
+    fn report(uid: &str, version: &str) -> Report {
+        Report {
+            namespace: "n1".into(),
+            name: uid.into(),
             uid: uid.into(),
-            observed_resource_version: version.into(),
-            ..MountReport::default()
+            resource_version: version.into(),
+            status: ClientMountStatus::default(),
+            released: false,
         }
     }
 
@@ -186,10 +197,10 @@ mod tests {
         let mut told = Vec::new();
         loop {
             match outbox.inner().pop(connection) {
-                Pop::Message(Message::Report(report)) => {
-                    told.push(format!("{}@{}", report.uid, report.observed_resource_version));
+                Pop::News(News::Report(report)) => {
+                    told.push(format!("{}@{}", report.uid, report.resource_version));
                 }
-                Pop::Message(_) => told.push("health".into()),
+                Pop::News(_) => told.push("health".into()),
                 Pop::Nothing => return told,
                 Pop::Over => {
                     told.push("over".into());

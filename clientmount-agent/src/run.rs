@@ -11,9 +11,9 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     agent::Agent,
-    api_link::{self, watch_config},
     config::{Config, Way},
     coordinator::CertificateError,
+    direct::{self, watch_config},
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
@@ -101,7 +101,7 @@ async fn link(
                 connect_with(&address, credentials.as_ref()).await.map_err(RunError::Api)?;
             log::info!("the API is watched directly at {address}");
             let config = watch_config(&address);
-            let linked = api_link::run(client, config, node.clone(), outbox, events);
+            let linked = direct::run(client, config, node.clone(), outbox, events);
             Ok(tokio::spawn(vital("the link to the API", linked)))
         }
     }

@@ -51,7 +51,7 @@ impl Node for NodeService {
             node: self.site.node.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             connected: self.outbox.connected(),
-            mounts: self.outbox.reports(),
+            mounts: self.outbox.reports().iter().map(Into::into).collect(),
         }))
     }
 

@@ -27,6 +27,7 @@ mod held;
 
 use super::*;
 use crate::{
+    desire::Desire,
     hello::hello,
     link,
     site::Side,
@@ -147,6 +148,10 @@ fn ready(status: &ClientMountStatus) -> bool {
 
 fn failed(status: &ClientMountStatus) -> bool {
     status.error.is_some()
+}
+
+fn told_of(object: &ClientMount) -> Desire {
+    Desire::decode(message(object))
 }
 
 fn message(object: &ClientMount) -> DesiredMount {

@@ -137,7 +137,7 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
 }
 
 fn desire(object: &ClientMount) -> LinkEvent {
-    LinkEvent::Desired(Box::new(message(object)))
+    LinkEvent::Desired(Box::new(told_of(object)))
 }
 
 /// Were it forgotten that the former mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
@@ -148,7 +148,7 @@ async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
     let hooked = |object: &ClientMount| {
         let profile = serde_json::to_vec(&profile).unwrap();
-        LinkEvent::Desired(Box::new(DesiredMount { profile, ..message(object) }))
+        LinkEvent::Desired(Box::new(Desire::decode(DesiredMount { profile, ..message(object) })))
     };
     let (chassis, now) = (Chassis::new(3), Instant::now());
     let before = chassis.asking(&[("a", 0), ("b", 2)]);
@@ -204,7 +204,7 @@ async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
     work(&mut agent, now).await;
     let unreadable =
         DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
-    agent.event(LinkEvent::Desired(Box::new(unreadable)));
+    agent.event(LinkEvent::Desired(Box::new(Desire::decode(unreadable))));
     work(&mut agent, now).await;
     let steps = chassis.compute.applied().len();
     agent.event(desire(&version(&object, "3")));

@@ -29,7 +29,7 @@ pub(super) fn told_on(host: Arc<dyn Host>, objects: &[&ClientMount]) -> Agent {
     let mut agent = Agent::new(site, Arc::new(Converger::new(host)), Arc::default());
     agent.event(LinkEvent::Up);
     for object in objects {
-        agent.event(LinkEvent::Desired(Box::new(message(object))));
+        agent.event(LinkEvent::Desired(Box::new(told_of(object))));
     }
     agent.event(LinkEvent::Synced);
     agent
@@ -46,7 +46,7 @@ async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
     chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
-    agent.event(LinkEvent::Desired(Box::new(message(&deleted(&object)))));
+    agent.event(LinkEvent::Desired(Box::new(told_of(&deleted(&object)))));
     work(&mut agent, now).await;
     let told = agent.failing.values().next().unwrap();
     assert!(told.contains(&format!("held by process {}", process.id())), "{told}");
