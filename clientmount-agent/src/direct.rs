@@ -144,7 +144,9 @@ impl Direct {
                 self.is_watch_broken = true;
                 self.outbox.lost();
             }
-            Event::Working if std::mem::take(&mut self.is_watch_broken) && self.state.is_synced() => {
+            Event::Working
+                if std::mem::take(&mut self.is_watch_broken) && self.state.is_synced() =>
+            {
                 self.hear();
             }
             _ => {}

@@ -226,9 +226,7 @@ fn message_of(news: &News) -> FromNode {
 /// What a message means to the agent; nothing when it is for the link itself.
 fn event_of(message: Message) -> Option<LinkEvent> {
     Some(match message {
-        Message::Desired(desired) => {
-            LinkEvent::Desired(Box::new(Desire::decode(desired)))
-        }
+        Message::Desired(desired) => LinkEvent::Desired(Box::new(Desire::decode(desired))),
         Message::Gone(gone) => LinkEvent::Gone(gone.uid),
         Message::Synced(_) => LinkEvent::Synced,
         Message::Welcome(_) => return None,

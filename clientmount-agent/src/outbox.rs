@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
+    task::Poll,
 };
 
 use proto::{limits::bounded, v1::Health};
@@ -104,9 +105,8 @@ impl Outbox {
         loop {
             let changed = self.changed.notified();
             match self.inner().pop(connection) {
-                Pop::News(news) => return Some(news),
-                Pop::Over => return None,
-                Pop::Nothing => {}
+                Poll::Ready(news) => return news,
+                Poll::Pending => {}
             }
             changed.await;
         }
@@ -142,37 +142,31 @@ pub(crate) enum News {
     Health(Health),
 }
 
-enum Pop {
-    News(News),
-    Nothing,
-    Over,
-}
-
 impl Inner {
     fn disconnect(&mut self) {
         self.connected = false;
         self.hears_reports = false;
     }
 
-    fn pop(&mut self, connection: u64) -> Pop {
+    fn pop(&mut self, connection: u64) -> Poll<Option<News>> {
         if connection != self.connection {
-            return Pop::Over;
+            return Poll::Ready(None);
         }
         if !self.connected {
-            return Pop::Nothing;
+            return Poll::Pending;
         }
         if std::mem::take(&mut self.health_pending) {
-            return Pop::News(News::Health(self.health.clone()));
+            return Poll::Ready(Some(News::Health(self.health.clone())));
         }
         if !self.hears_reports {
-            return Pop::Nothing;
+            return Poll::Pending;
         }
         while let Some(uid) = self.pending.pop_first() {
             if let Some(report) = self.reports.get(&uid) {
-                return Pop::News(News::Report(report.clone()));
+                return Poll::Ready(Some(News::Report(report.clone())));
             }
         }
-        Pop::Nothing
+        Poll::Pending
     }
 }
 
@@ -197,12 +191,12 @@ mod tests {
         let mut told = Vec::new();
         loop {
             match outbox.inner().pop(connection) {
-                Pop::News(News::Report(report)) => {
+                Poll::Ready(Some(News::Report(report))) => {
                     told.push(format!("{}@{}", report.uid, report.resource_version));
                 }
-                Pop::News(_) => told.push("health".into()),
-                Pop::Nothing => return told,
-                Pop::Over => {
+                Poll::Ready(Some(News::Health(_))) => told.push("health".into()),
+                Poll::Pending => return told,
+                Poll::Ready(None) => {
                     told.push("over".into());
                     return told;
                 }

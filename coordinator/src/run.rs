@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
 use daemon::{End, ListenError, Signals, StopError, listen, tell_ready, tell_stopping};
-use fanout::Scope;
 use kube::Client;
-use kube::runtime::watcher;
 use thiserror::Error;
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
@@ -166,13 +164,13 @@ impl Coordinator {
     }
 
     fn begin(&mut self, client: &Client, standalone: bool) {
-        let (exchange, everything) = (self.hub.exchange(), watcher::Config::default());
+        let exchange = self.hub.exchange();
         let (nodes, heard) = signal::channel(BTreeSet::new());
-        self.work.spawn(fanout::client_mounts(client.clone(), None, everything, exchange.clone()));
+        self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
         self.work.spawn(fanout::admit_newcomers(client.clone(), exchange.clone()));
         self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
-        self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone(), Scope::Machine));
+        self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone()));
         self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
         if standalone {
             self.work.spawn(namespaces::keep(client.clone(), exchange.clone(), heard));

@@ -47,9 +47,7 @@ async fn write(
 ) -> Result<Option<ClientMount>, WriteError> {
     let writing = async {
         match write {
-            Write::Finalizer => {
-                patch::add_finalizer(client, object, finalizer::CLIENT_MOUNT).await
-            }
+            Write::Finalizer => patch::add_finalizer(client, object, finalizer::CLIENT_MOUNT).await,
             Write::Status(status) => {
                 let after = ClientMount { status: Some(status.clone()), ..object.clone() };
                 patch::status(client, object, &after).await
@@ -77,7 +75,9 @@ async fn read(client: &Client, (namespace, name): &Place) -> Result<Profile, Str
             Ok(profile) => Ok(Ok(profile)),
             Err(error) => missing(format!("{asked} cannot be read: {error}")),
         },
-        Ok(Ok(None)) => missing(format!("{asked} does not exist: create it, with data.pinned true")),
+        Ok(Ok(None)) => {
+            missing(format!("{asked} does not exist: create it, with data.pinned true"))
+        }
         // Somebody has to grant it: the owner of the object must see why nothing happens.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             Ok(Err(NoProfile::Unread(format!(

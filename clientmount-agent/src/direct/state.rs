@@ -210,9 +210,9 @@ impl State {
     fn check_status(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
-        let answer = entry.answer.take_if(|answer| {
-            answer.accepted && object.status.as_ref() != Some(&answer.status)
-        });
+        let answer = entry
+            .answer
+            .take_if(|answer| answer.accepted && object.status.as_ref() != Some(&answer.status));
         entry.overwritten |= answer.is_some();
     }
 
@@ -370,10 +370,10 @@ impl Entry {
         // The last finalizer takes the object along: nobody could read that status.
         let is_last = object.finalizers().iter().all(|it| it == finalizer::CLIENT_MOUNT);
         answer.accepted |= object.status.as_ref() == Some(&answer.status);
-        if !answer.accepted && !(is_release && is_last) {
-            return Some(Write::Status(answer.status.clone()));
+        if answer.accepted || is_release && is_last {
+            return is_release.then_some(Write::Release);
         }
-        is_release.then_some(Write::Release)
+        Some(Write::Status(answer.status.clone()))
     }
 }
 

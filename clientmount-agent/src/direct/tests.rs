@@ -47,7 +47,8 @@ fn with_status(mut object: ClientMount, status: &ClientMountStatus) -> ClientMou
 }
 
 fn status(ready: bool) -> ClientMountStatus {
-    let mounts = vec![api::client_mount::ClientMountInfoStatus { state: MountState::Mounted, ready }];
+    let mounts =
+        vec![api::client_mount::ClientMountInfoStatus { state: MountState::Mounted, ready }];
     ClientMountStatus { mounts, all_ready: ready, error: None }
 }
 
