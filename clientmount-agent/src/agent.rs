@@ -8,7 +8,6 @@ mod objects;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,7 +15,7 @@ use std::{
 use controller::{Queue, Retry, Standing};
 use daemon::End;
 use proto::v1::{Health, health};
-use storage::{Converger, Desired, caught, desired::MountPoint, observed::MountedThing};
+use storage::{Converger, Desired, caught, desired::MountPoint};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
 use crate::{
@@ -24,7 +23,8 @@ use crate::{
     holders::Holders,
     link::LinkEvent,
     outbox::Outbox,
-    reconcile::{self, Work, Worked},
+    reconcile::{Work, Worked},
+    records::MountRecords,
     site::Site,
     sweep::Sweep,
 };
@@ -34,12 +34,7 @@ use objects::Objects;
 const GRACE: Duration = Duration::from_secs(10);
 
 enum Back {
-    Mounts {
-        uid: String,
-        worked: Worked,
-    },
-    /// Mounts of ours that no object wants, and whether nothing else ran while a worker looked for them.
-    Unwanted(Result<Vec<(MountPoint, MountedThing)>, Failure>, bool),
+    Mounts { uid: String, worked: Worked },
     Swept(Result<(), Failure>),
 }
 
@@ -48,14 +43,13 @@ enum Back {
 pub struct Agent {
     site: Site,
     converger: Arc<Converger>,
+    records: Arc<MountRecords>,
     outbox: Arc<Outbox>,
     objects: Objects,
     queue: Queue<String>,
     sweep: Sweep,
     /// What the sweep that runs leaves alone.
     kept: BTreeSet<MountPoint>,
-    /// Whether the agent saw what is mounted and wanted by no object: some of it may be an object's that is to go.
-    looked: bool,
     workers: JoinSet<Back>,
     failing: BTreeMap<String, String>,
     /// Who keeps an object's mounts in use.
@@ -63,21 +57,26 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that knows of no object yet.
+    /// An agent that knows what the one before it recorded.
     #[must_use]
-    pub fn new(site: Site, converger: Arc<Converger>, outbox: Arc<Outbox>) -> Self {
-        let objects = Objects::new(site.clone());
+    pub fn new(
+        site: Site,
+        converger: Arc<Converger>,
+        records: Arc<MountRecords>,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        let objects = Objects::new(site.clone(), records.read());
         let health = Health { state: health::State::Ok.into(), ..Health::default() };
         outbox.set_health(health);
         Self {
             site,
             converger,
+            records,
             outbox,
             objects,
             queue: Queue::new(usize::MAX),
             sweep: Sweep::default(),
             kept: BTreeSet::new(),
-            looked: false,
             workers: JoinSet::new(),
             failing: BTreeMap::new(),
             holders: Holders::default(),
@@ -120,7 +119,7 @@ impl Agent {
             while let Some(back) = self.workers.join_next().await {
                 match back {
                     Ok(Back::Mounts { uid, .. }) => self.queue.forget(&uid),
-                    Ok(Back::Unwanted(..) | Back::Swept(_)) => self.sweep.done(),
+                    Ok(Back::Swept(_)) => self.sweep.done(),
                     Err(_) => {}
                 }
             }
@@ -176,12 +175,9 @@ impl Agent {
             self.start_sweep();
         }
         loop {
-            let due = self.queue.start(now, |uid| {
-                let apart = !self.sweep.running() || self.objects.is_within(uid, &self.kept);
-                // One that is to go waits for the first look; where that failed, the agent tells why, if the object is there.
-                let is_told = self.sweep.failure().is_some() && !self.objects.is_gone(uid);
-                apart && (self.looked || !self.objects.is_leaving(uid) || is_told)
-            });
+            let due = self
+                .queue
+                .start(now, |uid| !self.sweep.running() || self.objects.is_within(uid, &self.kept));
             if due.is_empty() {
                 return;
             }
@@ -191,31 +187,25 @@ impl Agent {
         }
     }
 
-    /// Workers remove unwanted mounts between other work, which may be about to mount. Objects that are to go wait for the
-    /// first look, which changes nothing, and that waits for nobody.
+    /// Workers remove unwanted mounts between other work, which may be about to mount.
     fn may_sweep(&self) -> bool {
-        !self.looked || self.workers.is_empty()
-    }
-
-    /// The work on an object, or what to tell of it in its place.
-    fn work(&self, uid: &str) -> Option<Work> {
-        let work = self.objects.work(uid)?;
-        let is_held_back = !self.looked && self.objects.is_leaving(uid);
-        let Some(why) = self.sweep.failure().filter(|_| is_held_back) else { return Some(work) };
-        Some(Work { former: Vec::new(), now: Err(work.refusal()(Failure::unlooked(why))) })
+        self.workers.is_empty()
     }
 
     fn start_one(&mut self, uid: &str, now: Instant) {
-        match self.work(uid) {
-            Some(Work { former, now: Err(outcome) }) if former.is_empty() => {
+        match self.objects.work(uid) {
+            Some(Work { former, now: Err(outcome), .. })
+                if former.is_empty() && !outcome.done() =>
+            {
                 let worked = Worked { outcome, gone: Vec::new() };
                 self.back(Back::Mounts { uid: uid.to_owned(), worked }, now);
             }
             Some(work) => {
                 let (uid, converger) = (uid.to_owned(), Arc::clone(&self.converger));
+                let records = Arc::clone(&self.records);
                 let refused = work.refusal();
                 self.workers.spawn_blocking(move || {
-                    let worked = caught(|| work.carry_out(&converger));
+                    let worked = caught(|| work.carry_out(&converger, &records));
                     let worked = worked.unwrap_or_else(|panicked| Worked {
                         outcome: refused(Failure::of_panic(&panicked)),
                         gone: Vec::new(),
@@ -227,47 +217,9 @@ impl Agent {
         }
     }
 
-    /// Looks first: what an object asked for earlier is that object's to unmount, with its hooks.
     fn start_sweep(&mut self) {
         let Some(keep) = self.paths_to_keep() else { return };
         self.sweep.begin();
-        self.kept.clear();
-        let converger = Arc::clone(&self.converger);
-        let alone = self.workers.is_empty();
-        self.workers.spawn_blocking(move || {
-            let unwanted = reconcile::unwanted(&converger, &keep);
-            Back::Unwanted(unwanted.map_err(|error| Failure::of_convergence(&error)), alone)
-        });
-    }
-
-    fn found_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)], alone: bool) {
-        self.has_looked();
-        for uid in self.objects.adopt(unwanted) {
-            self.queue.wake(uid);
-        }
-        if alone {
-            self.remove_unwanted();
-        } else {
-            // The next look removes them, when nothing else runs.
-            self.sweep.again();
-            self.sweep.done();
-        }
-    }
-
-    fn has_looked(&mut self) {
-        if !mem::replace(&mut self.looked, true) {
-            self.wake_leaving();
-        }
-    }
-
-    fn wake_leaving(&mut self) {
-        for uid in self.objects.leaving() {
-            self.queue.wake(uid);
-        }
-    }
-
-    fn remove_unwanted(&mut self) {
-        let Some(keep) = self.paths_to_keep() else { return };
         self.kept = keep.iter().cloned().collect();
         let converger = Arc::clone(&self.converger);
         self.workers.spawn_blocking(move || {
@@ -281,7 +233,6 @@ impl Agent {
         let keep = self.objects.possible_paths();
         if keep.is_none() {
             let why = "an object cannot be read, so its mounts cannot be told";
-            self.has_looked();
             if self.sweep.put_off(why) {
                 log::warn!("unwanted mounts are not looked for: {why}");
             }
@@ -292,8 +243,6 @@ impl Agent {
     fn back(&mut self, back: Back, now: Instant) {
         match back {
             Back::Mounts { uid, worked } => self.converged(&uid, &worked, now),
-            Back::Unwanted(Ok(unwanted), alone) => self.found_unwanted(&unwanted, alone),
-            Back::Unwanted(Err(failure), _) => self.swept(Err(failure), now),
             Back::Swept(result) => self.swept(result, now),
         }
         self.tell_health();
@@ -351,9 +300,6 @@ impl Agent {
                 let text = failure.debug;
                 if self.sweep.failed(&text, now) {
                     log::warn!("unwanted mounts remain: {text}");
-                    if !self.looked {
-                        self.wake_leaving();
-                    }
                 }
             }
         }

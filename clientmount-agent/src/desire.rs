@@ -121,6 +121,12 @@ impl Desire {
         }
     }
 
+    /// An object as an agent recorded it; its profile is not known.
+    pub(crate) fn recorded(version: ClientMount) -> Self {
+        let why = "the object is gone, and its NnfStorageProfile with it";
+        Self::of(version, Err(NoProfile::Missing(why.to_owned())))
+    }
+
     /// The units of this object; when it is `gone`, those that leave nothing of it.
     pub(crate) fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =

@@ -13,7 +13,10 @@ use storage::{
     plan::{RejectionClass, without_remedy},
 };
 
-use crate::desired::{Goal, MountError, MountProblem, ObjectError, ReferenceError};
+use crate::{
+    desired::{Goal, MountError, MountProblem, ObjectError, ReferenceError},
+    records::RecordError,
+};
 
 /// What the owner of a job is told to do where only an administrator can do anything.
 pub const ASK: &str = "ask the administrators of this system";
@@ -74,14 +77,6 @@ impl Failure {
         }
     }
 
-    /// The object is to go, and nobody could look at what the node has mounted yet: some of that may be the object's.
-    #[must_use]
-    pub fn unlooked(why: &str) -> Self {
-        let problem = "waiting until the node's mounts could be looked at";
-        let failure = Self::waiting(format!("{problem}: {why}"));
-        Self { severity: Severity::Major, ..failure }.told_owner(problem)
-    }
-
     /// A defect of the agent.
     #[must_use]
     pub fn of_panic(panicked: &Panicked) -> Self {
@@ -133,6 +128,14 @@ impl From<&ObjectError> for Failure {
             }
             _ => Self::input(error.to_string()),
         }
+    }
+}
+
+impl From<&RecordError> for Failure {
+    fn from(error: &RecordError) -> Self {
+        let (error_type, severity, retry) = internal();
+        let failure = Self::new(error_type, severity, retry, chain(error));
+        failure.told_owner("what is mounted cannot be recorded on the node")
     }
 }
 

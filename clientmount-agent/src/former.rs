@@ -1,22 +1,11 @@
 //! Mounts that an object asked for and asks for no more, because its `spec.mounts` was changed in place. Pure.
 //!
-//! They belong to the object until they are unmounted: before that it is neither ready nor released. An agent that starts does
-//! not know what an object asked for earlier; there the file systems that are mounted tell whose they are ([`Former::adopt`]).
+//! They belong to the object until they are unmounted: before that it is neither ready nor released. An agent that starts reads
+//! what an object asked for earlier from its record ([`MountRecords`](crate::records::MountRecords)).
 
 use std::{collections::BTreeMap, path::Path};
 
-use api::{
-    ClientMount, RabbitLabels,
-    client_mount::{ClientMountDeviceReference, ClientMountInfo},
-    names::label,
-};
-use storage::{
-    desired::{FileSystemId, MountPoint, ObjectUid},
-    observed::{MountedThing, Superblock},
-};
-
-/// How many allocations of a NnfNodeStorage a mounted file system is compared with: far more than a rabbit has computes.
-const ALLOCATIONS: u32 = 4096;
+use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
 
 /// What objects asked for earlier, by uid: each version of an object with those of its mounts that are to go.
 #[derive(Debug, Default)]
@@ -51,28 +40,6 @@ impl Former {
             version.spec.mounts.retain(|mount| !wanted(mount));
         }
         self.put(uid.to_owned(), versions);
-    }
-
-    /// Takes mounts that no object wants for an object's own: those of allocations that it refers to, when an agent had worked on
-    /// it before. Whether there are any.
-    pub fn adopt(&mut self, object: &ClientMount, unwanted: &[(MountPoint, MountedThing)]) -> bool {
-        if object.status.as_ref().is_none_or(|status| status.mounts.is_empty()) {
-            return false;
-        }
-        let mounts: Vec<_> =
-            unwanted.iter().filter_map(|(target, there)| mount_of(object, target, there)).collect();
-        if mounts.is_empty() {
-            return false;
-        }
-        let uid = object.metadata.uid.clone().unwrap_or_default();
-        let mut versions = self.0.remove(&uid).unwrap_or_default();
-        let mut found = object.clone();
-        found.spec.mounts = mounts;
-        // They are mounted here, wherever the object wants to be now.
-        found.spec.node = object.metadata.namespace.clone().unwrap_or_default();
-        versions.push(found);
-        self.put(uid, versions);
-        true
     }
 
     /// What is to go of an object before anything else is done for it.
@@ -132,41 +99,4 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
         && owner(before) == owner(after)
         && (!has_variables || before.metadata.labels == after.metadata.labels)
         && after.spec.mounts.iter().any(same)
-}
-
-/// A mounted file system as a mount of the object, when it is one of the allocations that the object refers to.
-fn mount_of(
-    object: &ClientMount,
-    target: &MountPoint,
-    there: &MountedThing,
-) -> Option<ClientMountInfo> {
-    let Superblock::Ours(found) = there.superblock else { return None };
-    let owner: ObjectUid = object.label(label::TARGET_OWNER_UID)?.parse().ok()?;
-    object.spec.mounts.iter().find_map(|like| {
-        let reference = like.device.device_reference.as_ref()?;
-        let rabbit = reference.object_reference.namespace.as_deref()?;
-        let name = reference.object_reference.name.as_deref()?;
-        let is_it = |index: &u32| FileSystemId::derive(owner, rabbit, name, *index) == found;
-        let index = (0..ALLOCATIONS).find(is_it)?;
-        let mut mount = like.clone();
-        mount.mount_path = target.to_string();
-        mount.kind = there.kind.as_str().into();
-        mount.device.device_reference =
-            Some(ClientMountDeviceReference { data: Some(index.into()), ..reference.clone() });
-        let is_same = |other: &&ClientMountInfo| {
-            other.device.device_reference == mount.device.device_reference
-        };
-        if let Some(other) = object.spec.mounts.iter().find(is_same) {
-            mount.device.clone_from(&other.device);
-        } else if let Some(lvm) = &mut mount.device.lvm {
-            // What is mounted tells one namespace, which is not enough where a volume has several.
-            let one = there.namespace.as_ref().filter(|_| lvm.nvme_info.len() == 1);
-            lvm.nvme_info.retain(|_| one.is_some());
-            for (nvme, namespace) in lvm.nvme_info.iter_mut().zip(one) {
-                nvme.device_serial = namespace.subsystem.to_string();
-                nvme.namespace_id = namespace.nsid.to_string();
-            }
-        }
-        Some(mount)
-    })
 }

@@ -32,6 +32,7 @@ pub mod link;
 pub mod node;
 pub mod outbox;
 pub mod reconcile;
+pub mod records;
 pub mod report;
 pub mod run;
 pub mod serve;

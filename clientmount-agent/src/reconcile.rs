@@ -8,12 +8,13 @@ use storage::{
     ConvergeError, Converger, Desired,
     desired::{Mount, MountPoint, MountSource},
     host::ObserveError,
-    observed::{MountedThing, Use},
+    observed::Use,
 };
 
 use crate::{
     desired::{Goal, MountError, MountProblem, MountUnits, ObjectError, Untold, overlap},
     error::Failure,
+    records::{MountRecords, RecordError},
 };
 
 /// What became of one mount.
@@ -100,6 +101,10 @@ pub fn mount_points_of(former: &Earlier) -> impl Iterator<Item = &MountPoint> {
 /// What is to be done for one object.
 #[derive(Debug)]
 pub struct Work {
+    /// Its `metadata.uid`.
+    pub uid: String,
+    /// The object, when it can be read.
+    pub object: Option<ClientMount>,
     /// What it asked for earlier and asks for no more, to be unmounted first.
     pub former: Earlier,
     /// Units to converge, or an outcome that is known already.
@@ -125,33 +130,88 @@ impl Work {
         move |failure| Outcome::refused(goal, count, failure)
     }
 
-    /// Does it; blocks likewise.
+    /// Does it, and records what the node then has mounted; blocks until each unit is as desired or has failed.
     #[must_use]
-    pub fn carry_out(self, converger: &Converger) -> Worked {
-        let (mut gone, mut staying, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-        for (version, units) in self.former {
+    pub fn carry_out(mut self, converger: &Converger, records: &MountRecords) -> Worked {
+        if let Err(error) = self.record(records) {
+            return Worked { outcome: self.refusal()(Failure::from(&error)), gone: Vec::new() };
+        }
+        let left = Left::of(std::mem::take(&mut self.former), converger);
+        let mut outcome = match &self.now {
+            Ok(units) => converge_beside(converger, units, &left.mounts),
+            Err(outcome) => outcome.clone(),
+        };
+        let recorded = self.record_left(&left.versions, &outcome, records);
+        outcome.failures.extend(left.failures);
+        // What is gone is looked for once more by the next agent, if this one cannot write that down.
+        outcome.failures.extend(recorded.err().map(|error| whole(&error)));
+        Worked { outcome, gone: left.gone }
+    }
+
+    /// Records, once nothing more is done for the object, what of it may be mounted. An object that was refused has what it had.
+    fn record_left(
+        &self,
+        former: &[ClientMount],
+        outcome: &Outcome,
+        records: &MountRecords,
+    ) -> Result<(), RecordError> {
+        let is_absent = outcome.goal == Goal::Unmounted && outcome.done();
+        match &self.now {
+            Ok(units) if units.refused() => return Ok(()),
+            Err(_) if !is_absent => return Ok(()),
+            Ok(_) | Err(_) => {}
+        }
+        let object = self.object.iter().filter(|_| !is_absent);
+        records.keep(&self.uid, &former.iter().chain(object).collect::<Vec<_>>())
+    }
+
+    /// Before anything is mounted.
+    fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
+        match (&self.now, &self.object) {
+            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
+                let former = self.former.iter().map(|(version, _)| version);
+                records.keep(&self.uid, &former.chain([object]).collect::<Vec<_>>())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What became of what an object asked for earlier.
+#[derive(Debug, Default)]
+struct Left {
+    /// Versions of which nothing is left.
+    gone: Vec<ClientMount>,
+    /// The others.
+    versions: Vec<ClientMount>,
+    /// What may still be mounted of those.
+    mounts: Vec<Mount>,
+    failures: Vec<Failed>,
+}
+
+impl Left {
+    fn of(former: Earlier, converger: &Converger) -> Self {
+        let mut left = Self::default();
+        for (version, units) in former {
             let units = match units {
                 Ok(units) => units,
                 Err(failure) => {
-                    failures.push(Failed { path: None, failure });
+                    left.failures.push(Failed { path: None, failure });
+                    left.versions.push(version);
                     continue;
                 }
             };
             let outcome = converge(converger, &units);
             if outcome.done() {
-                gone.push(version);
+                left.gone.push(version);
             } else {
-                staying.extend(units.mounts.into_iter().flatten());
-                staying.extend(units.binds.into_iter().map(|(_, bind)| bind));
-                failures.extend(outcome.failures);
+                left.versions.push(version);
+                left.mounts.extend(units.mounts.into_iter().flatten());
+                left.mounts.extend(units.binds.into_iter().map(|(_, bind)| bind));
+                left.failures.extend(outcome.failures);
             }
         }
-        let mut outcome = match self.now {
-            Ok(units) => converge_beside(converger, &units, &staying),
-            Err(outcome) => outcome,
-        };
-        outcome.failures.extend(failures);
-        Worked { outcome, gone }
+        left
     }
 }
 
@@ -365,22 +425,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Mounts of ours at other places than these.
-///
-/// # Errors
-/// When the node cannot be looked at.
-pub fn unwanted(
-    converger: &Converger,
-    keep: &[MountPoint],
-) -> Result<Vec<(MountPoint, MountedThing)>, ConvergeError> {
-    let seen = converger.observe(&Desired::OnlyMounts(Vec::new()));
-    let seen = seen.map_err(ConvergeError::Observe)?;
-    let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
-    let ours = seen.mounts.into_iter().filter(|(_, there)| there.is_warrens());
-    Ok(ours.filter(|(target, _)| !keep.contains(&target.path())).collect())
-}
-
-fn whole(error: &ObjectError) -> Failed {
+fn whole<'a, E>(error: &'a E) -> Failed
+where
+    Failure: From<&'a E>,
+{
     Failed { path: None, failure: Failure::from(error) }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
+    records::{MountRecords, RecordError},
     serve::{NodeService, serve},
 };
 
@@ -26,6 +27,9 @@ pub enum RunError {
     /// The node's storage is not usable.
     #[error("set up the node's storage")]
     Storage(#[source] LinuxHostError),
+    /// What is mounted cannot be recorded.
+    #[error("open the records of mounts")]
+    Records(#[source] RecordError),
     /// The kernel did not tell when it booted.
     #[error("find out who this agent is")]
     Hello(#[source] HelloError),
@@ -52,6 +56,7 @@ const EVENTS: usize = 64;
 /// When it cannot start.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
+    let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
     let host = LinuxHost::new(config.storage).map_err(RunError::Storage)?;
     let converger = Arc::new(Converger::new(Arc::new(host)));
     let outbox = Arc::new(Outbox::default());
@@ -70,7 +75,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let linking = link(config.way, &config.site.node, Arc::clone(&outbox), events).await?;
     tell_ready();
 
-    let agent = Agent::new(config.site, converger, outbox);
+    let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
     let stop = async {
         signals.stopped().await;
         tell_stopping();

@@ -16,6 +16,7 @@ use storage::{
 
 use crate::{
     desired::{Profile, ReferenceError},
+    records::MountRecords,
     site::{IndexRoot, Side, Site},
     volumes::Volumes,
 };
@@ -107,6 +108,7 @@ pub(crate) struct Chassis {
     pub(crate) rabbit: Arc<FakeHost>,
     pub(crate) compute: Arc<FakeHost>,
     pub(crate) namespaces: Vec<NamespaceId>,
+    state: tempfile::TempDir,
 }
 
 const STORAGE_UID: &str = "5414be5d-cb85-4d69-81ef-4ecbd109dedc";
@@ -116,7 +118,17 @@ impl Chassis {
         let rabbit = Arc::new(FakeHost::with_drives(node("rabbit-1"), roots(), 1, 1 << 40));
         let compute = Arc::new(rabbit.peer(node("compute-1")));
         let namespaces = (0..count).map(|index| allocate(&rabbit, index)).collect();
-        Self { rabbit, compute, namespaces }
+        Self { rabbit, compute, namespaces, state: tempfile::tempdir().unwrap() }
+    }
+
+    /// What agents of the compute recorded.
+    pub(crate) fn records(&self) -> Arc<MountRecords> {
+        Arc::new(MountRecords::open(self.state.path()).unwrap())
+    }
+
+    /// Somebody cleared the agent's state.
+    pub(crate) fn lose_records(&self) {
+        std::fs::remove_dir_all(self.state.path().join("mounts")).unwrap();
     }
 
     /// ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.

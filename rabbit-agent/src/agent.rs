@@ -5,20 +5,18 @@ mod passes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem::{replace, take},
+    mem::take,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{claims::Claims, holders::Holders, reconcile, sweep::Sweep};
+use clientmount_agent::{claims::Claims, holders::Holders, sweep::Sweep};
 use controller::{Fingerprint, Queue, Retry};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
 use storage::{
     Desired,
     desired::{MountPoint, Nqn},
-    observed::MountedThing,
 };
 use tokio::task::{JoinError, JoinSet};
 
@@ -41,13 +39,6 @@ const ERASING: usize = SIDE_BY_SIDE / 2;
 
 /// How long a stop waits for running passes; the supervisor's own patience must be longer.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
-
-#[derive(Debug)]
-enum Swept {
-    /// Mounts of ours that no object wants, and whether no pass ran when the look for them began.
-    Found(Vec<(MountPoint, MountedThing)>, bool),
-    Removed,
-}
 
 /// The agent's state between events.
 #[derive(Debug)]
@@ -76,10 +67,8 @@ pub struct Agent {
     /// Mounts of ours that no object wants.
     sweep: Sweep,
     /// The sweep that runs, and what it leaves alone.
-    sweeping: JoinSet<Result<Swept, String>>,
+    sweeping: JoinSet<Result<(), String>>,
     kept: BTreeSet<MountPoint>,
-    /// Whether the agent saw what is mounted and wanted by no object: some of it may be an object's that is to go.
-    looked: bool,
     /// The resourceVersions that the last pass of this agent to write an object gave it.
     wrote: BTreeMap<Key, Vec<String>>,
     /// The newest status that a watch brought of an object while it was being worked on.
@@ -93,10 +82,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that knows nothing yet.
+    /// An agent that knows what the one before it recorded.
     #[must_use]
     pub fn new(context: Arc<Context>, signs: Signs) -> Self {
-        let world = World::new(context.node.clone());
+        let mut world = World::new(context.node.clone());
+        context.records.read().into_iter().for_each(|versions| world.restore(versions));
         Self {
             context,
             signs,
@@ -114,7 +104,6 @@ impl Agent {
             sweep: Sweep::default(),
             sweeping: JoinSet::new(),
             kept: BTreeSet::new(),
-            looked: false,
             wrote: BTreeMap::new(),
             retold: BTreeMap::new(),
             let_go: BTreeMap::new(),
@@ -142,6 +131,7 @@ impl Agent {
             let first = !self.sweep.started();
             if first {
                 self.begin();
+                self.note_changes();
                 self.claim();
                 self.sweep.synced();
                 self.signs.set_ready();
@@ -183,7 +173,9 @@ impl Agent {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.world);
-        self.note_changes();
+        if self.sweep.started() {
+            self.note_changes();
+        }
         if !wakes.is_empty() {
             self.sweep.changed();
         }
@@ -258,66 +250,22 @@ impl Agent {
         }
     }
 
-    /// Unwanted mounts go between passes: what one is about to mount could be taken for unwanted. Objects that are to go wait
-    /// for the first look, which changes nothing, and that waits for no pass.
+    /// Unwanted mounts go between passes: what one is about to mount could be taken for unwanted.
     fn may_sweep(&self) -> bool {
-        !self.looked || self.passes.is_empty()
+        self.passes.is_empty()
     }
 
-    /// Looks for mounts of ours that no object wants: what an object asked for earlier is that object's to unmount.
+    /// Removes mounts of ours that no object wants. A umount that hangs takes its time, and keeps nothing from going on that has
+    /// nothing to do with it.
     fn start_sweep(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
         self.sweep.begin();
-        self.kept.clear();
-        let (context, alone) = (Arc::clone(&self.context), self.passes.is_empty());
-        self.sweeping.spawn(async move {
-            let converger = Arc::clone(&context.converger);
-            let found = context.blocking(move || reconcile::unwanted(&converger, &keep)).await;
-            found.map(|it| Swept::Found(it, alone)).map_err(|it| daemon::chain(&it))
-        });
-    }
-
-    fn found_unwanted(&mut self, unwanted: &[(MountPoint, MountedThing)], alone: bool) {
-        self.has_looked();
-        let objects: Vec<_> = self.world.client_mounts.iter().cloned().collect();
-        for object in objects {
-            if self.world.former.adopt(&object, unwanted) {
-                let prepared = prepare(&object, &self.world, &self.context.site, &mut self.claims);
-                self.wake_claimants(&prepared.moved);
-                self.related(Key::ClientMount(object.name_any()));
-            }
-        }
-        if alone {
-            self.remove_unwanted();
-        } else {
-            // The next look removes them, between passes.
-            self.sweep.again();
-            self.sweep.done();
-        }
-    }
-
-    fn has_looked(&mut self) {
-        if !replace(&mut self.looked, true) {
-            self.wake_leaving();
-        }
-    }
-
-    fn wake_leaving(&mut self) {
-        for name in self.world.leaving_mounts() {
-            self.related(Key::ClientMount(name));
-        }
-    }
-
-    /// Removes what remains. A umount that hangs takes its time, and keeps nothing from going on that has nothing to do with
-    /// it.
-    fn remove_unwanted(&mut self) {
-        let Some(keep) = self.points_to_keep() else { return };
         self.kept = keep.iter().cloned().collect();
         let context = Arc::clone(&self.context);
         self.sweeping.spawn(async move {
             let swept = context.converge(vec![Desired::OnlyMounts(keep)]).await;
             let removed = swept.into_iter().try_for_each(|it| it.map(drop));
-            removed.map(|()| Swept::Removed).map_err(|it| daemon::chain(&it))
+            removed.map_err(|it| daemon::chain(&it))
         });
     }
 
@@ -325,27 +273,22 @@ impl Agent {
     fn points_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep =
             client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
-        if let Err(why) = &keep {
-            self.has_looked();
-            if self.sweep.put_off(why) {
-                log::warn!("mounts that no object wants are left alone: {why}");
-            }
+        if let Err(why) = &keep
+            && self.sweep.put_off(why)
+        {
+            log::warn!("mounts that no object wants are left alone: {why}");
         }
         keep.ok()
     }
 
-    fn swept(&mut self, swept: Result<Result<Swept, String>, JoinError>) {
+    fn swept(&mut self, swept: Result<Result<(), String>, JoinError>) {
         match swept {
             // What it does for mounts is caught where they are converged.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-            Ok(Ok(Swept::Found(unwanted, alone))) => self.found_unwanted(&unwanted, alone),
-            Ok(Ok(Swept::Removed)) => self.sweep.done(),
+            Ok(Ok(())) => self.sweep.done(),
             Ok(Err(why)) => {
                 if self.sweep.failed(&why, Instant::now()) {
                     log::warn!("remove mounts that no object wants: {why}");
-                    if !self.looked {
-                        self.wake_leaving();
-                    }
                 }
             }
         }

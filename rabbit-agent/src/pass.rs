@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, panic::resume_unwind, sync::Arc};
 
 use api::{ClientMount, NnfStorageProfile, ResourceError};
 use apiclient::plain;
-use clientmount_agent::{error::Failure, site::Site};
+use clientmount_agent::{error::Failure, records::MountRecords, site::Site};
 use controller::{
     Fingerprint, Object, Retry, describe,
     events::Events,
@@ -37,6 +37,8 @@ pub struct Context {
     pub converger: Arc<Converger>,
     /// The same, where no compute that is fenced is given anything.
     pub gated: Arc<Converger>,
+    /// What ClientMounts have mounted, for the next agent.
+    pub records: Arc<MountRecords>,
     /// Tells device paths that this agent looked up from those of any earlier one, which are not trusted.
     pub started: Time,
     /// Who is fenced.

@@ -8,6 +8,7 @@ use clientmount_agent::{
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
+    records::{MountRecords, RecordError},
 };
 use controller::events::Events;
 use daemon::{End, Signals, tell_ready, tell_stopping, vital};
@@ -40,6 +41,9 @@ pub enum RunError {
     /// The node's storage is not usable.
     #[error("set up the rabbit's storage")]
     Storage(#[source] LinuxHostError),
+    /// What is mounted cannot be recorded.
+    #[error("open the records of mounts")]
+    Records(#[source] RecordError),
     /// There is no way to the coordinator.
     #[error("set up the way to the coordinator")]
     Coordinator(#[source] CertificateError),
@@ -74,6 +78,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         let followed = switches::follow(Arc::new(move || host.links()), board.clone(), every);
         tokio::spawn(vital("who follows the switches' links", followed));
     }
+    let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
     let signs = Signs::of(board);
     show(&config, &signs).await?;
     let refused = match config.coordinator.clone() {
@@ -86,7 +91,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    work(config.rabbit, host, client, signs, stop).await
+    work(config.rabbit, host, (client, records), signs, stop).await
 }
 
 async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
@@ -106,7 +111,7 @@ async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
 pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,
-    client: Client,
+    (client, records): (Client, MountRecords),
     signs: Signs,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
@@ -130,6 +135,7 @@ pub async fn work<E>(
         pod: rabbit.pod,
         client,
         converger,
+        records: Arc::new(records),
         gated: Arc::new(gated),
         fences,
         // Chosen anew once it is known what earlier agents told; no pass begins before that.

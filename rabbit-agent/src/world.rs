@@ -158,6 +158,8 @@ impl World {
     /// A pass tells what it wrote itself, so what a watch brings and nobody told is somebody else's.
     fn retold<K: Kept>(&self, change: &Change<K>) -> Option<Wake> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
+        // What was recorded has no version, and its status is not known.
+        old.resource_version()?;
         let same = old.uid() != new.uid() || old.tells_the_same(new) || !self.is_ours(&**new);
         (!same).then(|| Some(Wake::Retold(new.key()?, new.resource_version()?)))?
     }
@@ -305,18 +307,6 @@ impl World {
         named.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Whether a ClientMount is to be let go, or went away.
-    #[must_use]
-    pub fn is_leaving(&self, key: &Key) -> bool {
-        match key {
-            Key::ClientMount(name) => {
-                self.client_mount(name).is_some_and(|it| it.metadata.deletion_timestamp.is_some())
-            }
-            Key::Vanished(_) => true,
-            _ => false,
-        }
-    }
-
     /// Whether a pass over it erases namespaces.
     #[must_use]
     pub fn is_erased(&self, key: &Key) -> bool {
@@ -324,12 +314,14 @@ impl World {
         self.block_storage(name).is_some_and(|it| it.metadata.deletion_timestamp.is_some())
     }
 
-    /// ClientMounts of this rabbit that are to be let go.
-    #[must_use]
-    pub fn leaving_mounts(&self) -> Vec<String> {
-        let ours = self.client_mounts.iter().filter(|it| self.is_ours(&***it));
-        let leaving = ours.filter(|it| it.metadata.deletion_timestamp.is_some());
-        leaving.map(|it| it.name_any()).collect()
+    /// A ClientMount is as it was recorded, until the API tells of it: its versions of which something may be mounted, the
+    /// latest last.
+    pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
+        let Some(last) = versions.pop() else { return };
+        for version in &versions {
+            self.former.changed(version, Some(&last), |_| true);
+        }
+        self.client_mounts.take(Event::Applied(Ok(last)));
     }
 
     /// Nothing of it is left.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use api::ClientMount;
-use storage::{desired::MountPoint, observed::MountedThing};
+use storage::desired::MountPoint;
 
 use crate::{
     claims::Claims,
@@ -39,14 +39,28 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn new(site: Site) -> Self {
-        Self {
+    /// What `recorded` tells was mounted is so until a complete list tells otherwise: of each object its versions, the latest
+    /// last.
+    pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
+        let mut objects = Self {
             site,
             known: BTreeMap::new(),
             claims: Claims::default(),
             former: Former::default(),
             incoming: None,
+        };
+        recorded.into_iter().for_each(|versions| objects.restore(versions));
+        objects
+    }
+
+    fn restore(&mut self, mut versions: Vec<ClientMount>) {
+        let Some(last) = versions.pop() else { return };
+        for version in &versions {
+            self.former.changed(version, Some(&last), |_| true);
         }
+        let desire = Desire::recorded(last);
+        let units = desire.units(false, &self.site).map(Arc::new);
+        self.insert(Object { desire, gone: false, units });
     }
 
     /// A connection begins: a complete list follows.
@@ -126,15 +140,6 @@ impl Objects {
         self.former.changed(before, desire.object(), had);
     }
 
-    /// Mounts that no object wants, as they were found when the agent started; the uids to be worked on.
-    pub(super) fn adopt(&mut self, unwanted: &[(MountPoint, MountedThing)]) -> Vec<String> {
-        let objects: Vec<_> =
-            self.known.values().filter_map(|known| known.desire.object().cloned()).collect();
-        let adopting = objects.iter().filter(|object| self.former.adopt(object, unwanted));
-        let uids: Vec<_> = adopting.filter_map(|object| object.metadata.uid.clone()).collect();
-        uids.iter().flat_map(|uid| self.claim_again(uid)).collect()
-    }
-
     fn claim_again(&mut self, uid: &str) -> Vec<String> {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
@@ -191,7 +196,7 @@ impl Objects {
             }
             (Ok(units), None) => Ok(Arc::clone(units)),
         };
-        Some(Work { former, now })
+        Some(Work { uid: uid.to_owned(), object: object.desire.object().cloned(), former, now })
     }
 
     /// What to tell of an object; nothing of one that is gone.
@@ -243,19 +248,6 @@ impl Objects {
     pub(super) fn has_untold(&self, uid: &str) -> bool {
         let units = self.known.get(uid).and_then(|object| object.units.as_ref().ok());
         units.is_some_and(|units| (0..units.mounts.len()).any(|place| units.is_untold(place)))
-    }
-
-    /// Whether an object is to be let go, or is gone.
-    pub(super) fn is_leaving(&self, uid: &str) -> bool {
-        self.known.get(uid).is_some_and(|object| object.gone || object.desire.deleted())
-    }
-
-    pub(super) fn is_gone(&self, uid: &str) -> bool {
-        self.known.get(uid).is_some_and(|object| object.gone)
-    }
-
-    pub(super) fn leaving(&self) -> Vec<String> {
-        self.known.keys().filter(|uid| self.is_leaving(uid)).cloned().collect()
     }
 
     pub(super) fn knows(&self, uid: &str) -> bool {

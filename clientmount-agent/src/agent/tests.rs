@@ -35,7 +35,6 @@ use crate::{
 };
 
 mod panics;
-mod unlooked;
 
 /// Longer than anything here takes; a test that waits in vain fails instead of hanging.
 const LONG: Duration = Duration::from_secs(60);
@@ -231,7 +230,7 @@ impl Node {
         let directory = tempfile::tempdir().unwrap();
         let coordinator = Coordinator::start(directory.path().join("coordinator.sock"));
         let (outbox, agent, linking, stop) =
-            start_agent(Arc::<FakeHost>::clone(&chassis.compute), &coordinator.socket);
+            start_agent(&chassis, chassis.compute.clone(), &coordinator.socket);
         Self {
             chassis,
             coordinator,
@@ -256,7 +255,8 @@ impl Node {
         assert!((&mut self.agent).await.unwrap_err().is_cancelled());
         assert!((&mut self.linking).await.unwrap_err().is_cancelled());
         drop(session);
-        let (outbox, agent, linking, stop) = start_agent(host, &self.coordinator.socket);
+        let (outbox, agent, linking, stop) =
+            start_agent(&self.chassis, host, &self.coordinator.socket);
         (self.outbox, self.agent, self.linking, self.stop) = (outbox, agent, linking, Some(stop));
     }
 
@@ -272,6 +272,7 @@ impl Node {
 }
 
 fn start_agent(
+    chassis: &Chassis,
     host: Arc<dyn Host>,
     socket: &std::path::Path,
 ) -> (Arc<Outbox>, JoinHandle<End>, JoinHandle<()>, oneshot::Sender<()>) {
@@ -283,7 +284,7 @@ fn start_agent(
     let hello = hello(&site.node, Role::Compute).unwrap();
     let linking = tokio::spawn(link::run(endpoint, hello, Arc::clone(&outbox), events));
     let (stop, stopping) = oneshot::channel();
-    let agent = Agent::new(site, converger, Arc::clone(&outbox));
+    let agent = Agent::new(site, converger, chassis.records(), Arc::clone(&outbox));
     let agent = tokio::spawn(agent.run(from_link, async move { drop(stopping.await) }));
     (outbox, agent, linking, stop)
 }
@@ -781,6 +782,7 @@ async fn a_failed_removal_is_told_as_health_and_does_not_hold_up_work() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[0]]).await;
     session.report_of(&objects[0], ready).await;
+    node.chassis.lose_records();
     let host = Refusing { node: Arc::clone(&node.chassis.compute), is_over: false.into() };
     node.restart_agent_on(Arc::new(host), session).await;
     let mut session = node.coordinator.session().await;
@@ -818,6 +820,7 @@ async fn a_removal_that_hangs_holds_up_only_what_it_could_meet() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&objects[0]]).await;
     session.report_of(&objects[0], ready).await;
+    node.chassis.lose_records();
     let (release, held) = std::sync::mpsc::channel();
     let host = Hanging { node: Arc::clone(&node.chassis.compute), held: held.into() };
     node.restart_agent_on(Arc::new(host), session).await;

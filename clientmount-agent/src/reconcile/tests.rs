@@ -294,7 +294,13 @@ fn what_is_gone_already_is_found_gone_beside_what_took_its_path() {
     for _ in 0..2 {
         let former = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
         let now = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
-        let worked = Work { former, now }.carry_out(&converger);
+        let work = Work {
+            uid: chassis.object(0).metadata.uid.unwrap(),
+            object: Some(after.clone()),
+            former,
+            now,
+        };
+        let worked = work.carry_out(&converger, &chassis.records());
         assert!(worked.outcome.done() && worked.gone.len() == 1, "{worked:?}");
         let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
         let [(_, there)] = &seen[..] else { panic!("{seen:?}") };

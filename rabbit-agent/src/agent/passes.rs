@@ -3,8 +3,7 @@
 use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
-use api::ClientMount;
-use clientmount_agent::{desired::Goal, error::Failure};
+use clientmount_agent::desired::Goal;
 use futures::FutureExt;
 use kube::ResourceExt;
 use storage::Panicked;
@@ -28,11 +27,8 @@ impl Agent {
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
             let apart = !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites);
-            // One that is to go waits for the first look; where that failed, a pass tells why, if the object is there.
-            let is_told = self.sweep.failure().is_some() && !matches!(key, Key::Vanished(_));
-            let may = apart && (self.looked || !self.world.is_leaving(key) || is_told);
-            if !may || !self.world.is_erased(key) {
-                return may;
+            if !apart || !self.world.is_erased(key) {
+                return apart;
             }
             erasing += 1;
             erasing <= ERASING
@@ -151,11 +147,6 @@ impl Agent {
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.world.client_mount(name)?);
-        if let Some(why) = self.sweep.failure().filter(|_| self.is_held_back(name)) {
-            let failure = Failure::unlooked(why);
-            self.start_holding_back(name, object, failure);
-            return Some(());
-        }
         let Prepared { work, former, moved } =
             prepare(&object, &self.world, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
@@ -169,20 +160,6 @@ impl Agent {
             pass.ended(result)
         });
         Some(())
-    }
-
-    fn is_held_back(&self, mount: &str) -> bool {
-        !self.looked && self.world.is_leaving(&Key::ClientMount(mount.to_owned()))
-    }
-
-    fn start_holding_back(&mut self, name: &str, object: Arc<ClientMount>, failure: Failure) {
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::ClientMount(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result =
-                client_mount::reconcile::hold_back(&context, &object, failure, &mut pass).await;
-            pass.ended(result)
-        });
     }
 
     fn start_vanished(&mut self, uid: &str) -> Option<()> {

@@ -235,7 +235,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
             }
         }
     };
-    let outcome = carry_out(context, former, now, pass).await;
+    let outcome = carry_out(context, &object, former, now, pass).await;
     if deleted && outcome.done() {
         tell_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
@@ -246,29 +246,17 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
 
 async fn carry_out(
     context: &Context,
+    object: &ClientMount,
     former: Earlier,
     now: Result<Arc<MountUnits>, Outcome>,
     pass: &mut Pass,
 ) -> Outcome {
-    let (converger, work) = (Arc::clone(&context.converger), reconcile::Work { former, now });
-    let worked = context.blocking(move || work.carry_out(&converger)).await;
+    let uid = object.metadata.uid.clone().unwrap_or_default();
+    let work = reconcile::Work { uid, object: Some(object.clone()), former, now };
+    let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
+    let worked = context.blocking(move || work.carry_out(&converger, &records)).await;
     pass.gone = worked.gone;
     worked.outcome
-}
-
-/// Tells why nothing is done for an object that is to go.
-///
-/// # Errors
-/// When a write did not happen.
-pub async fn hold_back(
-    context: &Context,
-    object: &ClientMount,
-    failure: Failure,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
-    let outcome = Outcome::refused(Goal::Unmounted, object.spec.mounts.len(), failure);
-    note(object, &outcome, pass);
-    pass.report(context, object, report::status(&context.node, &outcome)).await
 }
 
 /// One line in the log, whatever the number of mounts.
@@ -321,7 +309,7 @@ pub async fn clean_up(
         }
         Work::NeverMounted => Err(Outcome::absent(object.spec.mounts.len())),
     };
-    let outcome = carry_out(context, former, now, pass).await;
+    let outcome = carry_out(context, object, former, now, pass).await;
     tell_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

@@ -16,6 +16,7 @@ use api::{
 };
 use clap::Parser;
 use clientmount_agent::{
+    records::MountRecords,
     site::{IndexRoot, Side, Site},
     volumes::Volumes,
 };
@@ -386,10 +387,11 @@ impl Bench {
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
         config.site.index_root.clone_from(&self.index_root);
+        let records = MountRecords::open(self.directory.path()).unwrap();
         let task = tokio::spawn(work(
             config,
             host,
-            self.gate.client(self.client.clone()),
+            (self.gate.client(self.client.clone()), records),
             self.signs.clone(),
             stop_agent,
         ));

@@ -1,3 +1,5 @@
+use std::fs;
+
 use api::{
     ClientMount, NnfNodeBlockStorage, NnfNodeStorage, SystemConfiguration, names::finalizer,
 };
@@ -7,7 +9,7 @@ use kube::{
 };
 use serde_json::json;
 use storage::{
-    Desired, Host, Step,
+    Host, Step,
     desired::{AllocationId, NamespaceId},
     fake::{FakeHost, Fault},
 };
@@ -239,12 +241,17 @@ async fn left_behind() -> Bench {
 
 #[tokio::test]
 async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
-    let mut bench = left_behind().await;
-    assert_eq!(mounts(&bench), 1);
-    bench.start();
-    bench.make::<ClientMount>(RABBIT, client_mount("next", &["compute-01"])).await;
-    bench.until("next", "mounted", mount_ready).await;
-    assert_eq!(mounts(&bench), 1);
+    for loses_records in [false, true] {
+        let mut bench = left_behind().await;
+        assert_eq!(mounts(&bench), 1);
+        if loses_records {
+            fs::remove_dir_all(bench.directory.path().join("mounts")).unwrap();
+        }
+        bench.start();
+        bench.make::<ClientMount>(RABBIT, client_mount("next", &["compute-01"])).await;
+        bench.until("next", "mounted", mount_ready).await;
+        assert_eq!(mounts(&bench), 1);
+    }
 }
 
 #[tokio::test]
@@ -258,34 +265,6 @@ async fn a_mount_nobody_wants_that_is_busy_is_removed_when_it_is_let_go() {
     bench.host.let_go(&path(&in_tree("node-0")));
     bench.until_unmounts(2).await;
     assert_eq!(mounts(&bench), 0);
-}
-
-/// Some of what is mounted may be that of an object that is to go, so it waits for the look, and says so.
-#[tokio::test]
-async fn an_object_that_is_to_go_tells_that_it_waits_for_the_first_look() {
-    let mut bench = Bench::new().await;
-    bench.file_systems(1).await;
-    bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
-    bench.until(MOUNT, "mounted", mount_ready).await;
-    bench.stop().await;
-    bench.delete::<ClientMount>(MOUNT).await;
-    bench.trouble.lock().unwrap().bug = Some(|it| matches!(it, Desired::OnlyMounts(_)));
-    let (hold, waits) = bench.hold(|step| matches!(step, Step::CreateNamespace { .. }));
-    bench.start();
-    let held: ClientMount = bench.until(MOUNT, "held back", mount_failed).await;
-    let error = held.status.unwrap().error.unwrap();
-    let why = "waiting until the node's mounts could be looked at: ";
-    assert!(error.debug_message.contains(why), "{error:?}");
-    assert_eq!(mounts(&bench), 1);
-
-    // A pass that takes its time keeps nobody from looking again.
-    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
-    waits.await.unwrap();
-    bench.trouble.lock().unwrap().bug = None;
-    bench.until_gone::<ClientMount>(MOUNT).await;
-    assert_eq!(mounts(&bench), 0);
-    drop(hold);
-    bench.until("next", "ready", block_ready).await;
 }
 
 /// One life of a block storage and its file system, in which the n-th step fails, for each of the first few.

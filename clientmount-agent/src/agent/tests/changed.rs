@@ -32,17 +32,6 @@ async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
     (node, session, object)
 }
 
-/// As an agent left it.
-fn reported(mut object: ClientMount) -> ClientMount {
-    let entry = api::client_mount::ClientMountInfoStatus {
-        state: api::client_mount::MountState::Mounted,
-        ready: true,
-    };
-    let mounts = vec![entry; object.spec.mounts.len()];
-    object.status = Some(ClientMountStatus { mounts, all_ready: true, error: None });
-    object
-}
-
 #[tokio::test]
 async fn what_the_spec_dropped_is_unmounted_and_swaps_resolve() {
     let cases: [&[(&str, usize)]; 5] = [
@@ -94,7 +83,7 @@ async fn an_object_is_not_ready_and_not_released_while_what_it_dropped_is_held()
     }
 }
 
-/// The new agent was never told of the path: the file system that is mounted there tells.
+/// The new agent was never told of the path: the one before recorded it.
 #[tokio::test]
 async fn an_agent_that_starts_finds_what_was_dropped_before() {
     for held in [false, true] {
@@ -102,7 +91,7 @@ async fn an_agent_that_starts_finds_what_was_dropped_before() {
         if held {
             node.chassis.compute.hold(&point("/mnt/nnf/a"));
         }
-        let changed = version(&reported(node.chassis.asking(&[("b", 1)])), "2");
+        let changed = version(&node.chassis.asking(&[("b", 1)]), "2");
         node.restart_agent(session).await;
         let mut session = node.coordinator.session().await;
         session.sync(&[&deleted(&changed)]).await;
@@ -238,7 +227,7 @@ async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_
         let object = chassis.asking(&[("a", 0), after[0]]);
         work(&mut told(&chassis, &object), now).await;
         chassis.compute.keep_elsewhere(&point("/mnt/nnf/a"));
-        let changed = version(&reported(chassis.asking(&after)), "2");
+        let changed = version(&chassis.asking(&after), "2");
         let mut agent = told(&chassis, &deleted(&changed));
         work(&mut agent, now).await;
         assert!(!agent.outbox.reports()[0].released, "{after:?}");
@@ -254,7 +243,7 @@ async fn what_was_dropped_before_a_start_is_not_called_gone_while_its_device_is_
 async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keeps_it() {
     let (chassis, now) = (Chassis::new(2), Instant::now());
     work(&mut told(&chassis, &chassis.asking(&BEFORE)), now).await;
-    let mut changed = version(&reported(chassis.asking(&[("b", 1)])), "2");
+    let mut changed = version(&chassis.asking(&[("b", 1)]), "2");
     changed.spec.node = "compute-2".into();
     chassis.compute.hold(&point("/mnt/nnf/a"));
     let mut agent = told(&chassis, &deleted(&changed));
@@ -263,8 +252,45 @@ async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keep
     chassis.compute.let_go(&point("/mnt/nnf/a"));
     agent.event(desire(&deleted(&version(&changed, "3"))));
     work(&mut agent, now).await;
-    assert!(agent.outbox.reports()[0].released);
-    assert!(!mounted_on(&chassis).contains(&"/mnt/nnf/a".to_owned()));
+    assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
+}
+
+/// Nothing about a Lustre mount shows whose it is.
+#[tokio::test]
+async fn a_lustre_mount_that_was_dropped_or_whose_object_went_before_a_start_is_unmounted() {
+    let now = Instant::now();
+    let before = version(&crate::testing::compute_lustre(), "1");
+    let mut changed = version(&before, "2");
+    changed.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
+    let other = version(&Chassis::new(1).object(0), "2");
+    for after in [changed, other] {
+        let chassis = Chassis::new(1);
+        work(&mut told(&chassis, &before), now).await;
+        let was = mounted_on(&chassis);
+        assert_eq!(was.len(), 1);
+        let mut agent = told(&chassis, &after);
+        work(&mut agent, now).await;
+        let mounted = mounted_on(&chassis);
+        assert!(mounted.len() == 1 && mounted != was, "{mounted:?}");
+        let mut agent = told(&chassis, &deleted(&version(&after, "3")));
+        work(&mut agent, now).await;
+        assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
+        assert!(chassis.records().read().is_empty());
+    }
+}
+
+/// As on a full disk.
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_mounted() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let mut agent = told(&chassis, &chassis.object(0));
+    chassis.lose_records();
+    work(&mut agent, now).await;
+    let report = &agent.outbox.reports()[0];
+    let status = &report.status;
+    let error = status.error.as_ref().unwrap();
+    assert!(error.debug_message.contains("record in "), "{error:?}");
+    assert!(!status.all_ready && mounted_on(&chassis).is_empty());
 }
 
 fn mounted_on(chassis: &Chassis) -> Vec<String> {

@@ -20,17 +20,15 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
 
 /// An agent of the compute that was told that this is its one object.
 pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
-    told_on(chassis.compute.clone(), &[object])
-}
-
-/// The same on another host, with all these objects.
-pub(super) fn told_on(host: Arc<dyn Host>, objects: &[&ClientMount]) -> Agent {
     let site = site(&crate::testing::compute_xfs(), Side::Compute);
-    let mut agent = Agent::new(site, Arc::new(Converger::new(host)), Arc::default());
+    let mut agent = Agent::new(
+        site,
+        Arc::new(Converger::new(chassis.compute.clone())),
+        chassis.records(),
+        Arc::default(),
+    );
     agent.event(LinkEvent::Up);
-    for object in objects {
-        agent.event(LinkEvent::Desired(Box::new(told_of(object))));
-    }
+    agent.event(LinkEvent::Desired(Box::new(told_of(object))));
     agent.event(LinkEvent::Synced);
     agent
 }
