@@ -137,6 +137,9 @@ struct NodeArgs {
         requires = "listen"
     )]
     operator: Vec<String>,
+    /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
+    http_listen: Option<SocketAddr>,
 }
 
 /// Which Kubernetes API the coordinator works on.
@@ -173,6 +176,8 @@ pub struct Config {
     pub backend: Backend,
     pub socket: PathBuf,
     pub tls: Option<Tls>,
+    /// Where probes and metrics are served.
+    pub http: Option<SocketAddr>,
 }
 
 /// Options that are well formed but not acceptable.
@@ -210,7 +215,7 @@ impl TryFrom<CommandLine> for Config {
                 operators: nodes.operator,
             },
         );
-        Ok(Self { backend, socket: nodes.socket, tls })
+        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen })
     }
 }
 

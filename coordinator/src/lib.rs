@@ -26,8 +26,10 @@
 mod answer;
 mod cluster;
 pub mod config;
+mod engine;
 mod files;
 mod health;
+mod http;
 mod hub;
 mod layout;
 mod link;
@@ -39,6 +41,7 @@ mod run;
 mod serve;
 mod standalone;
 
+pub use http::HttpError;
 pub use restore::{RestoreFailed, restore};
 pub use run::{Coordinator, RunError, StartError, run};
 pub use serve::ServeError;

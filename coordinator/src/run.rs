@@ -12,11 +12,13 @@ use tokio::task::JoinSet;
 
 use crate::cluster::Machine;
 use crate::config::{Backend, Config};
+use crate::engine::Parts;
+use crate::http::HttpError;
 use crate::hub::Hub;
 use crate::link::Link;
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
-use crate::{files, health, layout, namespaces};
+use crate::{engine, files, health, http, layout};
 
 /// Streams that do not end when asked are cut after this.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -30,6 +32,8 @@ pub enum StartError {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Socket(#[from] ListenError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
     #[error("serve nodes over TCP")]
     Tcp(#[source] ServeError),
 }
@@ -78,6 +82,7 @@ pub struct Coordinator {
     work: JoinSet<()>,
     api_address: Option<SocketAddr>,
     node_address: Option<SocketAddr>,
+    http_address: Option<SocketAddr>,
 }
 
 impl Coordinator {
@@ -94,6 +99,10 @@ impl Coordinator {
             None => None,
         };
         let socket = listen(&config.socket)?;
+        let http = match config.http {
+            Some(address) => Some(http::listen(address).await?),
+            None => None,
+        };
         let (client, embedded) = match &config.backend {
             Backend::Standalone(standalone) => {
                 let embedded = Embedded::open(standalone).await?;
@@ -108,7 +117,13 @@ impl Coordinator {
             work: JoinSet::new(),
             api_address: embedded.as_ref().map(Embedded::address),
             node_address: tls.as_ref().and_then(|(listener, _)| listener.address()),
+            http_address: None,
         };
+        if let Some(listener) = http {
+            coordinator.http_address = listener.local_addr().ok();
+            let serving = http::serve(listener, coordinator.hub.clone());
+            coordinator.work.spawn(async { match serving.await {} });
+        }
         coordinator.begin(&client, embedded.is_some());
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
@@ -139,6 +154,11 @@ impl Coordinator {
         self.node_address
     }
 
+    /// Where probes and metrics are served.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
     /// Works until `stop`, then ends all streams; mounts on the nodes stay.
     ///
     /// # Errors
@@ -163,7 +183,7 @@ impl Coordinator {
         result
     }
 
-    fn begin(&mut self, client: &Client, standalone: bool) {
+    fn begin(&mut self, client: &Client, is_standalone: bool) {
         let exchange = self.hub.exchange();
         let (nodes, heard) = signal::channel(BTreeSet::new());
         self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
@@ -172,9 +192,8 @@ impl Coordinator {
         self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
         self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone()));
         self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
-        if standalone {
-            self.work.spawn(namespaces::keep(client.clone(), exchange.clone(), heard));
-        }
+        let parts = Parts { exchange: exchange.clone(), nodes: heard, is_standalone };
+        engine::start(client, parts, &mut self.work);
     }
 
     fn serve_api(&mut self, embedded: Embedded) {

@@ -30,7 +30,7 @@ use crate::{
     fence::{Fencer, Fences, Gate, Tools},
     health::{Board, events as uevents, switches},
     pass::Context,
-    probes::{self, Pages},
+    probes::Pages,
     signs::Signs,
     watch::{Update, watch_all},
 };
@@ -172,7 +172,8 @@ async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
     for (flag, address, pages) in asked {
         if let Some(address) = address {
             let listener = address.listen(flag).await?;
-            tokio::spawn(vital("a probe's page", probes::serve(listener, pages, signs.clone())));
+            let serving = daemon::pages::serve(listener, pages.router(signs.clone()));
+            tokio::spawn(vital("a probe's page", serving));
         }
     }
     Ok(())

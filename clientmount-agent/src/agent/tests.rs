@@ -503,6 +503,8 @@ async fn an_object_that_cannot_be_read_is_told_and_holds_up_the_removal() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
+    // No record tells whose the mount is.
+    node.chassis.lose_records();
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
     session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;

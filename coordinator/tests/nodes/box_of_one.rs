@@ -44,8 +44,12 @@ impl BoxOfOne {
             kubeconfig: kubeconfig.clone(),
         };
         let socket = root.join("coordinator.sock");
-        let config =
-            Config { backend: Backend::Standalone(standalone), socket: socket.clone(), tls };
+        let config = Config {
+            backend: Backend::Standalone(standalone),
+            socket: socket.clone(),
+            tls,
+            http: None,
+        };
         let coordinator = Coordinator::start(&config).await.unwrap();
         let node_address = coordinator.node_address();
         let (stop, stopped) = oneshot::channel();
@@ -63,7 +67,7 @@ impl BoxOfOne {
         let socket = directory.path().join("replica.sock");
         let kubeconfig = Address::Kubeconfig(Some(directory.path().join("kubeconfig")));
         let backend = Backend::Cluster(kubeconfig);
-        let config = Config { backend, socket: socket.clone(), tls: None };
+        let config = Config { backend, socket: socket.clone(), tls: None, http: None };
         let replica = Coordinator::start(&config).await.unwrap();
         tokio::spawn(replica.run_until(std::future::pending()));
         socket

@@ -1,9 +1,12 @@
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use apiclient::Address;
 use coordinator::Coordinator;
 use coordinator::config::{Backend, Config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -14,6 +17,15 @@ async fn health(socket: &Path, service: &str) -> ServingStatus {
     let request = HealthCheckRequest { service: service.to_owned() };
     let mut client = HealthClient::new(channel(socket).await);
     client.check(request).await.unwrap().into_inner().status()
+}
+
+async fn page(address: SocketAddr, path: &str) -> String {
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: coordinator\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    answer
 }
 
 #[tokio::test]
@@ -32,10 +44,16 @@ async fn nodes_are_served_only_once_the_api_was_read() {
     fs::write(&kubeconfig, nobody.collect::<String>()).unwrap();
     let socket = elsewhere.path().join("coordinator.sock");
     let backend = Backend::Cluster(Address::Kubeconfig(Some(kubeconfig)));
-    let config = Config { backend, socket: socket.clone(), tls: None };
+    let http = Some("127.0.0.1:0".parse().unwrap());
+    let config = Config { backend, socket: socket.clone(), tls: None, http };
     let blind = Coordinator::start(&config).await.unwrap();
+    let pages = blind.http_address().unwrap();
     tokio::spawn(blind.run_until(std::future::pending()));
     assert_eq!(health(&socket, "warren.v1.NodeLink").await, ServingStatus::NotServing);
     assert_eq!(health(&socket, "warren.v1.Cluster").await, ServingStatus::Serving);
+    assert!(page(pages, "/healthz").await.starts_with("HTTP/1.1 200"));
+    assert!(page(pages, "/readyz").await.starts_with("HTTP/1.1 503"));
+    let metrics = page(pages, "/metrics").await;
+    assert!(metrics.contains("warren_nodes{role=\"compute\",state=\"ok\"} 0"), "{metrics}");
     coordinator.stop().await;
 }

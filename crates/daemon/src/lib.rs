@@ -5,6 +5,7 @@ mod chain;
 mod go_flags;
 mod listen;
 mod logging;
+pub mod pages;
 mod run;
 mod stop;
 mod vital;

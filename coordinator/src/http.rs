@@ -1,0 +1,72 @@
+//! HTTP for a kubelet's probes and for Prometheus; off unless asked for.
+//!
+//! | page | says |
+//! |---|---|
+//! | `/healthz` | the process answers |
+//! | `/readyz` | 200 once every object was read and while ClientMounts are watched, else 503: nodes wait here |
+//! | `/metrics` | how many nodes are connected and well, in the text format of OpenMetrics |
+
+mod metrics;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use thiserror::Error;
+use tokio::net::TcpListener;
+
+use crate::hub::Hub;
+
+/// Why no pages can be served.
+#[derive(Debug, Error)]
+#[error("--http-listen {address}: listen: choose another address or port")]
+pub struct HttpError {
+    address: SocketAddr,
+    #[source]
+    source: io::Error,
+}
+
+/// Listens for probes and Prometheus.
+///
+/// # Errors
+/// When the system refuses the address.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, HttpError> {
+    TcpListener::bind(address).await.map_err(|source| HttpError { address, source })
+}
+
+/// Serves the pages for ever.
+pub(crate) async fn serve(listener: TcpListener, hub: Arc<Hub>) -> Infallible {
+    daemon::pages::serve(listener, pages(hub)).await
+}
+
+fn pages(hub: Arc<Hub>) -> Router {
+    Router::new()
+        .route("/healthz", get("ok"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(hub)
+}
+
+async fn readyz(State(hub): State<Arc<Hub>>) -> (StatusCode, String) {
+    if *hub.exchange().ready().borrow() {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let failing = hub.nodes().gaps;
+    let why = match &*failing {
+        [] => "the API was not read to the end yet".to_owned(),
+        gaps => gaps.join("\n"),
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+async fn metrics(State(hub): State<Arc<Hub>>) -> impl IntoResponse {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text(&hub.nodes()))
+}

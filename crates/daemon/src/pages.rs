@@ -1,0 +1,70 @@
+//! HTTP for probes and for Prometheus: small pages, one request per connection.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming as RequestBody;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tower::ServiceExt;
+
+use crate::accept::{Incoming, Limits};
+
+/// How long a request may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LIMITS: Limits = Limits {
+    connections: 32,
+    newcomers: 16,
+    first_request: PATIENCE,
+    remedy: "let fewer clients ask for probes and metrics at a time",
+};
+
+/// Serves the pages of `router` for ever.
+pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
+    let mut incoming = Incoming::new(listener, LIMITS);
+    loop {
+        let connection = incoming.next().await;
+        let (caller, router) = (connection.caller(), router.clone());
+        let service = service_fn(move |request: Request<RequestBody>| {
+            caller.is_heard();
+            router.clone().oneshot(request.map(Body::new))
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(connection), service);
+        // Whoever hangs up gets no answer, and needs none.
+        tokio::spawn(async { drop(connection.await) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_probe_is_answered_and_hung_up_on_though_others_keep_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, Router::new().route("/healthz", get("fine"))));
+        let mut silent = Vec::new();
+        for _ in 0..2 * LIMITS.connections {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        probe.write_all(b"GET /healthz HTTP/1.1\r\nHost: rabbit-1\r\n\r\n").await.unwrap();
+        let mut told = String::new();
+        probe.read_to_string(&mut told).await.unwrap();
+        assert!(told.starts_with("HTTP/1.1 200 ") && told.ends_with("fine"), "{told}");
+    }
+}
