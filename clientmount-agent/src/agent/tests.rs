@@ -493,6 +493,9 @@ async fn after_a_start_mounts_that_no_object_wants_are_removed_and_no_others() {
     session.desire(&objects[1]).await;
     session.tell(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;
+    // Lets the work on the other object end.
+    node.stop.take().unwrap().send(()).unwrap();
+    within("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
 }
 
