@@ -20,11 +20,11 @@
 pub mod args;
 pub mod board;
 mod condition;
-pub mod events;
 mod judge;
 mod rules;
 pub mod switches;
 mod tell;
+pub mod uevents;
 
 pub use board::Board;
 pub use condition::{Condition, Kind, Severity, Subject};

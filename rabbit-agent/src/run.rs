@@ -28,7 +28,7 @@ use crate::{
     bind::BindError,
     config::{Config, Rabbit},
     fence::{Fencer, Fences, Gate, Tools},
-    health::{Board, events as uevents, switches},
+    health::{Board, switches, uevents},
     pass::Context,
     probes::Pages,
     signs::Signs,

@@ -24,7 +24,6 @@ mod records;
 mod root_file;
 mod signature;
 mod tree;
-pub mod uevents;
 mod unfinished;
 mod zpool;
 

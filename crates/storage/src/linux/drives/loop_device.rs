@@ -11,6 +11,9 @@ use std::{
     time::Duration,
 };
 
+use linux_raw_sys::loop_device::{
+    LO_FLAGS_DIRECT_IO, LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, loop_config, loop_info64,
+};
 use nix::errno::Errno;
 
 use crate::{host::StepError, linux::exclusive, observed::DeviceNumber};
@@ -18,38 +21,11 @@ use crate::{host::StepError, linux::exclusive, observed::DeviceNumber};
 /// Attempts to take a free number: other programs take free numbers too.
 const TRIES: usize = 64;
 
-const LO_FLAGS_DIRECT_IO: u32 = 16;
+const DIRECT_IO: u32 = LO_FLAGS_DIRECT_IO as u32;
 
-nix::ioctl_none_bad!(loop_ctl_get_free, 0x4C82);
-nix::ioctl_none_bad!(loop_clr_fd, 0x4C01);
-nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
-
-/// `struct loop_info64`, include/uapi/linux/loop.h.
-#[repr(C)]
-pub(super) struct LoopInfo {
-    device: u64,
-    inode: u64,
-    rdevice: u64,
-    offset: u64,
-    sizelimit: u64,
-    number: u32,
-    encrypt_type: u32,
-    encrypt_key_size: u32,
-    flags: u32,
-    file_name: [u8; 64],
-    crypt_name: [u8; 64],
-    encrypt_key: [u8; 32],
-    init: [u64; 2],
-}
-
-/// `struct loop_config`, same file.
-#[repr(C)]
-pub(super) struct LoopConfig {
-    fd: u32,
-    block_size: u32,
-    info: LoopInfo,
-    reserved: [u64; 8],
-}
+nix::ioctl_none_bad!(loop_ctl_get_free, LOOP_CTL_GET_FREE);
+nix::ioctl_none_bad!(loop_clr_fd, LOOP_CLR_FD);
+nix::ioctl_write_ptr_bad!(loop_configure, LOOP_CONFIGURE, loop_config);
 
 /// A loop device and its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,7 +123,7 @@ pub(super) fn attach(file: &Path) -> io::Result<LoopDevice> {
         let free = unsafe { loop_ctl_get_free(control.as_raw_fd()) }?;
         let path = PathBuf::from(format!("/dev/loop{free}"));
         let device = OpenOptions::new().read(true).write(true).open(&path)?;
-        match configure(&device, &backing, file, LO_FLAGS_DIRECT_IO) {
+        match configure(&device, &backing, file, DIRECT_IO) {
             Err(Errno::EBUSY) => continue,
             Err(Errno::EINVAL) => match configure(&device, &backing, file, 0) {
                 Err(Errno::EBUSY) => continue,
@@ -166,27 +142,23 @@ fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Res
     let name = name.as_os_str().as_bytes();
     let shown = name.len().min(63);
     file_name[..shown].copy_from_slice(&name[..shown]);
-    let info = LoopInfo {
-        device: 0,
-        inode: 0,
-        rdevice: 0,
-        offset: 0,
-        sizelimit: 0,
-        number: 0,
-        encrypt_type: 0,
-        encrypt_key_size: 0,
-        flags,
-        file_name,
-        crypt_name: [0; 64],
-        encrypt_key: [0; 32],
-        init: [0; 2],
+    let info = loop_info64 {
+        lo_device: 0,
+        lo_inode: 0,
+        lo_rdevice: 0,
+        lo_offset: 0,
+        lo_sizelimit: 0,
+        lo_number: 0,
+        lo_encrypt_type: 0,
+        lo_encrypt_key_size: 0,
+        lo_flags: flags,
+        lo_file_name: file_name,
+        lo_crypt_name: [0; 64],
+        lo_encrypt_key: [0; 32],
+        lo_init: [0; 2],
     };
-    let config = LoopConfig {
-        fd: backing.as_raw_fd().cast_unsigned(),
-        block_size: 0,
-        info,
-        reserved: [0; 8],
-    };
+    let fd = backing.as_raw_fd().cast_unsigned();
+    let config = loop_config { fd, block_size: 0, info, __reserved: [0; 8] };
     // SAFETY: the layout is the kernel's, and `config` and `backing` outlive the call.
     unsafe { loop_configure(device.as_raw_fd(), &raw const config) }.map(drop)
 }

@@ -1,0 +1,153 @@
+//! Device events of the kernel: each is a reason to look, and none is believed.
+//!
+//! They come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd. libudev's
+//! monitor cannot move to another thread, so the thread that waits opens it; it sleeps in the kernel while nothing moves.
+
+use std::{
+    io,
+    os::fd::AsFd,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use daemon::{chain, vital_now};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{getsockopt, setsockopt, sockopt},
+};
+use udev::{Event, MonitorBuilder, MonitorSocket};
+
+use super::Board;
+
+/// A drive that is pulled is some ten events within milliseconds, a chassis that powers up thousands: those that come within
+/// this time of the first are one call for a look.
+const GATHER: Duration = Duration::from_millis(100);
+/// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with as many
+/// functions each.
+const ROOM: usize = 8 << 20;
+
+/// Calls for a look whenever a device moves from now on, until the process ends.
+pub fn listen(board: Board) {
+    let (opened, is_open) = mpsc::channel::<()>();
+    let begun = thread::Builder::new().name("uevents".to_owned()).spawn(move || {
+        let heard = vital_now("who hears device events", || {
+            let monitor = open();
+            drop(opened);
+            hear(&monitor?, &board)
+        });
+        if let Err(error) = heard {
+            unheard(&error);
+        }
+    });
+    match begun {
+        // Ends when the thread has opened its monitor, or could not.
+        Ok(_) => drop(is_open.recv()),
+        Err(error) => unheard(&error),
+    }
+}
+
+fn unheard(error: &io::Error) {
+    log::warn!(
+        "device events cannot be heard ({}): drives and links are looked at every --drive-check only",
+        chain(error)
+    );
+}
+
+fn open() -> io::Result<MonitorSocket> {
+    let monitor = MonitorBuilder::new_kernel()?;
+    // Without the privilege the default buffer remains, and an overrun is reported.
+    let _ = setsockopt(&monitor, sockopt::RcvBufForce, &ROOM);
+    monitor.listen()
+}
+
+fn hear(monitor: &MonitorSocket, board: &Board) -> io::Result<()> {
+    loop {
+        wait(monitor, None)?;
+        if drain(monitor)? {
+            let end = Instant::now() + GATHER;
+            while wait(monitor, Some(end.saturating_duration_since(Instant::now())))?.is_some() {
+                drain(monitor)?;
+            }
+            board.call();
+        }
+    }
+}
+
+/// Waits until an event arrives or `patience` is over, without it for ever.
+fn wait(monitor: &MonitorSocket, patience: Option<Duration>) -> io::Result<Option<PollFlags>> {
+    let timeout = patience.map(PollTimeout::try_from).transpose();
+    let timeout = timeout.unwrap_or(Some(PollTimeout::MAX)).unwrap_or(PollTimeout::NONE);
+    let mut polled = [PollFd::new(monitor.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut polled, timeout) {
+        Ok(0) | Err(Errno::EINTR) => Ok(None),
+        Ok(_) => Ok(polled[0].revents()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Takes everything that came in; whether any of it concerns storage.
+fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
+    let mut concerned = false;
+    while let Some(ready) = wait(monitor, Some(Duration::ZERO))? {
+        if ready.contains(PollFlags::POLLERR) {
+            match getsockopt(monitor, sockopt::SocketError)? {
+                // The kernel dropped events because the buffer was full, and one of them may have mattered.
+                libc::ENOBUFS => concerned = true,
+                0 => {}
+                errno => return Err(io::Error::from_raw_os_error(errno)),
+            }
+        } else {
+            // libudev drops what another process than the kernel sent.
+            let event = monitor.iter().next();
+            concerned |= event.is_some_and(|event| Uevent::of(&event).concerns_storage());
+        }
+    }
+    Ok(concerned)
+}
+
+/// An event. It proves only that something changed; the device itself shows its state.
+#[derive(Debug)]
+struct Uevent {
+    /// `add`, `remove`, `change`, `bind`, `unbind`, …
+    action: String,
+    /// The device's path in sysfs.
+    path: String,
+    /// `pci`, `nvme`, `block`, …
+    subsystem: String,
+    /// Of a disk: it became read-only or writable (`DISK_RO`, block/genhd.c).
+    writes_changed: bool,
+}
+
+impl Uevent {
+    fn of(event: &Event) -> Self {
+        let property = |name| {
+            let value = event.property_value(name);
+            value.map(|value| value.to_string_lossy().into_owned())
+        };
+        Self {
+            action: property("ACTION").unwrap_or_default(),
+            path: property("DEVPATH").unwrap_or_default(),
+            subsystem: property("SUBSYSTEM").unwrap_or_default(),
+            writes_changed: property("DISK_RO").is_some(),
+        }
+    }
+
+    /// Whether it may concern a drive, its link, a namespace, or a link to a compute: links are PCI functions that come
+    /// and go, drives and namespaces belong to NVMe, and a cluster file system reports its withdrawal itself. udevd
+    /// also makes the kernel announce writes to a disk, which change nothing here.
+    fn concerns_storage(&self) -> bool {
+        match &*self.subsystem {
+            "pci" | "nvme" => true,
+            "gfs2" => self.action == "offline",
+            "block" => {
+                self.path.contains("/nvme") && (self.action != "change" || self.writes_changed)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use std::path::Path;
+
+use super::*;
+
+/// The first line says where they are from.
+const RECORDED: &str = include_str!("recorded.txt");
+
+/// `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
+fn event(text: &str) -> Uevent {
+    let mut words = text.split('\0');
+    let (action, path) = words.next().unwrap().split_once('@').unwrap();
+    let words: Vec<_> = words.collect();
+    let subsystem = words.iter().find_map(|word| word.strip_prefix("SUBSYSTEM=")).unwrap();
+    Uevent {
+        action: action.to_owned(),
+        path: path.to_owned(),
+        subsystem: subsystem.to_owned(),
+        writes_changed: words.iter().any(|word| word.starts_with("DISK_RO=")),
+    }
+}
+
+#[test]
+fn what_moves_a_drive_a_link_or_a_namespace_is_told_from_what_does_not() {
+    let lines = RECORDED.lines().filter(|line| !line.starts_with('#'));
+    let events: Vec<_> = lines.map(|line| event(&line.replace("\\0", "\0"))).collect();
+    let concerns = |wanted: &str| {
+        let named = events.iter().filter(|event| {
+            format!("{} {} {}", event.action, event.subsystem, event.path).contains(wanted)
+        });
+        let verdicts: Vec<_> = named.map(Uevent::concerns_storage).collect();
+        assert!(!verdicts.is_empty(), "{wanted} was recorded");
+        verdicts
+    };
+    for moves in ["remove pci", "add pci", "change nvme ", "add block", "offline gfs2"] {
+        assert!(concerns(moves).into_iter().all(|concerns| concerns), "{moves}");
+    }
+    for moves in ["hwmon", "virtio ", "module", "change block", "bdi", "online gfs2"] {
+        assert!(!concerns(moves).into_iter().any(|concerns| concerns), "{moves}");
+    }
+}
+
+#[test]
+fn a_namespace_that_ceases_to_take_writes_moves() {
+    let change = |more: &str| {
+        let text = format!("change@/devices/x/nvme0n1\0ACTION=change\0SUBSYSTEM=block\0{more}\0");
+        event(&text).concerns_storage()
+    };
+    assert!(change("DISK_RO=1"));
+    assert!(!change("SYNTH_UUID=0"));
+}
+
+/// The kernel announces anew what `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent); that needs root.
+fn announce(device: &Path) {
+    std::fs::write(device.join("uevent"), "change").unwrap();
+}
+
+/// One that every kernel has, and that nobody minds.
+const NULL: &str = "/sys/class/mem/null";
+
+/// Whoever does not keep up is told so, and hears on.
+#[test]
+fn what_was_lost_is_a_reason_to_look() {
+    let device = Path::new(NULL);
+    if !gate::uevents(device) {
+        return;
+    }
+    let monitor = open().unwrap();
+    announce(device);
+    assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
+    // The smallest that the kernel gives: two events fit.
+    setsockopt(&monitor, sockopt::RcvBuf, &0).unwrap();
+    (0..64).for_each(|_| announce(device));
+    assert!(drain(&monitor).unwrap());
+    assert!(wait(&monitor, Some(Duration::ZERO)).unwrap().is_none());
+    announce(device);
+    assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
+}
+
+/// The device's words are those that the kernel sent.
+#[test]
+fn the_kernel_is_heard() {
+    let device = Path::new(NULL);
+    if !gate::uevents(device) {
+        return;
+    }
+    let monitor = open().unwrap();
+    announce(device);
+    loop {
+        assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
+        let heard = monitor.iter().next().map(|event| Uevent::of(&event));
+        let Some(heard) = heard.filter(|heard| heard.subsystem == "mem") else { continue };
+        assert_eq!((&*heard.action, &*heard.path), ("change", "/devices/virtual/mem/null"));
+        return;
+    }
+}
+
+#[tokio::test]
+async fn what_the_kernel_says_of_a_pci_function_is_a_call_for_a_look() {
+    let mut functions = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten();
+    let function = functions.next().and_then(Result::ok).map(|it| it.path());
+    let missing = function.is_none().then_some("this machine has no PCI");
+    if !gate::open("uevents", missing) || !gate::uevents(function.as_deref().unwrap()) {
+        return;
+    }
+    let board = Board::default();
+    let mut called = board.called();
+    listen(board);
+    announce(function.as_deref().unwrap());
+    called.changed().await.unwrap();
+}
