@@ -24,7 +24,7 @@ use kube::{Client, ResourceExt, api::ApiResource, runtime::watcher::Config};
 use storage::desired::NodeName;
 use tokio::{sync::mpsc, task::JoinSet, time};
 
-use crate::{
+use agent::{
     link::LinkEvent,
     outbox::{News, Outbox},
 };

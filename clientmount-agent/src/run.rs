@@ -12,13 +12,15 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use crate::{
     agent::Agent,
     config::{Config, Way},
-    coordinator::CertificateError,
     direct::{self, watch_config},
+    serve::{NodeService, serve},
+};
+use agent::{
+    coordinator::CertificateError,
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
     records::{MountRecords, RecordError},
-    serve::{NodeService, serve},
 };
 
 /// The agent cannot start.

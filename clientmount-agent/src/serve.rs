@@ -13,7 +13,7 @@ use tokio::{net::UnixListener, task};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
-use crate::{
+use agent::{
     desired::{MountUnits, ObjectError, desired, no_references},
     link::LARGEST_MESSAGE,
     outbox::Outbox,
@@ -111,7 +111,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
+    use agent::{
         site::Side,
         testing::{Chassis, point, profile, site},
     };

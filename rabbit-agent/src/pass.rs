@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, fmt, panic::resume_unwind, sync::Arc};
 
+use agent::{error::Failure, records::MountRecords, site::Site};
 use api::{ClientMount, NnfStorageProfile, ResourceError};
 use apiclient::plain;
-use clientmount_agent::{error::Failure, records::MountRecords, site::Site};
 use controller::{
     Fingerprint, Object, Retry, describe,
     events::Events,

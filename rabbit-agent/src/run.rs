@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use apiclient::{ConnectError, connect};
-use clientmount_agent::{
+use agent::{
     coordinator::{CertificateError, CoordinatorAddress},
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
     records::{MountRecords, RecordError},
 };
+use apiclient::{ConnectError, connect};
 use controller::events::Events;
 use daemon::{End, Signals, tell_ready, tell_stopping, vital};
 use futures::{StreamExt, stream};

@@ -9,7 +9,7 @@ use std::{
 use api::ClientMount;
 use storage::desired::MountPoint;
 
-use crate::{
+use agent::{
     claims::Claims,
     desire::{Desire, Report},
     desired::{Goal, MountUnits, ObjectError},

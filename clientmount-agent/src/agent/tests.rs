@@ -26,7 +26,7 @@ mod changed;
 mod held;
 
 use super::*;
-use crate::{
+use agent::{
     desire::Desire,
     hello::hello,
     link,
@@ -276,7 +276,7 @@ fn start_agent(
     host: Arc<dyn Host>,
     socket: &std::path::Path,
 ) -> (Arc<Outbox>, JoinHandle<End>, JoinHandle<()>, oneshot::Sender<()>) {
-    let site = site(&crate::testing::compute_xfs(), Side::Compute);
+    let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let converger = Arc::new(Converger::new(host));
     let outbox = Arc::new(Outbox::default());
     let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();

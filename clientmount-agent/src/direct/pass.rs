@@ -16,7 +16,7 @@ use kube::{
 use tokio::time::timeout;
 
 use super::state::{Profile, Todo, Write};
-use crate::desire::NoProfile;
+use agent::desire::NoProfile;
 
 /// An API server that took a request and answers nothing.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -17,7 +17,7 @@ use controller::{Change, Event, Fingerprint, Item, Place, Store, Unreadable, has
 use kube::ResourceExt;
 use storage::desired::NodeName;
 
-use crate::{
+use agent::{
     desire::{Desire, NoProfile, Report},
     desired::{Goal, ObjectError},
     error::Failure,
@@ -384,7 +384,7 @@ fn refusal(node: &NodeName, object: &ClientMount) -> Answer {
     let (goal, count) = (Goal::of(object).unwrap_or(Goal::Unmounted), object.spec.mounts.len());
     let outcome = Outcome::refused(goal, count, Failure::from(&error));
     Answer {
-        status: crate::report::status(node, &outcome),
+        status: agent::report::status(node, &outcome),
         released: false,
         resource_version: String::new(),
         accepted: false,

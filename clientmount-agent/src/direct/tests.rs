@@ -5,7 +5,7 @@ use controller::Item;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{state::Write, *};
-use crate::{
+use agent::{
     desire::{NoProfile, Report},
     testing::{compute_xfs, profile as pinned},
 };
@@ -89,8 +89,8 @@ impl Told {
     fn news(&mut self) -> Vec<String> {
         let event = |event| match event {
             LinkEvent::Desired(desire) => {
-                let site = crate::testing::site(&compute_xfs(), crate::site::Side::Compute);
-                let outcome = crate::reconcile::Outcome::absent(desire.count);
+                let site = agent::testing::site(&compute_xfs(), agent::site::Side::Compute);
+                let outcome = agent::reconcile::Outcome::absent(desire.count);
                 let report = desire.report(&site, &outcome);
                 format!("desired {}@{}", desire.name, report.resource_version)
             }
@@ -127,7 +127,7 @@ impl Told {
         self.0.report(Report {
             namespace: "compute-1".into(),
             name: NAME.into(),
-            uid: crate::testing::UID.into(),
+            uid: agent::testing::UID.into(),
             resource_version: version.to_string(),
             status,
             released,

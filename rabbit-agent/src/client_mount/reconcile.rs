@@ -3,8 +3,7 @@
 use controller::{describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
 
-use api::{ClientMount, client_mount::ClientMountDeviceReference, names::finalizer};
-use clientmount_agent::{
+use agent::{
     claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
@@ -12,6 +11,7 @@ use clientmount_agent::{
     report,
     site::Site,
 };
+use api::{ClientMount, client_mount::ClientMountDeviceReference, names::finalizer};
 use kube::ResourceExt;
 use storage::desired::{MountPoint, NamespaceId};
 

@@ -1,11 +1,11 @@
 //! Does what the plan says, and writes it down before anything else is done.
 
+use agent::error::Failure;
 use api::{
     NnfLustreMgt, NnfLustreMgtStatus,
     names::finalizer,
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim},
 };
-use clientmount_agent::error::Failure;
 use controller::{
     describe, has_finalizer,
     patch::{self, WriteError},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use clientmount_agent::volumes::Volumes;
+use agent::volumes::Volumes;
 use storage::{
     Desired, Observed,
     desired::ObjectUid,

@@ -10,8 +10,8 @@ use std::{
     time::Instant,
 };
 
+use agent::error::Failure;
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
-use clientmount_agent::error::Failure;
 use daemon::chain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};

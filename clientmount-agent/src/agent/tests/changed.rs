@@ -259,7 +259,7 @@ async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keep
 #[tokio::test]
 async fn a_lustre_mount_that_was_dropped_or_whose_object_went_before_a_start_is_unmounted() {
     let now = Instant::now();
-    let before = version(&crate::testing::compute_lustre(), "1");
+    let before = version(&agent::testing::compute_lustre(), "1");
     let mut changed = version(&before, "2");
     changed.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
     let other = version(&Chassis::new(1).object(0), "2");

@@ -20,7 +20,7 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
 
 /// An agent of the compute that was told that this is its one object.
 pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
-    let site = site(&crate::testing::compute_xfs(), Side::Compute);
+    let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let mut agent = Agent::new(
         site,
         Arc::new(Converger::new(chassis.compute.clone())),

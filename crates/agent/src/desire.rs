@@ -17,14 +17,17 @@ use crate::{
 /// One object as it was last, with the profile that its labels name.
 #[derive(Debug, Clone)]
 pub struct Desire {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
     resource_version: String,
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, NoProfile>,
     /// Length of `spec.mounts`, also when the rest cannot be read.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 /// Why a profile cannot be had, in words for the user.
@@ -75,10 +78,7 @@ impl From<&Report> for MountReport {
 
 impl Desire {
     /// An object as the API has it.
-    pub(crate) fn of(
-        client_mount: ClientMount,
-        profile: Result<NnfStorageProfile, NoProfile>,
-    ) -> Self {
+    pub fn of(client_mount: ClientMount, profile: Result<NnfStorageProfile, NoProfile>) -> Self {
         Self {
             namespace: client_mount.namespace().unwrap_or_default(),
             name: client_mount.name_any(),
@@ -91,7 +91,7 @@ impl Desire {
     }
 
     /// An object that the API has, and that does not read as one.
-    pub(crate) fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
+    pub fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
@@ -104,7 +104,7 @@ impl Desire {
     }
 
     /// An object as a coordinator tells of it.
-    pub(crate) fn decode(message: DesiredMount) -> Self {
+    pub fn decode(message: DesiredMount) -> Self {
         let client_mount: Result<ClientMount, _> = serde_json::from_slice(&message.client_mount);
         let count = match &client_mount {
             Ok(object) => object.spec.mounts.len(),
@@ -122,13 +122,16 @@ impl Desire {
     }
 
     /// An object as an agent recorded it; its profile is not known.
-    pub(crate) fn recorded(version: ClientMount) -> Self {
+    pub fn recorded(version: ClientMount) -> Self {
         let why = "the object is gone, and its NnfStorageProfile with it";
         Self::of(version, Err(NoProfile::Missing(why.to_owned())))
     }
 
     /// The units of this object; when it is `gone`, those that leave nothing of it.
-    pub(crate) fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
+    ///
+    /// # Errors
+    /// When the object cannot be worked on.
+    pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
@@ -142,23 +145,23 @@ impl Desire {
     }
 
     /// The object as it was told earlier, with what is known of its profile now.
-    pub(crate) fn earlier(&self, version: &ClientMount) -> Self {
+    pub fn earlier(&self, version: &ClientMount) -> Self {
         let count = version.spec.mounts.len();
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
     }
 
     /// The object, when it can be read.
-    pub(crate) fn object(&self) -> Option<&ClientMount> {
+    pub fn object(&self) -> Option<&ClientMount> {
         self.client_mount.as_ref().ok()
     }
 
     /// Whether the object is being deleted.
-    pub(crate) fn deleted(&self) -> bool {
+    pub fn deleted(&self) -> bool {
         self.client_mount.as_ref().is_ok_and(|object| object.metadata.deletion_timestamp.is_some())
     }
 
     /// The goal to report when there are no units.
-    pub(crate) fn goal(&self) -> Goal {
+    pub fn goal(&self) -> Goal {
         self.client_mount
             .as_ref()
             .ok()
@@ -166,17 +169,17 @@ impl Desire {
             .unwrap_or(Goal::Unmounted)
     }
 
-    pub(crate) fn claimant(&self) -> Option<Claimant> {
+    pub fn claimant(&self) -> Option<Claimant> {
         self.client_mount.as_ref().ok().map(Claimant::of)
     }
 
     /// The outcome of an object for which nothing was done.
-    pub(crate) fn refused(&self, failure: Failure) -> Outcome {
+    pub fn refused(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }
 
     /// Every path at which something of this object may be mounted; `None` when that cannot be told.
-    pub(crate) fn possible_paths(
+    pub fn possible_paths(
         &self,
         units: Option<&MountUnits>,
         site: &Site,
@@ -201,7 +204,7 @@ impl Desire {
         Some(paths)
     }
 
-    pub(crate) fn report(&self, site: &Site, outcome: &Outcome) -> Report {
+    pub fn report(&self, site: &Site, outcome: &Outcome) -> Report {
         Report {
             namespace: self.namespace.clone(),
             name: self.name.clone(),

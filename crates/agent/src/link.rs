@@ -41,7 +41,7 @@ pub enum LinkEvent {
 }
 
 /// A ClientMount of 3 MiB with its profile fits.
-pub(crate) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
+pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// For connecting, and for the coordinator's first word.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(200);

@@ -36,7 +36,7 @@ struct Inner {
 
 impl Outbox {
     /// Records a report; one that says nothing new to this connection is not sent.
-    pub(crate) fn put(&self, report: Report) {
+    pub fn put(&self, report: Report) {
         let mut inner = self.inner();
         let uid = report.uid.clone();
         if inner.reports.get(&uid) == Some(&report) {
@@ -49,7 +49,7 @@ impl Outbox {
     }
 
     /// The object is no more: nobody wants to hear of it.
-    pub(crate) fn forget(&self, uid: &str) {
+    pub fn forget(&self, uid: &str) {
         let mut inner = self.inner();
         inner.reports.remove(uid);
         inner.pending.remove(uid);
@@ -68,7 +68,7 @@ impl Outbox {
     }
 
     /// A new connection begins: [`Self::next`] of all earlier ones ends, and nothing is sent before [`Self::welcome`].
-    pub(crate) fn begin(&self) -> u64 {
+    pub fn begin(&self) -> u64 {
         let mut inner = self.inner();
         inner.connection += 1;
         inner.disconnect();
@@ -78,7 +78,7 @@ impl Outbox {
     }
 
     /// The coordinator accepted this connection: it hears the node's health.
-    pub(crate) fn welcome(&self) {
+    pub fn welcome(&self) {
         let mut inner = self.inner();
         inner.connected = true;
         inner.health_pending = true;
@@ -87,7 +87,7 @@ impl Outbox {
     }
 
     /// The coordinator has told everything that exists: it hears every report again.
-    pub(crate) fn synced(&self) {
+    pub fn synced(&self) {
         let mut inner = self.inner();
         inner.hears_reports = true;
         inner.pending = inner.reports.keys().cloned().collect();
@@ -96,12 +96,12 @@ impl Outbox {
     }
 
     /// The connection is lost.
-    pub(crate) fn lost(&self) {
+    pub fn lost(&self) {
         self.inner().disconnect();
     }
 
     /// The next message for `connection`, once there is one; `None` when a later connection has begun.
-    pub(crate) async fn next(&self, connection: u64) -> Option<News> {
+    pub async fn next(&self, connection: u64) -> Option<News> {
         loop {
             let changed = self.changed.notified();
             match self.inner().pop(connection) {
@@ -137,8 +137,10 @@ impl Outbox {
 
 /// What is told of this node.
 #[derive(Debug)]
-pub(crate) enum News {
+pub enum News {
+    /// What became of an object.
     Report(Report),
+    /// How the node is.
     Health(Health),
 }
 
