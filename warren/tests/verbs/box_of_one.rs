@@ -43,6 +43,7 @@ impl BoxOfOne {
             backend: Backend::Standalone(standalone),
             socket: root.join("coordinator.sock"),
             tls: None,
+            http: None,
         };
         let (stop, stopped) = oneshot::channel();
         let (started, ready) = std::sync::mpsc::channel();
