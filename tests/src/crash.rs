@@ -2,12 +2,17 @@
 //!
 //! An undisturbed run tells the steps; each of them is then the moment at which a program dies in a run of its own.
 
+use std::{sync::Mutex, thread};
+
 use anyhow::{Context, ensure};
 
 use crate::{fixture::Fixture, program::Program};
 
 /// Every line that tells of a step has this in it: the name of the module that takes steps.
 const STEP: &str = "storage::execute";
+
+/// Runs side by side: each waits for its programs most of the time.
+const AT_A_TIME: usize = 4;
 
 /// Kills a program after every step of every node, in a run of its own for each; `victims` says which for a node.
 ///
@@ -16,15 +21,26 @@ const STEP: &str = "storage::execute";
 pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<()> {
     let steps = undisturbed()?;
     ensure!(steps.iter().all(|(_, count)| *count > 0), "a node took no steps: {steps:?}");
+    let mut deaths = Vec::new();
     for (node, count) in steps {
-        for step in 0..count {
-            for victim in victims(&node) {
-                disturbed(&node, step, &victim)
-                    .with_context(|| format!("{victim} killed after step {step} of {node}"))?;
-            }
-        }
+        let of_node = victims(&node).into_iter().map(|victim| (node.clone(), victim));
+        deaths.extend(of_node.flat_map(|death| (0..count).map(move |step| (death.clone(), step))));
     }
-    Ok(())
+    let left = Mutex::new(deaths.into_iter());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(|| die(&left))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker"))
+    })
+}
+
+/// Every death that nobody else has taken yet.
+fn die(left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
+    loop {
+        let next = left.lock().expect("nobody panics with it").next();
+        let Some(((node, victim), step)) = next else { return Ok(()) };
+        disturbed(&node, step, &victim)
+            .with_context(|| format!("{victim} killed after step {step} of {node}"))?;
+    }
 }
 
 /// One life in which every agent dies after each of its steps, and says how many deaths there were.
