@@ -254,7 +254,7 @@ async fn carry_out(
     let uid = object.metadata.uid.clone().unwrap_or_default();
     let work = reconcile::Work { uid, object: Some(object.clone()), former, now };
     let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
-    let worked = context.blocking(move || work.carry_out(&converger, &records)).await;
+    let worked = daemon::blocking(move || work.carry_out(&converger, &records)).await;
     pass.gone = worked.gone;
     worked.outcome
 }
