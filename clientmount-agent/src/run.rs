@@ -99,8 +99,9 @@ async fn link(
     match way {
         Way::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
-            let endpoint = address.endpoint().map_err(RunError::Coordinator)?;
-            let linked = link::run(endpoint, hello, outbox, events);
+            // Files that cannot be used now are an administrator's to mend.
+            address.endpoint().map_err(RunError::Coordinator)?;
+            let linked = link::run(*address, hello, outbox, events);
             Ok(tokio::spawn(vital("the link to the coordinator", linked)))
         }
         Way::Api { address, credentials } => {

@@ -17,16 +17,14 @@ use storage::{
 };
 use tokio::{net::UnixListener, sync::oneshot, task::JoinHandle};
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
-use tonic::{
-    Request, Response, Status, Streaming,
-    transport::{Endpoint, Server},
-};
+use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 mod changed;
 mod held;
 
 use super::*;
 use agent::{
+    coordinator::CertificateArgs,
     desire::Desire,
     hello::hello,
     link,
@@ -279,10 +277,11 @@ fn start_agent(
     let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let converger = Arc::new(Converger::new(host));
     let outbox = Arc::new(Outbox::default());
-    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
+    let url = format!("unix://{}", socket.display());
+    let coordinator = CertificateArgs::default().coordinator(&url).unwrap();
     let (events, from_link) = mpsc::channel(4);
     let hello = hello(&site.node, Role::Compute).unwrap();
-    let linking = tokio::spawn(link::run(endpoint, hello, Arc::clone(&outbox), events));
+    let linking = tokio::spawn(link::run(coordinator, hello, Arc::clone(&outbox), events));
     let (stop, stopping) = oneshot::channel();
     let agent = Agent::new(site, converger, chassis.records(), Arc::clone(&outbox));
     let agent = tokio::spawn(agent.run(from_link, async move { drop(stopping.await) }));

@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
+use apiclient::innermost;
+use daemon::chain;
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
     FromNode, Hello, ToNode, from_node, node_link_client::NodeLinkClient, to_node::Message,
@@ -18,6 +20,7 @@ use tonic::{
 };
 
 use crate::{
+    coordinator::CoordinatorAddress,
     desire::Desire,
     hello::again,
     outbox::{News, Outbox},
@@ -60,17 +63,16 @@ enum End {
 
 /// Holds the stream until the coordinator refuses this agent, or nobody listens any more.
 pub async fn run(
-    endpoint: Endpoint,
+    coordinator: CoordinatorAddress,
     hello: Hello,
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let endpoint = endpoint.connect_timeout(PATIENCE);
     let anew = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
     let (mut delays, mut told) = anew();
     loop {
         let connection = outbox.begin();
-        let end = converse(&endpoint, &again(&hello), &outbox, connection, &events).await;
+        let end = converse(&coordinator, &again(&hello), &outbox, connection, &events).await;
         outbox.lost();
         match end {
             End::Closed => return,
@@ -109,14 +111,14 @@ async fn connect(endpoint: &Endpoint) -> Result<Channel, transport::Error> {
 }
 
 async fn converse(
-    endpoint: &Endpoint,
+    coordinator: &CoordinatorAddress,
     hello: &Hello,
     outbox: &Arc<Outbox>,
     connection: u64,
     events: &mpsc::Sender<LinkEvent>,
 ) -> End {
     let lost = |why| End::Lost { why, stood: None };
-    let opened = time::timeout(PATIENCE, open(endpoint, hello, outbox, connection)).await;
+    let opened = time::timeout(PATIENCE, open(coordinator, hello, outbox, connection)).await;
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
         Ok(Err(end)) => return end,
@@ -152,37 +154,23 @@ async fn converse(
 
 /// Connects, says hello and waits to be welcomed.
 async fn open(
-    endpoint: &Endpoint,
+    coordinator: &CoordinatorAddress,
     hello: &Hello,
     outbox: &Arc<Outbox>,
     connection: u64,
 ) -> Result<Streaming<ToNode>, End> {
-    let channel: Channel = match connect(endpoint).await {
-        Ok(channel) => channel,
-        Err(error) => {
-            let why = format!("connect: {}: {}", root(&error), remedy(&error));
-            return Err(End::Lost { why, stood: None });
-        }
-    };
+    let lost = |why| End::Lost { why, stood: None };
+    let endpoint = coordinator.endpoint().map_err(|error| lost(chain(&error)))?;
+    let channel = connect(&endpoint.connect_timeout(PATIENCE)).await;
+    let channel = channel
+        .map_err(|error| lost(format!("connect: {}: {}", innermost(&error), remedy(&error))))?;
     let mut client = NodeLinkClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
     let messages = messages(hello.clone(), Arc::clone(outbox), connection);
     let mut stream = client.open(messages).await.map_err(|status| end(&status, None))?.into_inner();
     match stream.message().await.map_err(|status| end(&status, None))? {
         Some(ToNode { message: Some(Message::Welcome(_)) }) => Ok(stream),
-        _ => Err(End::Lost {
-            why: "the coordinator did not say welcome first".to_owned(),
-            stood: None,
-        }),
+        _ => Err(lost("the coordinator did not say welcome first".to_owned())),
     }
-}
-
-/// The innermost cause: each layer of the transport repeats the one beneath.
-fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    let mut error = error;
-    while let Some(cause) = error.source() {
-        error = cause;
-    }
-    error
 }
 
 fn remedy(error: &(dyn Error + 'static)) -> &'static str {
@@ -250,8 +238,8 @@ fn end(status: &Status, stood: Option<Duration>) -> End {
 fn cause(status: &Status) -> String {
     match status.source() {
         // With TLS 1.3 a node learns only from its first message that its certificate is refused.
-        Some(source) if is_by_tls(source) => format!("{}: {}", root(source), remedy(source)),
-        Some(source) if !root(source).is::<Status>() => root(source).to_string(),
+        Some(source) if is_by_tls(source) => format!("{}: {}", innermost(source), remedy(source)),
+        Some(source) if !innermost(source).is::<Status>() => innermost(source).to_string(),
         _ => status.message().to_owned(),
     }
 }
