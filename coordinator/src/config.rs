@@ -140,6 +140,9 @@ struct NodeArgs {
     /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
     http_listen: Option<SocketAddr>,
+    /// TCP address of the validating webhook, POST /admit, with our certificate [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_WEBHOOK_LISTEN", requires_all = ["certificate", "key"])]
+    webhook_listen: Option<SocketAddr>,
 }
 
 /// Which Kubernetes API the coordinator works on.
@@ -178,6 +181,16 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Where probes and metrics are served.
     pub http: Option<SocketAddr>,
+    /// Where a cluster's API server asks before it stores an object.
+    pub webhook: Option<Webhook>,
+}
+
+/// Where the validating webhook is served, and its PEM files.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    pub listen: SocketAddr,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 /// Options that are well formed but not acceptable.
@@ -187,6 +200,10 @@ pub enum InvalidConfig {
         "--api-listen {0} is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes"
     )]
     ApiNotLoopback(SocketAddr),
+    #[error(
+        "this coordinator was built without the embedded API: name the cluster with --kubeconfig or --in-cluster, or install one that was built with the feature `standalone`"
+    )]
+    NotStandalone,
     #[error("--api-socket and --socket are both {0}: give them different paths")]
     SameSocket(PathBuf),
 }
@@ -199,6 +216,7 @@ impl TryFrom<CommandLine> for Config {
         let backend = match api.kubeconfig {
             Some(kubeconfig) => Backend::Cluster(Address::Kubeconfig(Some(kubeconfig))),
             None if api.in_cluster => Backend::Cluster(Address::InCluster),
+            None if cfg!(not(feature = "standalone")) => return Err(InvalidConfig::NotStandalone),
             None => Backend::Standalone(Standalone::try_from(standalone)?),
         };
         if let Backend::Standalone(standalone) = &backend
@@ -206,6 +224,9 @@ impl TryFrom<CommandLine> for Config {
         {
             return Err(InvalidConfig::SameSocket(nodes.socket));
         }
+        let webhook = nodes.webhook_listen.zip(nodes.certificate.clone()).zip(nodes.key.clone());
+        let webhook =
+            webhook.map(|((listen, certificate), key)| Webhook { listen, certificate, key });
         let tls = nodes.listen.zip(nodes.certificate).zip(nodes.key).zip(nodes.ca).map(
             |(((listen, certificate), key), authority)| Tls {
                 listen,
@@ -215,7 +236,7 @@ impl TryFrom<CommandLine> for Config {
                 operators: nodes.operator,
             },
         );
-        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen })
+        Ok(Self { backend, socket: nodes.socket, tls, http: nodes.http_listen, webhook })
     }
 }
 
@@ -252,6 +273,20 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
+    #[cfg(not(feature = "standalone"))]
+    #[test]
+    fn without_the_embedded_api_a_cluster_must_be_named() {
+        let text = parse(&["--data-dir", "/d"]).unwrap_err();
+        assert!(
+            text.contains("without the embedded API") && text.contains("--in-cluster"),
+            "{text}"
+        );
+        assert!(parse(&["--in-cluster"]).is_ok());
+        let text = crate::restore(Path::new("/d"), Path::new("/f")).unwrap_err().to_string();
+        assert!(text.contains("without the embedded API"), "{text}");
+    }
+
+    #[cfg(feature = "standalone")]
     #[test]
     fn kubeconfig_stands_beside_the_data() {
         let config = parse(&["--data-dir", "/d"]).unwrap();
@@ -274,6 +309,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "standalone")]
     #[test]
     fn unacceptable_options_name_the_remedy() {
         for (arguments, part) in [

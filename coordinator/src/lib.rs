@@ -23,6 +23,7 @@
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
 //! two agents of one name at a time.
 
+mod admission;
 mod answer;
 mod cluster;
 pub mod config;
@@ -35,13 +36,23 @@ mod layout;
 mod link;
 mod namespaces;
 mod peer;
+#[cfg(feature = "standalone")]
 mod restore;
 mod roster;
 mod run;
 mod serve;
+#[cfg(feature = "standalone")]
 mod standalone;
+#[cfg(not(feature = "standalone"))]
+#[path = "absent.rs"]
+mod standalone;
+mod webhook;
 
 pub use http::HttpError;
+#[cfg(feature = "standalone")]
 pub use restore::{RestoreFailed, restore};
 pub use run::{Coordinator, RunError, StartError, run};
 pub use serve::ServeError;
+#[cfg(not(feature = "standalone"))]
+pub use standalone::{RestoreFailed, restore};
+pub use webhook::WebhookError;

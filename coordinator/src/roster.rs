@@ -14,7 +14,8 @@ use proto::v1::{self, Health, Hello, NodeRecord};
 use thiserror::Error;
 
 pub(crate) use places::Place;
-use places::{is_node_name, places, unfit};
+pub(crate) use places::unfit;
+use places::{is_node_name, places};
 
 /// Sessions and places of all nodes.
 #[derive(Debug, Default)]

@@ -18,7 +18,8 @@ use crate::hub::Hub;
 use crate::link::Link;
 use crate::serve::{ServeError, Services, TlsListener};
 use crate::standalone::{Embedded, StandaloneError};
-use crate::{engine, files, health, http, layout};
+use crate::webhook::WebhookError;
+use crate::{engine, files, health, http, layout, webhook};
 
 /// Streams that do not end when asked are cut after this.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -34,6 +35,8 @@ pub enum StartError {
     Socket(#[from] ListenError),
     #[error(transparent)]
     Http(#[from] HttpError),
+    #[error("serve the webhook")]
+    Webhook(#[from] WebhookError),
     #[error("serve nodes over TCP")]
     Tcp(#[source] ServeError),
 }
@@ -83,6 +86,7 @@ pub struct Coordinator {
     api_address: Option<SocketAddr>,
     node_address: Option<SocketAddr>,
     http_address: Option<SocketAddr>,
+    webhook_address: Option<SocketAddr>,
 }
 
 impl Coordinator {
@@ -110,6 +114,10 @@ impl Coordinator {
             }
             Backend::Cluster(address) => (connect(address).await?, None),
         };
+        let webhook = match &config.webhook {
+            Some(webhook) => Some(webhook::Listener::bind(webhook).await?),
+            None => None,
+        };
         let mut coordinator = Self {
             hub: Arc::new(Hub::new()),
             stop: signal::Sender::new(false),
@@ -118,11 +126,16 @@ impl Coordinator {
             api_address: embedded.as_ref().map(Embedded::address),
             node_address: tls.as_ref().and_then(|(listener, _)| listener.address()),
             http_address: None,
+            webhook_address: None,
         };
         if let Some(listener) = http {
             coordinator.http_address = listener.local_addr().ok();
             let serving = http::serve(listener, coordinator.hub.clone());
             coordinator.work.spawn(async { match serving.await {} });
+        }
+        if let Some(listener) = webhook {
+            coordinator.webhook_address = listener.address();
+            coordinator.work.spawn(async { match listener.serve().await {} });
         }
         coordinator.begin(&client, embedded.is_some());
         if let Some(embedded) = embedded {
@@ -157,6 +170,11 @@ impl Coordinator {
     /// Where probes and metrics are served.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
+    }
+
+    /// Where a cluster's API server asks before it stores an object.
+    pub fn webhook_address(&self) -> Option<SocketAddr> {
+        self.webhook_address
     }
 
     /// Works until `stop`, then ends all streams; mounts on the nodes stay.

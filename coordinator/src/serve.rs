@@ -47,7 +47,7 @@ pub enum ServeError {
     #[error("describe the protocol for reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
     #[error("serve the Kubernetes API over TLS")]
-    Api(#[source] kubeapi::serve::TlsError),
+    Api(#[source] crate::standalone::TlsError),
     #[error("a task of the coordinator ended, which is a bug: the log above says which")]
     Ended,
     #[error("serve gRPC")]

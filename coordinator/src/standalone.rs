@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use daemon::{ListenError, listen};
 use kube::Client;
-use kubeapi::serve::{TlsError, tls, unix};
-use kubeapi::{Api, Credentials, CredentialsError, Identity, OpenError};
+pub(crate) use kubeapi::serve::TlsError;
+use kubeapi::serve::{tls, unix};
+use kubeapi::{Admission, Api, Credentials, CredentialsError, Identity, OpenError, Status};
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::admission::{Change, admit};
 use crate::config::Standalone;
 
 /// The name our own writes are made under.
@@ -52,6 +54,17 @@ pub enum StandaloneError {
     },
 }
 
+/// A refusal reads as one of a cluster's webhook does.
+fn admitted(change: kubeapi::Change<'_>) -> Result<(), Status> {
+    let kubeapi::Change { group, resource, subresource, old, .. } = change;
+    // Nothing is refused to go.
+    let Some(new) = change.new else { return Ok(()) };
+    admit(Change { group, resource, subresource, old, new }).map_err(|why| {
+        let message = format!("admission webhook \"coordinator\" denied the request: {why}");
+        Status::new(422, "Invalid", message)
+    })
+}
+
 /// The API, open and bound but not served yet.
 #[derive(Debug)]
 pub(crate) struct Embedded {
@@ -78,9 +91,10 @@ impl Embedded {
         let (tcp, address) =
             bind.await.map_err(|source| StandaloneError::Listen { address, source })?;
         let api = Api::open(kubeapi::Config {
-            directory: config.data_dir.clone(),
             crds: api::crd::crd_values(),
             history: HISTORY,
+            admission: Admission::new(admitted),
+            ..kubeapi::Config::new(&config.data_dir)
         })
         .map_err(|error| match error {
             OpenError::Damaged { .. } => {

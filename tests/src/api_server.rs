@@ -321,8 +321,7 @@ impl Embedded {
     fn start(directory: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let credentials = Credentials::load_or_create(directory, address)?;
         credentials.write_kubeconfig(&directory.join("kubeconfig"))?;
-        let config =
-            kubeapi::Config { directory: directory.to_owned(), crds: Vec::new(), history: 10_000 };
+        let config = kubeapi::Config::new(directory);
         let api = kubeapi::Api::open(config)?;
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, ready) = std::sync::mpsc::channel();

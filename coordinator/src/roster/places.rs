@@ -28,7 +28,7 @@ pub(super) fn places(configuration: &SystemConfiguration) -> BTreeMap<String, Pl
 }
 
 /// Which names are no node's, and what to do about them.
-pub(super) fn unfit(configuration: &SystemConfiguration) -> Option<String> {
+pub(crate) fn unfit(configuration: &SystemConfiguration) -> Option<String> {
     let mut unfit = named(configuration).filter(|(_, name, _)| !is_node_name(name));
     let (field, name, _) = unfit.next()?;
     let others = match unfit.count() {

@@ -49,6 +49,7 @@ impl BoxOfOne {
             socket: socket.clone(),
             tls,
             http: None,
+            webhook: None,
         };
         let coordinator = Coordinator::start(&config).await.unwrap();
         let node_address = coordinator.node_address();
@@ -67,7 +68,8 @@ impl BoxOfOne {
         let socket = directory.path().join("replica.sock");
         let kubeconfig = Address::Kubeconfig(Some(directory.path().join("kubeconfig")));
         let backend = Backend::Cluster(kubeconfig);
-        let config = Config { backend, socket: socket.clone(), tls: None, http: None };
+        let config =
+            Config { backend, socket: socket.clone(), tls: None, http: None, webhook: None };
         let replica = Coordinator::start(&config).await.unwrap();
         tokio::spawn(replica.run_until(std::future::pending()));
         socket

@@ -1,4 +1,4 @@
-//! HTTP for probes and for Prometheus: small pages, one request per connection.
+//! HTTP for probes, for Prometheus and for webhooks: small pages, one request per connection.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,13 +10,18 @@ use hyper::body::Incoming as RequestBody;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
-use crate::accept::{Incoming, Limits};
+use crate::accept::{Caller, Incoming, Limits};
 
 /// How long a request may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may last: who sends no end, or reads no answer, keeps no place.
+const LONGEST: Duration = Duration::from_secs(30);
 const LIMITS: Limits = Limits {
     connections: 32,
     newcomers: 16,
@@ -30,18 +35,40 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     loop {
         let connection = incoming.next().await;
         let (caller, router) = (connection.caller(), router.clone());
-        let service = service_fn(move |request: Request<RequestBody>| {
-            caller.is_heard();
-            router.clone().oneshot(request.map(Body::new))
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
-            .keep_alive(false)
-            .serve_connection(TokioIo::new(connection), service);
-        // Whoever hangs up gets no answer, and needs none.
-        tokio::spawn(async { drop(connection.await) });
+        tokio::spawn(timeout(LONGEST, answer(connection, caller, router)));
     }
+}
+
+/// The same over TLS.
+pub async fn serve_tls(listener: TcpListener, acceptor: TlsAcceptor, router: Router) -> Infallible {
+    let mut incoming = Incoming::new(listener, LIMITS);
+    loop {
+        let connection = incoming.next().await;
+        let (caller, router, acceptor) = (connection.caller(), router.clone(), acceptor.clone());
+        tokio::spawn(timeout(LONGEST, async move {
+            match acceptor.accept(connection).await {
+                Ok(connection) => answer(connection, caller, router).await,
+                Err(error) => log::debug!(error:%; "TLS handshake"),
+            }
+        }));
+    }
+}
+
+/// Whoever hangs up gets no answer, and needs none.
+async fn answer<S>(connection: S, caller: Caller, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let service = service_fn(move |request: Request<RequestBody>| {
+        caller.is_heard();
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(connection), service);
+    drop(served.await);
 }
 
 #[cfg(test)]

@@ -1,25 +1,18 @@
 //! The shapes in which objects are shown: as they are, as rows of a table, or as metadata alone.
 
 use crate::object::Stored;
-use crate::registry::{Column, builtin, event_table};
+use crate::registry::{Column, Resource, builtin, event_table};
 use crate::status::Status;
-use crate::verbs::Resource;
-use crate::verbs::list::Page;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// What a client asked to see (`as=` in its Accept header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
-    Table {
-        version: &'static str,
-        include: Include,
-    },
-    /// Asked for as a list of metadata, or as that of one object.
-    Metadata {
-        list: bool,
-    },
+    Table { include: Include },
+    Metadata,
 }
 
 /// What a table row carries beside its cells (`includeObject`).
@@ -29,6 +22,17 @@ pub(crate) enum Include {
     #[default]
     Metadata,
     Object,
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) resource: Resource,
+    pub(crate) revision: u64,
+    pub(crate) items: Vec<Arc<Stored>>,
+    pub(crate) token: Option<String>,
+    /// Objects after this page; unknown under a selector.
+    pub(crate) remaining: Option<usize>,
 }
 
 impl Form {
@@ -41,11 +45,11 @@ impl Form {
     ) -> Result<Bytes, Status> {
         match self {
             Self::Object => resource.version().present(&resource.definition, stored),
-            Self::Metadata { .. } => Ok(encode(&metadata(&value(resource, stored)?))),
-            Self::Table { version, include } => {
+            Self::Metadata => Ok(encode(&metadata(&value(resource, stored)?))),
+            Self::Table { include } => {
                 let rows = vec![row(resource, stored, include)?];
                 let revision = json!({"resourceVersion": stored.revision.to_string()});
-                Ok(encode(&table(resource, version, &revision, &rows, header)))
+                Ok(encode(&table(resource, &revision, &rows, header)))
             }
         }
     }
@@ -53,10 +57,6 @@ impl Form {
     /// One page of a list.
     pub(crate) fn page(self, page: &Page) -> Result<Bytes, Status> {
         let mut meta = json!({"resourceVersion": page.revision.to_string()});
-        if page.resource.definition.custom && self == Self::Object {
-            // Lists of custom resources are untyped in Go, and write this even when there is no more.
-            meta["continue"] = json!("");
-        }
         if let Some(token) = &page.token {
             meta["continue"] = json!(token);
         }
@@ -86,7 +86,7 @@ impl Form {
                     &items,
                 ))
             }
-            Self::Metadata { .. } => {
+            Self::Metadata => {
                 let items = page
                     .items
                     .iter()
@@ -94,10 +94,10 @@ impl Form {
                 let items = items.collect::<Result<Vec<_>, Status>>()?;
                 Ok(list("PartialObjectMetadataList", "meta.k8s.io/v1", &meta, &items))
             }
-            Self::Table { version, include } => {
+            Self::Table { include } => {
                 let rows = page.items.iter().map(|stored| row(resource, stored, include));
                 let rows = rows.collect::<Result<Vec<_>, _>>()?;
-                Ok(encode(&table(resource, version, &meta, &rows, true)))
+                Ok(encode(&table(resource, &meta, &rows, true)))
             }
         }
     }
@@ -142,11 +142,11 @@ fn metadata(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-fn table(resource: &Resource, version: &str, meta: &Value, rows: &[Value], header: bool) -> Value {
+fn table(resource: &Resource, meta: &Value, rows: &[Value], header: bool) -> Value {
     let columns: Option<Vec<Value>> =
         header.then(|| resource.version().columns.iter().map(Column::header).collect());
     json!({
-        "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": meta,
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
         "columnDefinitions": columns, "rows": rows,
     })
 }

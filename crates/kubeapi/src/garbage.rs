@@ -3,11 +3,11 @@
 //!
 //! This runs inside the write that causes it, so that a crash cannot leave half of it done, and nothing polls.
 
-use crate::object::{Key, Object, Owner, Stored};
+use crate::object::{FOREGROUND, Key, ORPHAN, Object, Owner, Stored};
 use crate::registry::{Definition, builtin, crd};
 use crate::status::Status;
 use crate::store::{Batch, Verb};
-use crate::verbs::delete::{self, FOREGROUND, ORPHAN, Policy};
+use crate::verbs::delete::{self, Policy};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,6 +23,7 @@
 //! What is not implemented answers a `Status` that says so: server-side apply, the scale subresource, webhooks, conversion
 //! between versions other than by name, CEL functions outside of the language's standard library and string functions.
 
+mod admission;
 mod body;
 mod credentials;
 mod events;
@@ -41,8 +42,10 @@ pub mod serve;
 mod service;
 mod status;
 mod store;
+mod value;
 mod verbs;
 
+pub use admission::{Admission, Change, Operation};
 pub use body::Body;
 pub use credentials::{Credentials, CredentialsError};
 pub use service::ApiService;
@@ -53,7 +56,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use store::{DiskError, Job, Store};
+use store::{DiskError, Job, Rules, Store};
 use thiserror::Error;
 
 /// Namespaces that are there from the start.
@@ -68,12 +71,19 @@ pub struct Config {
     pub crds: Vec<Value>,
     /// Changes that a watch may be behind, and resume; fewer when their objects are large (64 MiB together).
     pub history: usize,
+    /// Asked about every change of a client that is right otherwise.
+    pub admission: Admission,
 }
 
 impl Config {
-    /// Ten thousand changes of history and no CRDs.
+    /// Ten thousand changes of history, no CRDs, and every change admitted.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), crds: Vec::new(), history: 10_000 }
+        Self {
+            directory: directory.into(),
+            crds: Vec::new(),
+            history: 10_000,
+            admission: Admission::default(),
+        }
     }
 }
 
@@ -127,7 +137,8 @@ impl Api {
         let directory = config.directory;
         make_directory(&directory)
             .map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
-        let store = Store::open(&directory, config.history, &config.crds)
+        let rules = Rules { settle: garbage::settle, admission: config.admission };
+        let store = Store::open(&directory, config.history, &config.crds, rules)
             .map_err(|error| OpenError::of_store(directory, error))?;
         let api = Self { store: Arc::new(store) };
         for name in FIRST_NAMESPACES {

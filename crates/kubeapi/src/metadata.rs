@@ -1,11 +1,9 @@
 //! The rules for metadata (apimachinery `ValidateObjectMeta`).
 
 use crate::names;
-use crate::object::Object;
+use crate::object::{FOREGROUND, ORPHAN, Object};
 use crate::registry::{Definition, builtin};
 use crate::status::Cause;
-use crate::verbs::delete::{FOREGROUND, ORPHAN};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
 /// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB`).
@@ -14,22 +12,13 @@ const ANNOTATIONS_LIMIT: u64 = 256 * 1024;
 /// Finalizers that need no domain.
 const STANDARD: [&str; 3] = [FOREGROUND, ORPHAN, "kubernetes"];
 
-/// What to warn of in the finalizers that a write of a custom resource adds (apiextensions `validateKubeFinalizerName`).
-pub(crate) fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
-    let added =
-        new.finalizers().iter().filter(|name| !old.is_some_and(|old| old.has_finalizer(name)));
-    let mut added: Vec<&String> =
-        added.filter(|name| !name.contains('/') && !STANDARD.contains(&name.as_str())).collect();
-    added.sort_unstable();
-    added.dedup();
+/// Warns of the finalizers that a new object has and that name no domain: another program may choose the same name.
+pub(crate) fn finalizer_warnings(object: &Object) -> Vec<String> {
+    let has_no_domain = |name: &&String| !name.contains('/') && !STANDARD.contains(&name.as_str());
     let warning = |name: &String| {
-        let path = if name.contains('.') { " including a path (/)" } else { "" };
-        format!(
-            "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers",
-            json!(name)
-        )
+        format!("metadata.finalizers: {}: prefer a name with a domain and a path (/)", json!(name))
     };
-    added.into_iter().map(warning).collect()
+    object.finalizers().iter().filter(has_no_domain).map(warning).collect()
 }
 
 /// Checks the metadata of a new object, or what an update made of it.
@@ -101,7 +90,7 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
         }
         if owner.api_version == "v1" && owner.kind == "Event" {
             let why = "/v1, Kind=Event is disallowed from being an owner";
-            causes.push(Cause::invalid_text(OWNERS, &owner_in_order(owner), why));
+            causes.push(Cause::invalid(OWNERS, &json!(owner), why));
         }
         if owner.controller == Some(true) {
             let name = format!("{}/{}", owner.kind, owner.name);
@@ -109,31 +98,12 @@ fn check_owners(object: &Object, causes: &mut Vec<Cause>) {
                 let why = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
-                causes.push(Cause::invalid_text(OWNERS, &owners_in_order(owners), why));
+                causes.push(Cause::invalid(OWNERS, &json!(owners), why));
             } else {
                 controller = Some(name);
             }
         }
     }
-}
-
-/// Owners with their members in the order in which Go's type has them.
-fn owners_in_order(owners: &[OwnerReference]) -> String {
-    format!("[{}]", owners.iter().map(owner_in_order).collect::<Vec<_>>().join(","))
-}
-
-fn owner_in_order(owner: &OwnerReference) -> String {
-    let text = |name: &str, value: &str| format!("\"{name}\":{}", json!(value));
-    let mut members = vec![
-        text("apiVersion", &owner.api_version),
-        text("kind", &owner.kind),
-        text("name", &owner.name),
-        text("uid", &owner.uid),
-    ];
-    members.extend(owner.controller.map(|flag| format!("\"controller\":{flag}")));
-    let blocks = owner.block_owner_deletion;
-    members.extend(blocks.map(|flag| format!("\"blockOwnerDeletion\":{flag}")));
-    format!("{{{}}}", members.join(","))
 }
 
 fn check_finalizers(definition: &Definition, object: &Object, causes: &mut Vec<Cause>) {

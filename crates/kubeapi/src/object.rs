@@ -1,13 +1,17 @@
 //! One API object: metadata that the server understands, and a body that only its schema does.
 
-use crate::registry::Definition;
-use crate::schema::numbers;
 use crate::status::Status;
+use crate::value::{self, type_name};
 use hyper::body::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+/// Finalizer of an owner that waits for its dependents.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of an owner whose dependents are to be let go.
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// Where an object lives. Ordered as kube-apiserver lists: by resource, namespace, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,7 +155,7 @@ impl Object {
 
     /// Writes the numbers of the body as the store has them.
     pub(crate) fn canonicalise(&mut self) {
-        self.body.values_mut().for_each(numbers::canonical);
+        self.body.values_mut().for_each(value::canonical);
     }
 
     /// Sets the deletion timestamp. A first call also moves the generation, so that controllers see a change they must answer.
@@ -225,7 +229,8 @@ pub(crate) struct Owner {
 }
 
 impl Stored {
-    pub(crate) fn new(definition: &Definition, object: &Object, revision: u64) -> Self {
+    /// An object of a kind whose selectable fields have these values.
+    pub(crate) fn new(object: &Object, fields: Vec<(String, String)>, revision: u64) -> Self {
         let owners = object.meta.owner_references.iter().flatten().map(|owner| Owner {
             group: owner
                 .api_version
@@ -248,7 +253,7 @@ impl Stored {
                 .flatten()
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
-            fields: definition.selectable_values(object),
+            fields,
             owners: owners.collect(),
             deleting: object.is_deleting(),
         }
@@ -280,41 +285,10 @@ impl Stored {
     }
 }
 
-/// Levels of nesting that an object may have. JSON parsers stop at 128, this server's own among them, and lists and events
-/// wrap objects in a few levels more.
-pub(crate) const DEEPEST: usize = 100;
-
-/// How deeply a value is nested; looks no further than `limit` levels.
-pub(crate) fn depth(value: &Value, limit: usize) -> usize {
-    if limit == 0 {
-        return 0;
-    }
-    let below = |value: &Value| depth(value, limit - 1);
-    match value {
-        Value::Object(map) => 1 + map.values().map(below).max().unwrap_or_default(),
-        Value::Array(items) => 1 + items.iter().map(below).max().unwrap_or_default(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
-}
-
 /// The time as API objects carry it: whole seconds.
 pub(crate) fn now() -> Time {
     let now = k8s_openapi::jiff::Timestamp::now();
     Time(k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
-}
-
-/// What JSON calls the type of a value.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_i64() => "integer",
-        // Go has no larger integers.
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn take_string(body: &mut Map<String, Value>, key: &str) -> Result<String, Status> {

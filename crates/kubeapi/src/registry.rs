@@ -19,6 +19,19 @@ pub(crate) struct Registry {
     by_id: BTreeMap<Arc<str>, Arc<Definition>>,
 }
 
+/// A kind in the version that a request names.
+#[derive(Debug, Clone)]
+pub(crate) struct Resource {
+    pub(crate) definition: Arc<Definition>,
+    index: usize,
+}
+
+impl Resource {
+    pub(crate) fn version(&self) -> &Version {
+        &self.definition.versions[self.index]
+    }
+}
+
 impl Registry {
     /// The kinds that exist without any CRD.
     pub(crate) fn builtin() -> Self {
@@ -46,17 +59,13 @@ impl Registry {
         self.by_id.values()
     }
 
-    /// By the parts of a request path; the second half of the answer indexes the definition's versions.
-    pub(crate) fn find(
-        &self,
-        group: &str,
-        version: &str,
-        plural: &str,
-    ) -> Option<(&Arc<Definition>, usize)> {
+    /// By the parts of a request path.
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Resource> {
         self.iter().filter(|definition| definition.plural == plural).find_map(|definition| {
             let serves =
                 |candidate: &Version| candidate.group == group && candidate.name == version;
-            Some((definition, definition.versions.iter().position(serves)?))
+            let index = definition.versions.iter().position(serves)?;
+            Some(Resource { definition: Arc::clone(definition), index })
         })
     }
 

@@ -1,12 +1,12 @@
 //! What a client says around its request: query options, accepted forms, the body.
 
-mod duplicates;
 mod protobuf;
 
 use crate::form::{Form, Include};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Cause;
 use crate::status::Status;
+use crate::value::BODY_LIMIT;
 use crate::verbs::FieldValidation;
 use crate::verbs::delete::{self, DeleteOptions, Policy};
 use crate::verbs::list::{self, ListOptions, Selection};
@@ -18,8 +18,6 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Bytes of a request body (apiserver `MaxRequestBodyBytes`).
-pub(crate) const BODY_LIMIT: usize = 3 << 20;
 /// Longest time that a watch may ask for.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 
@@ -222,10 +220,10 @@ fn form(clause: &str, include: Include) -> Option<Form> {
     }
     match (kind, version) {
         (None, _) => Some(Form::Object),
-        (Some("Table"), Some("v1")) => Some(Form::Table { version: "v1", include }),
-        (Some("Table"), Some("v1beta1")) => Some(Form::Table { version: "v1beta1", include }),
-        (Some("PartialObjectMetadata"), Some("v1")) => Some(Form::Metadata { list: false }),
-        (Some("PartialObjectMetadataList"), Some("v1")) => Some(Form::Metadata { list: true }),
+        (Some("Table"), Some("v1")) => Some(Form::Table { include }),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("v1")) => {
+            Some(Form::Metadata)
+        }
         _ => None,
     }
 }
@@ -258,21 +256,11 @@ where
     }
 }
 
-/// A decoded body.
-#[derive(Debug, Default)]
-pub(crate) struct Document {
-    /// `null` when there is none.
-    pub(crate) value: Value,
-    /// Where keys come twice.
-    pub(crate) duplicates: Vec<String>,
-}
-
-/// Decodes a body.
+/// Decodes a body. Of a key that comes twice in JSON the last one counts.
 ///
 /// # Errors
 /// 400 that says where it is no UTF-8, JSON or YAML; 415 for another media type.
-pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Document, Status> {
-    let unique = |value| Document { value, duplicates: Vec::new() };
+pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     let text = || {
         std::str::from_utf8(bytes).map_err(|error| {
             Status::bad_request(format!(
@@ -287,20 +275,19 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Document, Status>
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
             // As YAML 1.2 has it: `on` and `n` are words, not booleans.
             let options = serde_saphyr::options! { strict_booleans: true };
-            serde_saphyr::from_str_with_options(text()?, options).map(unique).map_err(|error| {
+            serde_saphyr::from_str_with_options(text()?, options).map_err(|error| {
                 Status::bad_request(format!("the body is not valid YAML: {error}"))
             })
         }
-        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map(unique),
-        _ if media_type.starts_with("application/apply-patch") => Ok(Document::default()),
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes),
+        _ if media_type.starts_with("application/apply-patch") => Ok(Value::Null),
         _ => Err(Status::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
         )),
     }
 }
 
-fn parse_json(text: &str) -> Result<Document, Status> {
-    let value = serde_json::from_str(text)
-        .map_err(|error| Status::bad_request(format!("the body is not valid JSON: {error}")))?;
-    Ok(Document { value, duplicates: duplicates::find(text) })
+fn parse_json(text: &str) -> Result<Value, Status> {
+    serde_json::from_str(text)
+        .map_err(|error| Status::bad_request(format!("the body is not valid JSON: {error}")))
 }

@@ -22,7 +22,6 @@ pub(crate) enum Route {
     Health,
     /// `/backup`, which no kube-apiserver has: everything there is, see [`crate::restore`].
     Backup,
-    OpenApiV2,
     /// `/openapi/v3`
     OpenApiIndex,
     /// `/openapi/v3/api/v1` and `/openapi/v3/apis/<group>/<version>`
@@ -46,7 +45,6 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
         ["version"] => Some(Route::Version),
         ["backup"] => Some(Route::Backup),
         ["healthz" | "readyz" | "livez", ..] => Some(Route::Health),
-        ["openapi", "v2"] => Some(Route::OpenApiV2),
         ["openapi", "v3"] => Some(Route::OpenApiIndex),
         ["openapi", "v3", "api", version] => {
             Some(Route::OpenApiV3 { group: String::new(), version: (*version).to_owned() })

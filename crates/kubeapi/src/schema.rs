@@ -6,7 +6,7 @@ mod default;
 mod fit;
 mod formats;
 mod lists;
-pub(crate) mod numbers;
+mod numbers;
 mod prune;
 mod rules;
 mod validate;
@@ -66,11 +66,6 @@ impl Type {
             Self::Boolean => "boolean",
         }
     }
-}
-
-/// Whether a format means something for a type; one that does not is ignored.
-pub(crate) fn enforces(kind: Option<&str>, format: &str) -> bool {
-    formats::enforced(kind.and_then(Type::parse), format).is_some()
 }
 
 /// What of an object a write can have made wrong.

@@ -5,8 +5,18 @@ mod labels;
 pub(crate) use labels::LabelSelector;
 
 use crate::object::Stored;
+use crate::registry::Resource;
 use crate::status::Status;
-use crate::verbs::Resource;
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// A field, an operator and a value in which a backslash stands before each backslash, comma and equals sign.
+static FIELD_TEST: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?<field>[^=!]*)(?<operator>!=|==|=)(?<value>(?:\\[\\,=]|[^\\,=])*)$")
+        .expect("the pattern is well formed")
+});
+static ESCAPED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\(.)").expect("the pattern is well formed"));
 
 /// Conditions on fields; all must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,11 +34,7 @@ impl FieldSelector {
     /// 400 that shows the part that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let parts = split_unescaped(text).into_iter().filter(|part| !part.is_empty());
-        parts
-            .map(|part| FieldTest::parse(part, text))
-            .collect::<Result<_, _>>()
-            .map(Self)
-            .map_err(Status::bad_request)
+        parts.map(FieldTest::parse).collect::<Result<_, _>>().map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -45,7 +51,10 @@ impl FieldSelector {
         };
         match self.0.iter().find(|test| !selectable(&test.field)) {
             None => Ok(()),
-            Some(test) => Err(Status::bad_request(unknown_field(resource, &test.field))),
+            Some(test) => {
+                let field = &test.field;
+                Err(Status::bad_request(format!("field label not supported: {field}")))
+            }
         }
     }
 
@@ -62,36 +71,13 @@ impl FieldSelector {
     }
 }
 
-/// Kinds without fields of their own have kube-apiserver's general words.
-fn unknown_field(resource: &Resource, field: &str) -> String {
-    let definition = &resource.definition;
-    if definition.custom || !resource.version().selectable.is_empty() {
-        format!("field label not supported: {field}")
-    } else {
-        format!(
-            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        )
-    }
-}
-
 impl FieldTest {
-    fn parse(part: &str, whole: &str) -> Result<Self, String> {
-        let strange = || format!("invalid selector: '{whole}'; can't understand '{part}'");
-        let (field, value, equal) = Self::split(part).ok_or_else(strange)?;
-        Ok(Self { field: field.to_owned(), value: unescape(value)?, equal })
-    }
-
-    fn split(part: &str) -> Option<(&str, &str, bool)> {
-        let (at, _) = part.char_indices().find(|(at, _)| {
-            let rest = part.get(*at..).unwrap_or_default();
-            rest.starts_with('=') || rest.starts_with("!=")
+    fn parse(part: &str) -> Result<Self, Status> {
+        let found = FIELD_TEST.captures(part).ok_or_else(|| {
+            Status::bad_request(format!("field selector: {part:?} is no condition on a field"))
         })?;
-        let (field, rest) = part.split_at(at);
-        let operators = [("!=", false), ("==", true), ("=", true)];
-        let (value, equal) = operators
-            .iter()
-            .find_map(|(operator, equal)| Some((rest.strip_prefix(operator)?, *equal)))?;
-        Some((field, value, equal))
+        let value = ESCAPED.replace_all(&found["value"], "$1").into_owned();
+        Ok(Self { field: found["field"].to_owned(), value, equal: &found["operator"] != "!=" })
     }
 }
 
@@ -106,30 +92,6 @@ fn split_unescaped(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The value that an escaped one stands for, or what is wrong with it.
-fn unescape(text: &str) -> Result<String, String> {
-    let sequence = |text: &str| format!("invalid field selector: invalid escape sequence: {text}");
-    let mut value = String::new();
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => match characters.next() {
-                Some(escaped @ ('\\' | ',' | '=')) => value.push(escaped),
-                Some(other) => return Err(sequence(&format!("\\{other}"))),
-                None => return Err(sequence("\\")),
-            },
-            ',' | '=' => {
-                let number = u32::from(character);
-                return Err(format!(
-                    "invalid field selector: unescaped character in value: {number}"
-                ));
-            }
-            plain => value.push(plain),
-        }
-    }
-    Ok(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +103,7 @@ mod tests {
         let registry = Registry::builtin();
         let object = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {"name": "a", "namespace": "n", "labels": {"app": "x", "n": "5"}}});
-        Stored::new(registry.get("secrets").unwrap(), &Object::from_value(object).unwrap(), 1)
+        registry.get("secrets").unwrap().stored(&Object::from_value(object).unwrap(), 1)
     }
 
     #[test]

@@ -2,21 +2,22 @@
 
 mod answer;
 mod document;
+mod refusals;
 mod write;
 
 use crate::body::Body;
 use crate::form::Form;
-use crate::registry::builtin;
+use crate::registry::Resource;
 use crate::request::{self, Query};
 use crate::routes::{self, Route};
 use crate::status::Status;
 use crate::store::Store;
-use crate::verbs::patch::Patch;
-use crate::verbs::{Resource, Subresource, Target, get, list, watch};
+use crate::verbs::{Subresource, Target, get, list, watch};
 use crate::{Api, Identity};
 pub(crate) use answer::refuse;
 use answer::{json_response, respond, warn};
 use http::{HeaderMap, Method, Request, Response};
+use refusals::Asked;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -134,7 +135,7 @@ impl ApiService {
     async fn resource<B>(
         &self,
         call: Call,
-        mut target: Target,
+        target: Target,
         resource: Resource,
         body: B,
     ) -> Result<Response<Body>, Status>
@@ -143,40 +144,12 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let custom = resource.definition.custom;
-        let everywhere = resource.definition.namespaced && target.namespace.is_none();
-        if custom && everywhere && call.method != Method::GET {
-            return Err(Status::page_not_found());
-        }
-        if custom && call.method == Method::POST {
-            // A name in the path says nothing when an object is made.
-            target.name = None;
-        }
-        if call.method == Method::PATCH {
-            Patch::check_type(request::media_type(&call.headers), &resource)?;
-        }
-        let unnamed = target.name.is_none() && matches!(call.method, Method::PUT | Method::PATCH);
-        if unnamed && resource.definition.custom {
-            return Err(Status::bad_request("name must be provided"));
-        }
-        let is_namespace = &*resource.definition.id == builtin::NAMESPACES;
-        if unnamed || call.method == Method::POST && target.name.is_some() {
-            return Err(not_allowed(&call.method, !unnamed, &resource));
-        }
-        if call.method == Method::DELETE && target.name.is_none() && is_namespace {
-            return Err(Status::method_not_allowed());
-        }
-        let of_part = matches!(call.method, Method::GET | Method::PUT | Method::PATCH);
-        if target.subresource.is_some() && !of_part {
-            return Err(not_allowed(&call.method, true, &resource));
+        let asked = Asked { call: &call, target: &target, resource: &resource };
+        if let Some(refusal) = refusals::first(&asked) {
+            return Err(refusal);
         }
         let form = request::accepted(&call.headers, &call.query)?;
-        let namespaced = resource.definition.namespaced;
-        if namespaced && target.namespace.is_none() && target.name.is_some() {
-            return Err(Status::no_such_path());
-        }
         let one = target.name.is_some();
-        let in_place = !namespaced || target.namespace.is_some();
         let addressed = || Addressed { target: target.clone(), resource: resource.clone(), form };
         match (&call.method, one, target.subresource) {
             (&Method::GET, _, None) if call.query.is_watch() => {
@@ -184,22 +157,13 @@ impl ApiService {
             }
             (&Method::GET, true, None | Some(Subresource::Status)) => {
                 call.query.revision()?;
-                let answer = self.get(&target, form)?;
-                match form {
-                    Form::Metadata { list: true } => {
-                        Err(Status::no_reason("content is not a list"))
-                    }
-                    _ => Ok(answer),
-                }
-            }
-            (&Method::GET, false, None) if form == (Form::Metadata { list: false }) => {
-                Err(no_list(&resource))
+                self.get(&target, form)
             }
             (&Method::GET, false, None) => {
                 let page = list::list(&self.store.shared.read(), &target, &call.query.list()?)?;
                 Ok(json_response(200, form.page(&page)?))
             }
-            (&Method::POST, false, None) if in_place => {
+            (&Method::POST, false, None) => {
                 self.write(Change::Create, call, addressed(), body).await
             }
             (&Method::PUT, true, _) => self.write(Change::Update, call, addressed(), body).await,
@@ -209,10 +173,10 @@ impl ApiService {
             (&Method::DELETE, true, None) => {
                 self.write(Change::Delete, call, addressed(), body).await
             }
-            (&Method::DELETE, false, None) if in_place => {
+            (&Method::DELETE, false, None) => {
                 self.write(Change::DeleteCollection, call, addressed(), body).await
             }
-            _ => Err(not_allowed(&call.method, one, &resource)),
+            _ => Err(Status::method_not_allowed()),
         }
     }
 
@@ -228,39 +192,5 @@ impl ApiService {
         }
         let events = watch::watch(&self.store.shared, &target, options, form, self.stop.clone())?;
         Ok(respond(200, Body::events(events)))
-    }
-}
-
-/// The metadata of a list is not that of an object.
-fn no_list(resource: &Resource) -> Status {
-    let list = match resource.definition.custom {
-        true => "unstructured.UnstructuredList".to_owned(),
-        false => format!("v1.{}", resource.definition.list_kind),
-    };
-    Status::new(
-        406,
-        "NotAcceptable",
-        format!(
-            "you requested PartialObjectMetadata, but the requested object is a list (*{list})"
-        ),
-    )
-}
-
-/// The refusal of a method; custom resources name the verb that it would be.
-fn not_allowed(method: &Method, one: bool, resource: &Resource) -> Status {
-    let verb = match (method, one) {
-        (&Method::POST, _) => "create",
-        (&Method::PUT, _) => "update",
-        (&Method::PATCH, _) => "patch",
-        (&Method::DELETE, true) => "delete",
-        (&Method::DELETE, false) => "deletecollection",
-        _ => return Status::method_not_allowed(),
-    };
-    if resource.definition.custom && !one && matches!(verb, "update" | "patch") {
-        Status::bad_request("name must be provided")
-    } else if resource.definition.custom {
-        Status::unsupported_verb(verb, resource.definition.subject(""))
-    } else {
-        Status::method_not_allowed()
     }
 }

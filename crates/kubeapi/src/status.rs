@@ -53,7 +53,8 @@ impl Subject<'_> {
 }
 
 impl Status {
-    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    /// A refusal of its own, with a code and reason of `metav1.StatusReason`.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, warnings: Vec::new() }
     }
 
@@ -142,13 +143,6 @@ impl Status {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
 
-    /// As the handlers of custom resources say it.
-    pub(crate) fn unsupported_verb(verb: &str, subject: Subject<'_>) -> Self {
-        let message =
-            format!("{verb} is not supported on resources of kind \"{}\"", subject.qualified());
-        Self::new(405, "MethodNotAllowed", message).about(subject)
-    }
-
     pub(crate) fn not_acceptable() -> Self {
         Self::new(
             406,
@@ -200,11 +194,6 @@ impl Status {
 
     pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(415, "UnsupportedMediaType", message)
-    }
-
-    /// As kinds that the server is built with say it.
-    pub(crate) fn with_no_details(self) -> Self {
-        self.with_details(json!({}))
     }
 
     /// 422 with every field that is wrong. `kind` is the object's kind, not its plural, as in kube-apiserver.

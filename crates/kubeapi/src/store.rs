@@ -16,7 +16,7 @@ pub(crate) use batch::Batch;
 pub(crate) use disk::DiskError;
 pub(crate) use log::{Event, Expired, Log, Verb};
 pub(crate) use place::file;
-pub(crate) use writer::{Apply, Job, Outcome};
+pub(crate) use writer::{Apply, Job, Outcome, Rules};
 
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, Registry};
@@ -68,14 +68,15 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the store in `directory`, which exists, and starts its writer. `crds` describe the objects of kinds whose
-    /// stored definitions cannot be read.
+    /// stored definitions cannot be read. `rules` hold for each job.
     pub(crate) fn open(
         directory: &Path,
         history: usize,
         crds: &[Value],
+        rules: Rules,
     ) -> Result<Self, DiskError> {
         let (disk, rows) = Disk::open(directory)?;
-        Self::start(disk, rows, history, crds)
+        Self::start(disk, rows, history, crds, rules)
     }
 
     fn start(
@@ -83,6 +84,7 @@ impl Store {
         rows: Rows,
         history: usize,
         crds: &[Value],
+        rules: Rules,
     ) -> Result<Self, DiskError> {
         let (mut state, unread) = load::state(rows, history, crds);
         for row in &unread {
@@ -99,7 +101,7 @@ impl Store {
         let for_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
             .name("kubeapi-writer".to_owned())
-            .spawn(move || writer::run(&for_writer, disk, &jobs))
+            .spawn(move || writer::run(&for_writer, disk, &jobs, &rules))
             .map_err(DiskError::StartWriter)?;
         Ok(Self { shared, queue: Mutex::new(Some(queue)), writer: Mutex::new(Some(writer)) })
     }
@@ -283,7 +285,7 @@ fn shown(definition: &Definition, mut object: Object, revision: u64) -> Stored {
     {
         version.schema.fill(&mut object.body);
     }
-    Stored::new(definition, &object, revision)
+    definition.stored(&object, revision)
 }
 
 /// A lock whose holder cannot leave the data half changed, so that poisoning says nothing.

@@ -14,7 +14,7 @@ pub(crate) mod update;
 pub(crate) mod watch;
 
 use crate::object::{Key, Object};
-use crate::registry::{Definition, Registry, Version};
+use crate::registry::{Definition, Registry, Resource};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -39,16 +39,13 @@ pub(crate) enum Subresource {
     Unknown,
 }
 
-/// A target whose kind is known.
-#[derive(Debug, Clone)]
-pub(crate) struct Resource {
-    pub(crate) definition: Arc<Definition>,
-    index: usize,
-}
-
-impl Resource {
-    pub(crate) fn version(&self) -> &Version {
-        &self.definition.versions[self.index]
+impl Subresource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Unknown => "",
+        }
     }
 }
 
@@ -58,10 +55,10 @@ impl Target {
     /// # Errors
     /// 404 for a kind, scope or subresource that is not served.
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
-        let (definition, index) = registry
+        let resource = registry
             .find(&self.group, &self.version, &self.plural)
             .ok_or_else(|| self.nowhere())?;
-        let resource = Resource { definition: Arc::clone(definition), index };
+        let definition = &resource.definition;
         let homeless = self.name.is_some() && self.namespace.is_none();
         let wrong_scope = match definition.namespaced {
             true => homeless && definition.custom,

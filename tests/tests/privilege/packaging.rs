@@ -74,6 +74,24 @@ fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
 }
 
 #[test]
+fn the_chart_tells_the_api_server_to_ask_the_coordinator() -> anyhow::Result<()> {
+    let words = ["--set", "mode=coordinator,coordinator.webhookCaBundle=Q0E="];
+    let made = objects(&helm(&words)?)?;
+    let named = |kind: &str, name: &str| {
+        let is_it = |it: &&Value| it["kind"] == kind && it["metadata"]["name"] == name;
+        made.values().find(is_it).with_context(|| format!("{kind} {name} in {:?}", made.keys()))
+    };
+    let webhook = &named("ValidatingWebhookConfiguration", "warren")?["webhooks"][0];
+    ensure!(webhook["clientConfig"]["caBundle"] == "Q0E=", "{webhook}");
+    ensure!(webhook["clientConfig"]["service"]["name"] == "warren-webhook", "{webhook}");
+    let port = &named("Service", "warren-webhook")?["spec"]["ports"][0];
+    let pod = &named("Deployment", "warren-coordinator")?["spec"]["template"]["spec"];
+    let ports = pod["containers"][0]["ports"].as_array().context("ports")?;
+    ensure!(ports.iter().any(|it| it["name"] == port["targetPort"]), "{ports:?}");
+    Ok(())
+}
+
+#[test]
 fn sites_tools_find_the_rabbits_pods_by_their_label() -> anyhow::Result<()> {
     let path = tree("packaging/kubernetes/base/rabbit-agent.yaml");
     let objects = objects(&std::fs::read_to_string(path)?)?;

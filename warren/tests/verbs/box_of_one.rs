@@ -44,6 +44,7 @@ impl BoxOfOne {
             socket: root.join("coordinator.sock"),
             tls: None,
             http: None,
+            webhook: None,
         };
         let (stop, stopped) = oneshot::channel();
         let (started, ready) = std::sync::mpsc::channel();

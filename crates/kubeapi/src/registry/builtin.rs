@@ -1,6 +1,6 @@
 //! The kinds that exist without a CRD, described the same way.
 
-use super::column::{CREATED, Printed};
+use super::column::Printed;
 use super::{Column, Definition, NameRule, Selectable, Version, event_table};
 use crate::schema::Schema;
 use serde_json::{Value, json};
@@ -11,12 +11,6 @@ pub(crate) const CONFIG_MAPS: &str = "configmaps";
 pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
 pub(crate) const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-
-/// What the columns of built-in kinds say of themselves.
-const CONFIG_MAP_DATA: &str = "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.";
-const SECRET_TYPE: &str = "Used to facilitate programmatic handling of secret data. More info: https://kubernetes.io/docs/concepts/configuration/secret/#secret-types";
-const SECRET_DATA: &str = "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The serialized form of the secret data is a base64 encoded string, representing the arbitrary (possibly non-string) data value here. Described in https://tools.ietf.org/html/rfc4648#section-4";
-const HOLDER: &str = "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field.";
 
 /// An events.k8s.io/v1 Event is a core/v1 Event under newer names (kubernetes `pkg/apis/events/v1/conversion.go`).
 const EVENT_RENAMES: [(&str, &str); 7] = [
@@ -39,11 +33,8 @@ fn namespaces() -> Definition {
         "spec": object(&json!({"finalizers": {"type": "array", "items": {"type": "string"}}})),
         "status": object(&json!({"phase": {"type": "string"}, "conditions": conditions()})),
     }));
-    let columns = vec![
-        Column::of_names(),
-        printed("Status", Printed::Text, ".status.phase", "The status of the namespace"),
-        age_column(),
-    ];
+    let columns =
+        vec![Column::of_names(), printed("Status", Printed::Text, ".status.phase"), age_column()];
     let version = Version {
         has_status: true,
         columns,
@@ -64,7 +55,7 @@ fn configmaps() -> Definition {
     }));
     let columns = vec![
         Column::of_names(),
-        printed("Data", Printed::Count, "['data','binaryData'].*", CONFIG_MAP_DATA),
+        printed("Data", Printed::Count, "['data','binaryData'].*"),
         age_column(),
     ];
     let version = Version { columns, ..v1("", schema) };
@@ -78,8 +69,8 @@ fn secrets() -> Definition {
     }));
     let columns = vec![
         Column::of_names(),
-        printed("Type", Printed::Text, ".type", SECRET_TYPE),
-        printed("Data", Printed::Count, ".data.*", SECRET_DATA),
+        printed("Type", Printed::Text, ".type"),
+        printed("Data", Printed::Count, ".data.*"),
         age_column(),
     ];
     let version = Version { columns, selectable: fields(&["type"]), ..v1("", schema) };
@@ -128,7 +119,7 @@ fn leases() -> Definition {
     }));
     let columns = vec![
         Column::of_names(),
-        printed("Holder", Printed::Text, ".spec.holderIdentity", HOLDER),
+        printed("Holder", Printed::Text, ".spec.holderIdentity"),
         age_column(),
     ];
     let version = Version { columns, ..v1("coordination.k8s.io", object(&json!({"spec": spec}))) };
@@ -142,7 +133,7 @@ fn leases() -> Definition {
 fn crds() -> Definition {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = object(&json!({"spec": free, "status": free}));
-    let created = printed("Created At", Printed::Text, ".metadata.creationTimestamp", CREATED);
+    let created = printed("Created At", Printed::Text, ".metadata.creationTimestamp");
     let columns = vec![Column::of_names(), Column { kind: "date".to_owned(), ..created }];
     let version = Version { has_status: true, columns, ..v1("apiextensions.k8s.io", schema) };
     Definition {
@@ -197,18 +188,16 @@ fn v1(group: &str, openapi: Value) -> Version {
 
 /// The columns of a kind without its own.
 pub(crate) fn default_columns() -> Vec<Column> {
-    let age = column("Age", "date", ".metadata.creationTimestamp");
-    vec![Column::of_names(), Column { description: CREATED.to_owned(), ..age }]
+    vec![Column::of_names(), column("Age", "date", ".metadata.creationTimestamp")]
 }
 
 fn age_column() -> Column {
-    printed("Age", Printed::Age, ".metadata.creationTimestamp", CREATED)
+    printed("Age", Printed::Age, ".metadata.creationTimestamp")
 }
 
 /// A column of a printer of kube-apiserver.
-fn printed(name: &str, printed: Printed, path: &str, description: &str) -> Column {
-    let description = description.to_owned();
-    Column { printed: Some(printed), description, ..column(name, "string", path) }
+fn printed(name: &str, printed: Printed, path: &str) -> Column {
+    Column { printed: Some(printed), ..column(name, "string", path) }
 }
 
 fn column(name: &str, kind: &str, path: &str) -> Column {

@@ -1,14 +1,10 @@
 //! A print column: what `kubectl get` shows of an object.
 
-use crate::schema::numbers;
+use crate::value;
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::{Value, json};
-
-/// What `metav1.ObjectMeta` says of names, and of times of creation.
-pub(super) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-pub(super) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// One column of a kind's table.
 #[derive(Debug, Clone)]
@@ -55,7 +51,7 @@ impl Column {
     pub(crate) fn of_names() -> Self {
         let base =
             Self::new("Name", "string", ".metadata.name").expect("a plain path is well formed");
-        Self { format: "name".to_owned(), description: NAME.to_owned(), ..base }
+        Self { format: "name".to_owned(), ..base }
     }
 
     /// The header cell (`metav1.TableColumnDefinition`).
@@ -81,7 +77,9 @@ impl Column {
             ("string", [one, ..]) => plain(one).into(),
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
-            ("integer", [value, ..]) if value.is_f64() => numbers::truncated(value),
+            ("integer", [Value::Number(float), ..]) => {
+                value::truncated(float.as_f64().unwrap_or_default())
+            }
             ("number", [value, ..]) if value.is_number() => (*value).clone(),
             ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),
             _ => Value::Null,
@@ -99,7 +97,7 @@ fn print(printed: Printed, values: &[&Value]) -> Value {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| numbers::json(value), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The path as RFC 9535 writes it: kubectl's has no `$` and escapes dots with a backslash.

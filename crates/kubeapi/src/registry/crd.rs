@@ -269,13 +269,7 @@ impl Reader {
             match Column::new(text("name"), text("type"), text("jsonPath")) {
                 Ok(base) => compiled.push(Column {
                     format: text("format").to_owned(),
-                    description: match text("description") {
-                        "" => format!(
-                            "Custom resource definition column (in JSONPath format): {}",
-                            text("jsonPath")
-                        ),
-                        given => given.to_owned(),
-                    },
+                    description: text("description").to_owned(),
                     priority: column["priority"].as_i64().unwrap_or_default(),
                     ..base
                 }),

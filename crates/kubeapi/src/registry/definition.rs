@@ -89,8 +89,13 @@ impl Definition {
         self.versions.iter().find(|version| version.api_version() == self.storage_version)
     }
 
+    /// An object of this kind at rest.
+    pub(crate) fn stored(&self, object: &Object, revision: u64) -> Stored {
+        Stored::new(object, self.selectable_values(object), revision)
+    }
+
     /// Every value of the object that some field selector may ask for.
-    pub(crate) fn selectable_values(&self, object: &Object) -> Vec<(String, String)> {
+    fn selectable_values(&self, object: &Object) -> Vec<(String, String)> {
         let mut values = vec![("metadata.name".to_owned(), object.name().to_owned())];
         if self.namespaced {
             values.push(("metadata.namespace".to_owned(), object.namespace().to_owned()));

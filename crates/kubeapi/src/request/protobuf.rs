@@ -1,16 +1,18 @@
-//! The protobuf that kubectl sends for the kinds it has compiled in (`kubectl create namespace`): a few messages of
-//! kubernetes `k8s.io/api/core/v1/generated.proto` and `apimachinery/pkg/apis/meta/v1/generated.proto`, field by field.
+//! The protobuf in which client-go from 1.32 on sends the kinds that it has compiled in (Kubernetes pull request 125314): the
+//! messages of `generated.proto` in k8s.io/api and k8s.io/apimachinery for the kinds that this server has, field by field.
 //! A field that is not in the tables refuses the request; nothing is dropped.
 
 use crate::status::Status;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use prost::bytes::Buf;
+use prost::encoding::{WireType, decode_key, decode_varint};
 use serde_json::{Map, Value};
 
 /// Before every object (apimachinery `serializer/protobuf`).
 const MAGIC: &[u8] = b"k8s\0";
 
-type Table = &'static [(u64, &'static str, Kind)];
+type Table = &'static [(u32, &'static str, Kind)];
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -18,6 +20,7 @@ enum Kind {
     Integer,
     Flag,
     Time,
+    MicroTime,
     Message(Table),
     Texts,
     Messages(Table),
@@ -67,6 +70,69 @@ const SECRET: Table = &[
     (4, "stringData", Kind::TextMap),
     (5, "immutable", Kind::Flag),
 ];
+const LEASE: Table = &[
+    (1, "metadata", Kind::Message(META)),
+    (
+        2,
+        "spec",
+        Kind::Message(&[
+            (1, "holderIdentity", Kind::Text),
+            (2, "leaseDurationSeconds", Kind::Integer),
+            (3, "acquireTime", Kind::MicroTime),
+            (4, "renewTime", Kind::MicroTime),
+            (5, "leaseTransitions", Kind::Integer),
+            (6, "strategy", Kind::Text),
+            (7, "preferredHolder", Kind::Text),
+        ]),
+    ),
+];
+const REFERENCE: Kind = Kind::Message(&[
+    (1, "kind", Kind::Text),
+    (2, "namespace", Kind::Text),
+    (3, "name", Kind::Text),
+    (4, "uid", Kind::Text),
+    (5, "apiVersion", Kind::Text),
+    (6, "resourceVersion", Kind::Text),
+    (7, "fieldPath", Kind::Text),
+]);
+const SOURCE: Kind = Kind::Message(&[(1, "component", Kind::Text), (2, "host", Kind::Text)]);
+const SERIES: Kind =
+    Kind::Message(&[(1, "count", Kind::Integer), (2, "lastObservedTime", Kind::MicroTime)]);
+const EVENT: Table = &[
+    (1, "metadata", Kind::Message(META)),
+    (2, "involvedObject", REFERENCE),
+    (3, "reason", Kind::Text),
+    (4, "message", Kind::Text),
+    (5, "source", SOURCE),
+    (6, "firstTimestamp", Kind::Time),
+    (7, "lastTimestamp", Kind::Time),
+    (8, "count", Kind::Integer),
+    (9, "type", Kind::Text),
+    (10, "eventTime", Kind::MicroTime),
+    (11, "series", SERIES),
+    (12, "action", Kind::Text),
+    (13, "related", REFERENCE),
+    (14, "reportingComponent", Kind::Text),
+    (15, "reportingInstance", Kind::Text),
+];
+/// The same in events.k8s.io/v1.
+const NEWER_EVENT: Table = &[
+    (1, "metadata", Kind::Message(META)),
+    (2, "eventTime", Kind::MicroTime),
+    (3, "series", SERIES),
+    (4, "reportingController", Kind::Text),
+    (5, "reportingInstance", Kind::Text),
+    (6, "action", Kind::Text),
+    (7, "reason", Kind::Text),
+    (8, "regarding", REFERENCE),
+    (9, "related", REFERENCE),
+    (10, "note", Kind::Text),
+    (11, "type", Kind::Text),
+    (12, "deprecatedSource", SOURCE),
+    (13, "deprecatedFirstTimestamp", Kind::Time),
+    (14, "deprecatedLastTimestamp", Kind::Time),
+    (15, "deprecatedCount", Kind::Integer),
+];
 const DELETE_OPTIONS: Table = &[
     (1, "gracePeriodSeconds", Kind::Integer),
     (
@@ -102,6 +168,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Value, Status> {
         ("v1", "Namespace") => NAMESPACE,
         ("v1", "ConfigMap") => CONFIG_MAP,
         ("v1", "Secret") => SECRET,
+        ("v1", "Event") => EVENT,
+        ("events.k8s.io/v1", "Event") => NEWER_EVENT,
+        ("coordination.k8s.io/v1", "Lease") => LEASE,
         (_, "DeleteOptions") => DELETE_OPTIONS,
         (version, kind) => {
             return Err(Status::unsupported_media_type(format!(
@@ -124,39 +193,23 @@ enum Field<'a> {
 }
 
 /// Takes the next field off a message.
-fn next<'a>(rest: &mut &'a [u8]) -> Result<Option<(u64, Field<'a>)>, Status> {
-    const VARINT: u64 = 0;
-    const LENGTH_DELIMITED: u64 = 2;
+fn next<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Field<'a>)>, Status> {
     if rest.is_empty() {
         return Ok(None);
     }
-    let tag = varint(rest)?;
-    let field = match tag & 7 {
-        VARINT => Field::Number(varint(rest)?),
-        LENGTH_DELIMITED => {
-            let length =
-                usize::try_from(varint(rest)?).map_err(|_| malformed("a length is too large"))?;
-            let (bytes, after) =
-                rest.split_at_checked(length).ok_or_else(|| malformed("it is cut off"))?;
-            *rest = after;
-            Field::Bytes(bytes)
-        }
-        other => return Err(malformed(&format!("wire type {other} is not used by Kubernetes"))),
+    let malformed = |error: prost::DecodeError| malformed(&error.to_string());
+    let (number, kind) = decode_key(rest).map_err(malformed)?;
+    let value = match kind {
+        WireType::Varint | WireType::LengthDelimited => decode_varint(rest).map_err(malformed)?,
+        other => return Err(self::malformed(&format!("Kubernetes has no {other:?}"))),
     };
-    Ok(Some((tag >> 3, field)))
-}
-
-fn varint(rest: &mut &[u8]) -> Result<u64, Status> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first().ok_or_else(|| malformed("it is cut off"))?;
-        *rest = after;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
+    if kind == WireType::Varint {
+        return Ok(Some((number, Field::Number(value))));
     }
-    Err(malformed("a number is too long"))
+    let length = usize::try_from(value).unwrap_or(usize::MAX);
+    let bytes = rest.get(..length).ok_or_else(|| self::malformed("it is cut off"))?;
+    rest.advance(length);
+    Ok(Some((number, Field::Bytes(bytes))))
 }
 
 fn message(mut rest: &[u8], table: Table) -> Result<Map<String, Value>, Status> {
@@ -180,11 +233,12 @@ fn member(
     field: &Field<'_>,
 ) -> Result<(), Status> {
     let value = match (kind, field) {
-        (Kind::Text, Field::Bytes([])) | (Kind::Time, Field::Bytes([])) => return Ok(()),
+        (Kind::Text | Kind::Time | Kind::MicroTime, Field::Bytes([])) => return Ok(()),
         (Kind::Text, Field::Bytes(bytes)) => text(bytes)?.into(),
         (Kind::Integer, Field::Number(number)) => number.cast_signed().into(),
         (Kind::Flag, Field::Number(number)) => (*number != 0).into(),
-        (Kind::Time, Field::Bytes(bytes)) => time(bytes)?.into(),
+        (Kind::Time, Field::Bytes(bytes)) => time(bytes, "%Y-%m-%dT%H:%M:%SZ")?.into(),
+        (Kind::MicroTime, Field::Bytes(bytes)) => time(bytes, "%Y-%m-%dT%H:%M:%S.%6fZ")?.into(),
         (Kind::Message(table), Field::Bytes(bytes)) => message(bytes, table)?.into(),
         (Kind::Texts, Field::Bytes(bytes)) => return push(object, name, text(bytes)?.into()),
         (Kind::Messages(table), Field::Bytes(bytes)) => {
@@ -234,16 +288,19 @@ fn text(bytes: &[u8]) -> Result<&str, Status> {
     std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))
 }
 
-fn time(mut rest: &[u8]) -> Result<String, Status> {
-    let mut seconds = 0;
+/// Seconds and nanoseconds since 1970.
+fn time(mut rest: &[u8], digits: &str) -> Result<String, Status> {
+    let (mut seconds, mut nanoseconds) = (0, 0);
     while let Some((number, field)) = next(&mut rest)? {
-        if let (1, Field::Number(number)) = (number, field) {
-            seconds = number.cast_signed();
+        match (number, field) {
+            (1, Field::Number(number)) => seconds = number.cast_signed(),
+            (2, Field::Number(number)) => nanoseconds = i32::try_from(number).unwrap_or(-1),
+            _ => {}
         }
     }
-    let time =
-        jiff::Timestamp::from_second(seconds).map_err(|_| malformed("a time is out of range"))?;
-    Ok(time.to_string())
+    let time = jiff::Timestamp::new(seconds, nanoseconds)
+        .map_err(|_| malformed("a time is out of range"))?;
+    Ok(time.strftime(digits).to_string())
 }
 
 #[cfg(test)]
@@ -258,7 +315,11 @@ mod tests {
     }
 
     fn envelope(kind: &str, raw: &[u8]) -> Vec<u8> {
-        let kind = [delimited(1, b"v1"), delimited(2, kind.as_bytes())].concat();
+        envelope_of("v1", kind, raw)
+    }
+
+    fn envelope_of(version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+        let kind = [delimited(1, version.as_bytes()), delimited(2, kind.as_bytes())].concat();
         [
             MAGIC.to_vec(),
             delimited(1, &kind),
@@ -282,6 +343,18 @@ mod tests {
         let expected = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true,
             "metadata": {"name": "s", "generation": 3, "labels": {"a": "b"}}, "data": {"k": "/w=="}});
         assert_eq!(decode(&envelope("Secret", &raw)).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_lease_reads_as_its_json() {
+        let time = delimited(4, &[1 << 3, 1, 2 << 3, 0xc0, 0x84, 0x3d]);
+        let spec = [delimited(1, b"me"), vec![2 << 3, 15], time, vec![5 << 3, 0]].concat();
+        let raw = [delimited(1, &delimited(1, b"l")), delimited(2, &spec)].concat();
+        let bytes = envelope_of("coordination.k8s.io/v1", "Lease", &raw);
+        let expected = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
+            "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15, "leaseTransitions": 0,
+                "renewTime": "1970-01-01T00:00:01.001000Z"}});
+        assert_eq!(decode(&bytes).unwrap(), expected);
     }
 
     #[test]

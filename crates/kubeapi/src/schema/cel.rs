@@ -191,7 +191,8 @@ fn program(source: &str, schema: &Value) -> Result<Program, String> {
     {
         return Err(format!("rule {source:?} names {name}, which is neither self nor oldSelf"));
     }
-    if let Some(field) = typed_field(schema, source) {
+    let own = is_typed(schema).then_some("self");
+    if let Some(field) = own.or_else(|| typed_field(schema, source)) {
         return Err(format!(
             "rule {source:?} uses {field}, whose format this server compares as plain text"
         ));
@@ -254,12 +255,16 @@ fn is_type_name(name: &str) -> bool {
         .contains(&name)
 }
 
+fn is_typed(schema: &Value) -> bool {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    TYPED_FORMATS.contains(&format)
+}
+
 /// A field of a typed format that the rule's text names.
 fn typed_field<'a>(schema: &'a Value, source: &str) -> Option<&'a str> {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let found = properties.filter_map(|(name, property)| {
-        let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
-        let here = TYPED_FORMATS.contains(&format) && source.contains(name.as_str());
+        let here = is_typed(property) && source.contains(name.as_str());
         if here { Some(name.as_str()) } else { typed_field(property, source) }
     });
     let below = ["items", "additionalProperties"]

@@ -27,7 +27,6 @@ impl ApiService {
             Route::Backup => {
                 return Ok(respond(200, Body::events(backup::write(&self.store.shared))));
             }
-            Route::OpenApiV2 => return openapi::v2::answer(&registry, &call.headers),
             Route::Version => version(),
             Route::CoreVersions => discovery::core_versions(),
             Route::Groups => discovery::groups(&registry),
@@ -39,9 +38,9 @@ impl ApiService {
             Route::Resources { group, version } => {
                 found(discovery::resources(&registry, group, version))?
             }
-            Route::OpenApiIndex => openapi::v3::index(&registry),
+            Route::OpenApiIndex => openapi::index(&registry),
             Route::OpenApiV3 { group, version } => {
-                match openapi::v3::document(&registry, group, version) {
+                match openapi::document(&registry, group, version) {
                     Some(document) => document,
                     // The handler of these says nothing.
                     None => return Ok(respond(404, Body::whole(Bytes::new()))),

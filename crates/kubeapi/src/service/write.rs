@@ -3,14 +3,14 @@
 use super::answer::{json_response, warn};
 use super::{Addressed, ApiService, Call};
 use crate::body::Body;
-use crate::form::{Form, encode};
+use crate::form::{Form, Page, encode};
 use crate::object::Stored;
-use crate::registry::{builtin, crd};
-use crate::request::{self, Document, WriteOptions};
+use crate::registry::{Resource, builtin, crd};
+use crate::request::{self, WriteOptions};
 use crate::status::Status;
 use crate::store::{Apply, Job, Outcome};
 use crate::verbs::patch::Patch;
-use crate::verbs::{Resource, Target, admit, create, delete, list, patch, update};
+use crate::verbs::{Target, create, delete, patch, update};
 use http::Response;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -34,26 +34,6 @@ impl Change {
             Self::Patch => "PatchOptions",
             Self::Delete | Self::DeleteCollection => "DeleteOptions",
         }
-    }
-
-    /// Reads the body; each verb has words of its own for one that is no document.
-    fn decode(
-        self,
-        resource: &Resource,
-        media_type: &str,
-        bytes: &[u8],
-    ) -> Result<Document, Status> {
-        let deletes = matches!(self, Self::Delete | Self::DeleteCollection);
-        if deletes && bytes.is_empty() {
-            // Its options are in the query then.
-            return Ok(Document::default());
-        }
-        request::decode(media_type, bytes).map_err(|status| match self {
-            _ if status.code != 400 => status,
-            Self::Create | Self::Update => admit::unrecognized(resource, &undecoded(&status)),
-            Self::Patch => Status::bad_request(format!("error decoding patch: {}", status.message)),
-            Self::Delete | Self::DeleteCollection => Status::bad_request(undecoded(&status)),
-        })
     }
 }
 
@@ -81,16 +61,17 @@ impl ApiService {
         let Addressed { target, resource, form } = addressed;
         let bytes = request::read(&call.headers, body).await?;
         let media_type = request::media_type(&call.headers);
-        let decoded = change.decode(&resource, media_type, &bytes);
+        let deletes = matches!(change, Change::Delete | Change::DeleteCollection);
+        let decoded = match bytes.as_slice() {
+            // Its options are in the query then.
+            [] if deletes => Ok(Value::Null),
+            bytes => request::decode(media_type, bytes),
+        };
         if change == Change::Patch && decoded.is_err() {
             // Whether there is an object to patch matters more than what the patch says.
             self.get(&target, form)?;
         }
-        let Document { value, duplicates } = decoded?;
-        let duplicates = duplicates.into_iter().map(|field| format!("duplicate field \"{field}\""));
-        let warned_of = strictness.judge(&resource, duplicates.collect())?;
-        let sent = value.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        let sent = sent.and_then(|text| text.parse().ok()).filter(|revision| *revision > 0);
+        let value = decoded?;
         let job_target = target.clone();
         let apply: Apply = match change {
             Change::Create => {
@@ -115,14 +96,12 @@ impl ApiService {
                 Box::new(move |batch| delete::collection(batch, &job_target, &selection, &options))
             }
         };
-        let outcome = self.stored(apply, dry_run).await;
-        let outcome = outcome.map_err(|status| status.warning(&warned_of))?;
+        let outcome = self.stored(apply, dry_run).await?;
         // The write may have changed the kind itself, or been the last one of a kind that is going.
         let now = target.resolve(&self.store.shared.read().registry);
         let resource = now.unwrap_or(resource);
-        // The dry run of a new object shows what the client sent.
-        let before = self.revision(&target, &resource).or(sent).filter(|_| dry_run);
-        finish(&resource, outcome, form, dry_run.then_some(before), warned_of)
+        let before = self.revision(&target, &resource).filter(|_| dry_run);
+        finish(&resource, outcome, form, dry_run.then_some(before))
     }
 
     /// Waits until the write is on disk, or refused.
@@ -141,22 +120,15 @@ impl ApiService {
     }
 }
 
-/// A body that is no document has no type.
-fn undecoded(status: &Status) -> String {
-    format!("couldn't get version/kind; json parse error: {}", status.message)
-}
-
 /// Answers a write. `dry_run` is the revision of the object, if any, that a dry run has left as it was.
 fn finish(
     resource: &Resource,
     outcome: Outcome,
     form: Form,
     dry_run: Option<Option<u64>>,
-    mut warnings: Vec<String>,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored { code, stored, warnings: more } => {
-            warnings.extend(more);
+        Outcome::Stored { code, stored, warnings } => {
             let bytes = match dry_run {
                 Some(before) => form.one(resource, &draft(resource, &stored, before)?, true)?,
                 None => form.one(resource, &stored, true)?,
@@ -168,13 +140,8 @@ fn finish(
         Outcome::Done(status) => Ok(json_response(200, encode(&status))),
         Outcome::Deleted(items) => {
             let revision = items.iter().map(|stored| stored.revision).max().unwrap_or_default();
-            let page = list::Page {
-                resource: resource.clone(),
-                revision,
-                items,
-                token: None,
-                remaining: None,
-            };
+            let page =
+                Page { resource: resource.clone(), revision, items, token: None, remaining: None };
             Ok(json_response(200, form.page(&page)?))
         }
     }
@@ -187,5 +154,5 @@ fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<St
     if &*resource.definition.id == builtin::CRDS && before.is_none() {
         crd::unserved(&mut object);
     }
-    Ok(Stored::new(&resource.definition, &object, stored.revision))
+    Ok(resource.definition.stored(&object, stored.revision))
 }

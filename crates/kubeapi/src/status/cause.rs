@@ -1,6 +1,5 @@
 //! What is wrong with one field of an object, in apimachinery's words.
 
-use crate::schema::numbers;
 use serde_json::Value;
 use std::fmt;
 
@@ -30,17 +29,8 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueInvalid",
-            message: format!("Invalid value: {}: {detail}", shown(value)),
+            message: format!("Invalid value: {value}: {detail}"),
         }
-    }
-
-    /// For values that are shown in a form of their own.
-    pub(crate) fn invalid_text(
-        field: impl Into<String>,
-        value: &str,
-        detail: impl fmt::Display,
-    ) -> Self {
-        Self::invalid_without_value(field, format!("{value}: {detail}"))
     }
 
     /// For values that are too large to be shown.
@@ -75,7 +65,7 @@ impl Cause {
         Self {
             field: field.into(),
             reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", shown(value)),
+            message: format!("Duplicate value: {value}"),
         }
     }
 
@@ -84,17 +74,13 @@ impl Cause {
         value: &Value,
         supported: &[Value],
     ) -> Self {
-        let quoted = |value: &Value| {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            Value::from(text).to_string()
-        };
-        let supported: Vec<String> = supported.iter().map(quoted).collect();
+        let supported: Vec<String> = supported.iter().map(Value::to_string).collect();
         Self {
             field: field.into(),
             reason: "FieldValueNotSupported",
             message: format!(
                 "Unsupported value: {}: supported values: {}",
-                shown(value),
+                value,
                 supported.join(", ")
             ),
         }
@@ -127,9 +113,4 @@ impl fmt::Display for Cause {
             write!(f, "{}: {}", self.field, self.message)
         }
     }
-}
-
-/// A value as an error shows it.
-fn shown(value: &Value) -> String {
-    numbers::go(value)
 }

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::log::{Event, Verb};
+use crate::admission::Admission;
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Definition, Registry, builtin, crd};
 use crate::status::Status;
@@ -17,6 +18,7 @@ type Staged = Option<Arc<Stored>>;
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     state: &'a State,
+    admission: &'a Admission,
     registry: Arc<Registry>,
     staged: HashMap<Key, Staged>,
     events: Vec<Arc<Event>>,
@@ -27,9 +29,10 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(state: &'a State) -> Self {
+    pub(super) fn new(state: &'a State, admission: &'a Admission) -> Self {
         Self {
             state,
+            admission,
             registry: Arc::clone(&state.registry),
             staged: HashMap::new(),
             events: Vec::new(),
@@ -37,6 +40,10 @@ impl<'a> Batch<'a> {
             undo_registry: None,
             dry_run: false,
         }
+    }
+
+    pub(crate) fn admission(&self) -> &'a Admission {
+        self.admission
     }
 
     /// Runs one job; all of its changes stay, or none.
@@ -141,7 +148,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Arc<Stored>, Status> {
         let revision = self.next_revision();
         object.meta.resource_version = Some(revision.to_string());
-        let stored = Arc::new(Stored::new(definition, &object, revision));
+        let stored = Arc::new(definition.stored(&object, revision));
         if stored.json.len() > OBJECT_LIMIT {
             return Err(Status::too_large(OBJECT_LIMIT));
         }
@@ -172,7 +179,7 @@ impl<'a> Batch<'a> {
     ) -> Result<Arc<Stored>, Status> {
         let revision = self.next_revision();
         last.meta.resource_version = Some(revision.to_string());
-        let object = Arc::new(Stored::new(definition, &last, revision));
+        let object = Arc::new(definition.stored(&last, revision));
         if &*key.resource == builtin::CRDS {
             self.redefine(|registry| registry.remove(&key.name));
         }
@@ -181,7 +188,7 @@ impl<'a> Batch<'a> {
         self.stage(None, Event { revision, key, verb: Verb::Deleted, object, previous });
         // Its last revision is what the client is told; the one at which it went is told by the event.
         last.meta.resource_version = Some(before.to_string());
-        Ok(Arc::new(Stored::new(definition, &last, before)))
+        Ok(Arc::new(definition.stored(&last, before)))
     }
 
     fn stage(&mut self, staged: Staged, event: Event) {

@@ -243,7 +243,7 @@ impl std::fmt::Debug for Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Key, Object, Stored};
+    use crate::object::{Key, Object};
     use crate::store::{Verb, load};
     use serde_json::json;
     use std::os::unix::fs::PermissionsExt;
@@ -256,7 +256,7 @@ mod tests {
         let (mut state, _) = load::state(rows, 10, &[]);
         let json = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}});
         let object = Object::from_value(json).unwrap();
-        let stored = Stored::new(state.registry.get("configmaps").unwrap(), &object, 1);
+        let stored = state.registry.get("configmaps").unwrap().stored(&object, 1);
         let stored = Arc::new(stored);
         let key =
             Key { resource: "configmaps".into(), namespace: String::new(), name: "a".to_owned() };

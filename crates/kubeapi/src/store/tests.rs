@@ -17,6 +17,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
+/// What an API asks of its store.
+fn rules() -> super::Rules {
+    super::Rules { settle: crate::garbage::settle, admission: crate::Admission::default() }
+}
+
 /// A disk that keeps what was written, and refuses to sync or to grow while `full`.
 #[derive(Debug, Clone)]
 struct Flaky {
@@ -110,7 +115,7 @@ impl Place for Shelf {
 
 fn open(shelf: &Shelf) -> Store {
     let (disk, rows) = Disk::with(Box::new(shelf.clone())).unwrap();
-    Store::start(disk, rows, 100, &[]).unwrap()
+    Store::start(disk, rows, 100, &[], rules()).unwrap()
 }
 
 /// Puts a ConfigMap that holds `value`, past all admission.
@@ -210,10 +215,10 @@ fn the_log_is_trimmed_on_disk_as_in_memory() {
 fn a_store_whose_making_was_cut_short_is_made_anew() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("objects.redb.new"), [0; 5000]).unwrap();
-    let store = Store::open(directory.path(), 10, &[]).unwrap();
+    let store = Store::open(directory.path(), 10, &[], rules()).unwrap();
     put(&store, "a", "1").unwrap();
     store.close();
-    let store = Store::open(directory.path(), 10, &[]).unwrap();
+    let store = Store::open(directory.path(), 10, &[], rules()).unwrap();
     assert_eq!(value(&store, "a").as_deref(), Some("1"));
     let files = std::fs::read_dir(directory.path()).unwrap();
     let mut names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
@@ -226,7 +231,7 @@ fn of_two_that_start_at_once_one_gets_the_store() {
     for _ in 0..10 {
         let directory = tempfile::tempdir().unwrap();
         let stores: Vec<_> = std::thread::scope(|scope| {
-            let open = || Store::open(directory.path(), 10, &[]);
+            let open = || Store::open(directory.path(), 10, &[], rules());
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });

@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use super::{Batch, Event, Shared, State};
-use crate::garbage;
+use crate::admission::Admission;
 use crate::object::Stored;
 use crate::registry::Registry;
 use crate::status::Status;
@@ -27,6 +27,15 @@ pub(crate) enum Outcome {
 }
 
 pub(crate) type Apply = Box<dyn FnOnce(&mut Batch<'_>) -> Result<Outcome, Status> + Send>;
+/// What whoever opens a store says of its objects; the store does not know what they mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    /// Makes the changes that those from an event of the batch on bring about.
+    pub(crate) settle: fn(&mut Batch<'_>, usize) -> Result<(), Status>,
+    /// What the verbs ask before they change something.
+    pub(crate) admission: Admission,
+}
+
 /// Told when the change is on disk, or why it is not; dropped untold when the writer stops. It runs on the writer's thread
 /// and must not block.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Outcome, Status>) + Send>;
@@ -60,13 +69,13 @@ impl Drop for FailStop {
     }
 }
 
-pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>) {
+pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>, rules: &Rules) {
     let _fail_stop = FailStop;
     let mut told = shared.read().revision;
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> =
             std::iter::once(first).chain(jobs.try_iter().take(BATCH - 1)).collect();
-        let (answers, change) = apply(&shared.read(), batch);
+        let (answers, change) = apply(&shared.read(), batch, rules);
         let committed = match &change {
             Some((events, _)) => disk.commit(&shared.read(), events),
             None => Ok(()),
@@ -100,14 +109,14 @@ pub(super) fn run(shared: &Shared, mut disk: Disk, jobs: &mpsc::Receiver<Job>) {
 type Answers = Vec<(Reply, Result<Outcome, Status>)>;
 type Change = (Vec<Arc<Event>>, Arc<Registry>);
 
-fn apply(state: &State, jobs: Vec<Job>) -> (Answers, Option<Change>) {
-    let mut batch = Batch::new(state);
+fn apply(state: &State, jobs: Vec<Job>, rules: &Rules) -> (Answers, Option<Change>) {
+    let mut batch = Batch::new(state, &rules.admission);
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
         let before = batch.events().len();
         let result = batch.run(!job.dry_run, |batch| {
             let outcome = (job.apply)(batch)?;
-            garbage::settle(batch, before)?;
+            (rules.settle)(batch, before)?;
             Ok(outcome)
         });
         answers.push((job.reply, result));

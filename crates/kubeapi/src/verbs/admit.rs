@@ -1,11 +1,14 @@
 //! The gate of every write: from what a client sent to what may be stored.
 
-use super::{FieldValidation, Resource, strategy};
+use super::{FieldValidation, Subresource, strategy};
+use crate::admission::{Change, Operation};
 use crate::metadata;
-use crate::object::{self, DEEPEST, Object};
-use crate::registry::{Definition, Version, builtin};
+use crate::object::Object;
+use crate::registry::{Definition, Resource, Version, builtin};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
+use crate::store::Batch;
+use crate::value::{self, DEEPEST};
 use serde_json::{Map, Value, json};
 
 /// Members of `ObjectMeta`; anything else in `metadata` is unknown.
@@ -40,7 +43,7 @@ pub(crate) struct Incoming {
 /// 400 when it is of another type or cannot be read.
 pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status> {
     let version = resource.version();
-    if object::depth(&value, DEEPEST + 1) > DEEPEST {
+    if value::depth(&value, DEEPEST + 1) > DEEPEST {
         return Err(Status::bad_request(format!(
             "the object is nested more than {DEEPEST} levels deep"
         )));
@@ -51,14 +54,10 @@ pub(crate) fn read(resource: &Resource, value: Value) -> Result<Incoming, Status
         Object::from_value(value).map_err(|status| unreadable(resource, &status.message))?;
     check_type(&resource.definition, version, &object)?;
     if !resource.definition.custom {
-        // Go reads these into types of its own, and takes nothing that does not fit them.
+        // kube-apiserver reads these into types of its own, and takes nothing that does not fit them.
         let misfit = version.schema.misfit(&object.body);
         misfit.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
-        let mut body = Value::Object(std::mem::take(&mut object.body));
-        version.schema.as_go(&mut body);
-        if let Value::Object(body) = body {
-            object.body = body;
-        }
+        version.schema.store_form(&mut object.body);
     }
     version.schema.prune(&mut object.body, &mut unknown);
     if object.kind != resource.definition.kind {
@@ -109,61 +108,27 @@ pub(crate) fn unreadable(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// The object with its type; a built-in kind may leave it to the path.
+/// The object with its type, which a built-in kind may leave to the path.
 fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
-    let no_object = |value: &Value| {
-        let found = object::type_name(value);
-        format!(
-            "couldn't get version/kind; json parse error: the body must be an object, not {found}"
-        )
-    };
-    let shown = value.to_string();
-    if value.is_null() && resource.definition.custom {
-        return Err(unrecognized(resource, "Object 'Kind' is missing in 'null'"));
-    }
-    if value.is_null() {
-        // To Go a built-in kind without anything in it.
-        value = json!({});
-    }
     let Some(map) = value.as_object_mut() else {
-        return Err(unrecognized(resource, &no_object(&value)));
+        let found = value::type_name(&value);
+        return Err(unrecognized(resource, &format!("it must be an object, not {found}")));
     };
     let (kind, version) = (&resource.definition.kind, resource.version().api_version());
     for (field, expected) in [("kind", kind), ("apiVersion", &version)] {
-        match map.get(field) {
-            None | Some(Value::Null) => {}
-            Some(Value::String(text)) if text.is_empty() => {}
-            Some(Value::String(_)) => continue,
-            Some(other) => {
-                let found = object::type_name(other);
-                let why = format!(
-                    "couldn't get version/kind; json parse error: {field} must be a string, not {found}"
-                );
-                return Err(unrecognized(resource, &why));
-            }
-        }
-        if !resource.definition.custom {
+        let given = map.get(field).filter(|given| !given.is_null() && **given != "");
+        if given.is_none() && resource.definition.custom {
+            return Err(unrecognized(resource, &format!("{field} is missing")));
+        } else if given.is_none() {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
-        } else if field == "apiVersion" && map.get(field) == Some(&Value::Null) {
-            return Err(Status::bad_request(format!(
-                "{kind} in version \"\" cannot be handled as a {kind}: .apiVersion accessor error: <nil> is of the type <nil>, expected string"
-            )));
-        } else if field == "kind" {
-            return Err(unrecognized(resource, &format!("Object 'Kind' is missing in '{shown}'")));
         }
     }
     Ok(value)
 }
 
+/// The kind of a custom resource is looked at when it is validated.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
-    if object.api_version != expected && !definition.custom {
-        let (kind, found) = (&object.kind, &object.api_version);
-        return Err(Status::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {}: no kind {kind:?} is registered for version {found:?}",
-            version.name, definition.kind
-        )));
-    }
     if object.api_version != expected {
         return Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({expected})",
@@ -172,12 +137,8 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
     }
     if object.kind != definition.kind && !definition.custom {
         let (kind, wanted) = (&object.kind, &definition.kind);
-        return Err(Status::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {wanted}: it is none",
-            version.name
-        )));
+        return Err(Status::bad_request(format!("the object is a {kind}, not a {wanted}")));
     }
-    // Of a custom resource that comes out when it is validated.
     Ok(())
 }
 
@@ -251,6 +212,35 @@ fn all_causes(
     }
     causes.extend(own);
     causes
+}
+
+/// Asks whoever admits changes, about objects as they look in the version that the client speaks.
+pub(super) fn ask(
+    batch: &Batch<'_>,
+    resource: &Resource,
+    subresource: Option<Subresource>,
+    operation: Operation,
+    (old, new): (Option<&Object>, Option<&Object>),
+) -> Result<(), Status> {
+    if !batch.admission().asks() {
+        return Ok(());
+    }
+    let (definition, version) = (&resource.definition, resource.version());
+    let shown = |object: &Object| {
+        let mut object = object.clone();
+        version.show(definition, &mut object);
+        object.to_value()
+    };
+    let (old, new) = (old.map(shown), new.map(shown));
+    batch.admission().admit(Change {
+        operation,
+        group: &version.group,
+        version: &version.name,
+        resource: &definition.plural,
+        subresource: subresource.map(Subresource::name),
+        old: old.as_ref(),
+        new: new.as_ref(),
+    })
 }
 
 fn check_new_finalizers(object: &Object, old: &Object, causes: &mut Vec<Cause>) {

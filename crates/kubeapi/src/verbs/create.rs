@@ -1,9 +1,10 @@
-use super::{FieldValidation, Resource, Target, admit, strategy};
+use super::{FieldValidation, Target, admit, strategy};
+use crate::admission::Operation;
 use crate::events;
-use crate::metadata;
+use crate::metadata::finalizer_warnings;
 use crate::object::Key;
 use crate::object::{Object, now};
-use crate::registry::{Definition, builtin};
+use crate::registry::{Definition, Resource, builtin};
 use crate::schema::Part;
 use crate::status::Status;
 use crate::store::{Batch, Outcome};
@@ -27,7 +28,8 @@ pub(crate) fn create(
     strictness: FieldValidation,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    let (mut object, warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    let (mut object, mut warnings) = admit::read(&resource, body)?.accept(&resource, strictness)?;
+    warnings.extend(finalizer_warnings(&object));
     // An update that creates does not look at these.
     object.meta.deletion_timestamp = None;
     object.meta.deletion_grace_period_seconds = None;
@@ -61,20 +63,9 @@ pub(super) fn insert(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(resource, Part::Whole, &object, None)?;
+    admit::ask(batch, resource, None, Operation::Create, (None, Some(&object)))?;
     object.canonicalise();
-    let mut of_object = strategy::warnings(definition, &object);
-    if definition.custom {
-        of_object.extend(metadata::finalizer_warnings(&object, None));
-    }
-    let result = store(batch, definition, target, object, revision, warnings);
-    match result {
-        Ok(Outcome::Stored { code, stored, mut warnings }) => {
-            warnings.extend(of_object);
-            Ok(Outcome::Stored { code, stored, warnings })
-        }
-        Ok(other) => Ok(other),
-        Err(status) => Err(status.warning(&of_object)),
-    }
+    store(batch, definition, target, object, revision, warnings)
 }
 
 /// Stores a new object that has been found to be right.

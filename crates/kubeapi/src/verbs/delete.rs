@@ -1,6 +1,7 @@
-use super::Target;
 use super::list::Selection;
-use crate::object::{Key, Object, Stored};
+use super::{Target, admit};
+use crate::admission::Operation;
+use crate::object::{FOREGROUND, Key, ORPHAN, Object, Stored};
 use crate::registry::{Definition, builtin, crd};
 use crate::status::{Cause, Status, Subject};
 use crate::store::{Batch, Outcome};
@@ -8,11 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// Finalizer of an owner that waits for its dependents.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Finalizer of an owner whose dependents are to be let go.
-pub(crate) const ORPHAN: &str = "orphan";
 
 /// Namespaces that the server itself lives on.
 const PERMANENT: [&str; 2] = ["default", "kube-system"];
@@ -41,28 +37,12 @@ impl DeleteOptions {
     /// # Errors
     /// 400 for a body that is no DeleteOptions, 422 for a policy that does not exist.
     pub(crate) fn read(body: &Value) -> Result<Self, Status> {
-        match body {
-            Value::Null => return Ok(Self::default()),
-            Value::Object(_) => {}
-            _ => {
-                return Err(Status::bad_request(
-                    "couldn't get version/kind; json parse error: the body must be an object",
-                ));
-            }
+        if body.is_null() {
+            return Ok(Self::default());
         }
-        match body["kind"].as_str() {
-            None | Some("" | "DeleteOptions") => {}
-            Some(other) if is_unversioned(body, other) => {
-                return Err(Status::bad_request(format!(
-                    "converting (v1.{other}) to (v1.DeleteOptions): unknown conversion"
-                )));
-            }
-            Some(other) => {
-                let version = body["apiVersion"].as_str().unwrap_or_default();
-                return Err(Status::bad_request(format!(
-                    "no kind {other:?} is registered for version {version:?} in scheme \"DeleteOptions\""
-                )));
-            }
+        let kind = body["kind"].as_str().unwrap_or_default();
+        if !body.is_object() || !matches!(kind, "" | "DeleteOptions") {
+            return Err(Status::bad_request("the body must be DeleteOptions"));
         }
         // Of a delete nothing may be misread: what has the wrong type refuses it.
         let read = meta::DeleteOptions::deserialize(body).map_err(|error| {
@@ -96,12 +76,6 @@ impl DeleteOptions {
             dry_run: !dry_run.is_empty(),
         })
     }
-}
-
-/// Kinds that every group of kube-apiserver knows, though none of them is about a deletion.
-fn is_unversioned(body: &Value, kind: &str) -> bool {
-    let known = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
-    body["apiVersion"] == "v1" && known.contains(&kind)
 }
 
 impl Policy {
@@ -144,6 +118,8 @@ pub(crate) fn one(
     if &*definition.id == builtin::NAMESPACES && PERMANENT.contains(&name) {
         return Err(Status::forbidden(subject, "this namespace may not be deleted"));
     }
+    let old = stored.decode()?;
+    admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
     match delete(batch, definition, &key, options.policy)? {
         Deletion::Pending(stored) => {
             Ok(Outcome::Stored { code: 200, stored, warnings: Vec::new() })
@@ -152,42 +128,24 @@ pub(crate) fn one(
     }
 }
 
-/// Here alone kube-apiserver names the kind in place of the resource.
 fn check_preconditions(
     definition: &Definition,
     name: &str,
     stored: &Stored,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    let is_namespace = &*definition.id == builtin::NAMESPACES;
-    let plural = if is_namespace { &definition.plural } else { &definition.kind };
-    let of_kind = Subject { group: &definition.group, plural, name };
-    if let Some(uid) = options.uid.as_ref().filter(|uid| **uid != stored.uid) {
-        let why = if is_namespace {
-            format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                stored.uid
-            )
-        } else {
-            format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                stored.uid
-            )
-        };
-        return Err(Status::conflict(of_kind, &why));
-    }
     let revision = stored.revision.to_string();
-    if let Some(wanted) = options.resource_version.as_ref().filter(|wanted| **wanted != revision) {
-        let why = if is_namespace {
-            format!(
-                "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
-            )
-        } else {
-            format!(
-                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
-            )
-        };
-        return Err(Status::conflict(of_kind, &why));
+    let conditions = [
+        ("UID", &options.uid, &stored.uid),
+        ("ResourceVersion", &options.resource_version, &revision),
+    ];
+    for (what, wanted, found) in conditions {
+        if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) {
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found})"
+            );
+            return Err(Status::conflict(definition.subject(name), &why));
+        }
     }
     Ok(())
 }
@@ -220,6 +178,8 @@ pub(crate) fn collection(
             continue;
         };
         check_preconditions(definition, &key.name, &stored, options)?;
+        let old = stored.decode()?;
+        admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
         match delete(batch, definition, &key, options.policy)? {
             // The objects as they were found.
             Deletion::Pending(_) | Deletion::Gone => deleted.push(stored),

@@ -1,5 +1,6 @@
-use super::{Resource, Target};
+use super::Target;
 use crate::object::Stored;
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::State;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
-use super::{Resource, Target};
+use super::Target;
+use crate::form::Page;
 use crate::object::{Key, Stored};
+use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::{Cause, Status};
 use crate::store::State;
@@ -30,17 +32,6 @@ pub(crate) struct ListOptions {
     pub(crate) token: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) revision_match: Option<String>,
-}
-
-/// One page.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) resource: Resource,
-    pub(crate) revision: u64,
-    pub(crate) items: Vec<Arc<Stored>>,
-    pub(crate) token: Option<String>,
-    /// Objects after this page; unknown under a selector.
-    pub(crate) remaining: Option<usize>,
 }
 
 /// Where the next page starts, and at which revision all pages are.

@@ -1,13 +1,14 @@
-use super::{FieldValidation, Resource, Target, admit, json_patch, strategic, update};
+use super::{FieldValidation, Target, admit, json_patch, strategic, update};
 use crate::object::Object;
+use crate::registry::Resource;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A change to an object, by the media type that it came as.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
-    Json(Vec<Map<String, Value>>),
+    Json(Vec<Value>),
     Merge(Value),
     /// What kubectl sends for kinds that it knows; only built-in kinds take it.
     Strategic(Value),
@@ -31,9 +32,7 @@ impl Patch {
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
-            _ => {
-                Err(Status::unsupported_media_type("415: Unsupported Media Type").with_no_details())
-            }
+            _ => Err(Status::unsupported_media_type("415: Unsupported Media Type")),
         }
     }
 
@@ -86,100 +85,20 @@ pub(crate) fn patch(
     let stored = batch.get(&key).ok_or_else(|| Status::not_found(definition.subject(name)))?;
     let mut current = stored.decode()?;
     resource.version().show(definition, &mut current);
-    let mut patched = patch.apply(current.to_value())?;
-    let shown = patched.clone();
-    let has_none = patched.get("apiVersion").is_none_or(|version| version == "");
-    let versionless = definition.custom && has_none && patched["kind"].is_string();
-    if versionless {
-        // That is noticed last.
-        patched["apiVersion"] = resource.version().api_version().into();
-    }
-    if definition.custom && target.subresource.is_none() {
-        check_type(&resource, &patched)?;
-    }
-    if !definition.custom && !matches!(patch, Patch::Strategic(_)) {
-        check_version(&resource, name, &patched, strictness)?;
-    }
-    let incoming = admit::read(&resource, patched)
-        .map_err(|status| in_patch(&resource, &shown, &status.message))?;
-    let refusal = format!(
-        "strict decoding error: {}",
-        incoming
-            .unknown
-            .iter()
-            .map(|field| format!("unknown field \"{field}\""))
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
-    let (object, warnings) = incoming
-        .accept(&resource, strictness)
-        .map_err(|_| in_patch(&resource, &shown, &refusal))?;
-    let finish = |batch: &mut Batch<'_>, object: Object, warnings| {
-        check_identity(&object, &current)?;
-        if versionless {
-            let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-            return Err(Status::internal(why));
-        }
-        update::check_revision(definition, &stored, &object)?;
-        update::replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
+    let patched = patch.apply(current.to_value())?;
+    let unfit = |status: Status| {
+        let cause = Cause::invalid_without_value("patch", status.message);
+        Status::invalid("", "", "", &[cause])
     };
-    finish(batch, object, warnings.clone()).map_err(|status| {
-        if versionless && status.code == 500 { status } else { status.warning(&warnings) }
-    })
-}
-
-/// A patch that makes another type of a custom resource fails in validation.
-fn check_type(resource: &Resource, patched: &Value) -> Result<(), Status> {
-    let text = |field: &str| patched[field].as_str().filter(|text| !text.is_empty());
-    let (Some(kind), Some(version)) = (text("kind"), text("apiVersion")) else { return Ok(()) };
-    let expected = [
-        ("kind", kind, resource.definition.kind.clone()),
-        ("apiVersion", version, resource.version().api_version()),
-    ];
-    let wrong = expected.into_iter().filter(|(_, found, expected)| found != expected);
-    let causes: Vec<Cause> = wrong
-        .map(|(field, found, expected)| {
-            Cause::invalid(field, &Value::from(found), format!("must be {expected}"))
-        })
-        .collect();
-    if causes.is_empty() {
-        return Ok(());
-    }
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    let name = patched["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(group, kind, name, &causes))
-}
-
-/// What the patch made of the object is none; kube-apiserver does not say of which kind.
-fn in_patch(resource: &Resource, patched: &Value, problem: &str) -> Status {
-    let shown = Value::from(patched.to_string());
-    let heads =
-        [admit::unrecognized(resource, "").message, admit::unreadable(resource, "").message];
-    let problem = heads.iter().find_map(|head| problem.strip_prefix(head)).unwrap_or(problem);
-    Status::invalid("", "", "", &[Cause::invalid("patch", &shown, problem)])
-}
-
-/// What a built-in kind is without a version Go cannot tell: it finds nothing in it that it knows, not even a name.
-fn check_version(
-    resource: &Resource,
-    name: &str,
-    patched: &Value,
-    strictness: FieldValidation,
-) -> Result<(), Status> {
-    let version = &patched["apiVersion"];
-    if !version.is_null() && version != "" {
-        // One that is no text is told when the object is read.
-        return Ok(());
-    }
-    let members = patched.as_object().into_iter().flat_map(Map::keys);
-    let unknown: Vec<String> = members
-        .filter(|member| !matches!(member.as_str(), "apiVersion" | "kind"))
-        .map(|member| format!("unknown field \"{member}\""))
-        .collect();
-    let refusal = format!("strict decoding error: {}", unknown.join(", "));
-    let warnings =
-        strictness.judge(resource, unknown).map_err(|_| in_patch(resource, patched, &refusal))?;
-    Err(update::no_name(name).warning(&warnings))
+    let incoming = admit::read(&resource, patched).map_err(unfit)?;
+    let (object, warnings) = incoming.accept(&resource, strictness).map_err(unfit)?;
+    let result = check_identity(&object, &current)
+        .and_then(|()| update::check_revision(definition, &stored, &object))
+        .and_then(|()| {
+            let (part, warnings) = (target.subresource, warnings.clone());
+            update::replace(batch, &resource, part, &key, &stored, object, warnings)
+        });
+    result.map_err(|status| status.warning(&warnings))
 }
 
 fn check_identity(object: &Object, current: &Object) -> Result<(), Status> {

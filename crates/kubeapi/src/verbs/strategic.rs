@@ -26,7 +26,7 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
         if let Some(list) = key.strip_prefix(DELETE_FROM) {
             delete_from(object, list, value);
         } else if key.starts_with('$') {
-            // Other directives order lists and retain keys of unions, of which these kinds have none.
+            // The other directives tell the order of lists, which means nothing here, and keys of unions, of which there are none.
         } else if value.is_null() {
             object.remove(key);
         } else if object.contains_key(key) || value.get("$patch").is_none() {
@@ -34,37 +34,6 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
             merge_member(object, key, value);
         }
     }
-    order_finalizers(object, patch);
-}
-
-/// Puts merged finalizers into the order of the patch, those that only the server has where they were among them
-/// (`strategicpatch` `mergeSortedSlice`).
-fn order_finalizers(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    let order = patch.get("$setElementOrder/finalizers").or_else(|| patch.get("finalizers"));
-    let merged = object.get_mut("finalizers").and_then(Value::as_array_mut);
-    let (Some(order), Some(merged)) = (order.and_then(Value::as_array), merged) else { return };
-    let before = merged.clone();
-    let place = |item: &Value| before.iter().position(|other| other == item);
-    let mut patched = order.iter().filter(|item| before.contains(item)).cloned().peekable();
-    let mut others = before.iter().filter(|item| !order.contains(item)).cloned().peekable();
-    merged.clear();
-    loop {
-        let next = match (others.peek(), patched.peek()) {
-            (Some(other), Some(own)) if was_there(own, patch) && place(other) < place(own) => {
-                others.next()
-            }
-            (_, Some(_)) => patched.next(),
-            (_, None) => others.next(),
-        };
-        let Some(next) = next else { return };
-        merged.push(next);
-    }
-}
-
-/// Whether the server had a finalizer before: then the patch names it in its order alone.
-fn was_there(finalizer: &Value, patch: &Map<String, Value>) -> bool {
-    let added = patch.get("finalizers").and_then(Value::as_array);
-    !added.is_some_and(|added| added.contains(finalizer))
 }
 
 fn merge_member(object: &mut Map<String, Value>, key: &str, value: &Value) {
@@ -74,9 +43,8 @@ fn merge_member(object: &mut Map<String, Value>, key: &str, value: &Value) {
     }
     match (before, value) {
         (Value::Array(before), Value::Array(added)) if key == "finalizers" => {
-            before.extend(
-                added.iter().filter(|item| !before.contains(item)).cloned().collect::<Vec<_>>(),
-            );
+            let new = added.iter().filter(|item| !before.contains(item)).cloned();
+            before.splice(0..0, new.collect::<Vec<_>>());
         }
         (Value::Array(before), Value::Array(added)) if key == "ownerReferences" => {
             merge_owners(before, added);
@@ -131,7 +99,7 @@ mod tests {
         );
         assert_eq!(
             object,
-            json!({"data": {"b": "2", "c": "3"}, "metadata": {"finalizers": ["y", "z"]}})
+            json!({"data": {"b": "2", "c": "3"}, "metadata": {"finalizers": ["z", "y"]}})
         );
         merge(&mut object, &json!({"data": {"$patch": "replace", "d": "4"}}));
         assert_eq!(object["data"], json!({"d": "4"}));

@@ -52,30 +52,6 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// What to warn of in an object that is right otherwise.
-pub(super) fn warnings(definition: &Definition, object: &Object) -> Vec<String> {
-    if &*definition.id != builtin::CRDS {
-        return Vec::new();
-    }
-    let mut formats = std::collections::BTreeSet::new();
-    let versions = object.body.get("spec").and_then(|spec| spec["versions"].as_array());
-    for version in versions.into_iter().flatten() {
-        unknown_formats(&version["schema"]["openAPIV3Schema"], &mut formats);
-    }
-    formats.into_iter().map(|format| format!("unrecognized format {format:?}")).collect()
-}
-
-fn unknown_formats(schema: &Value, found: &mut std::collections::BTreeSet<String>) {
-    if let Some(format) = schema["format"].as_str()
-        && !crate::schema::enforces(schema["type"].as_str(), format)
-    {
-        found.insert(format.to_owned());
-    }
-    let properties = schema["properties"].as_object().into_iter().flatten().map(|(_, child)| child);
-    let others = ["items", "additionalProperties"].iter().filter_map(|key| schema.get(key));
-    properties.chain(others).for_each(|child| unknown_formats(child, found));
-}
-
 /// What is wrong with an object by itself.
 pub(super) fn check(
     definition: &Definition,

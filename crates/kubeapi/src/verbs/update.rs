@@ -1,7 +1,7 @@
-use super::{FieldValidation, Resource, Subresource, Target, admit, create, delete, strategy};
-use crate::metadata;
+use super::{FieldValidation, Subresource, Target, admit, create, delete, strategy};
+use crate::admission::Operation;
 use crate::object::{Key, Object, Stored};
-use crate::registry::{Definition, builtin, crd};
+use crate::registry::{Definition, Resource, builtin, crd};
 use crate::schema::Part;
 use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
@@ -127,8 +127,13 @@ pub(super) fn replace(
         crd::keep_stored_version(&mut object);
     }
     admit::check_kind(resource, &object)?;
+    let ask = |batch: &Batch<'_>, object: &Object| {
+        let objects = (Some(&old), Some(object));
+        admit::ask(batch, resource, subresource, Operation::Update, objects)
+    };
     // Only what differs can be wrong or worth storing.
     if object.same_content(&old) {
+        ask(batch, &object)?;
         return Ok(Outcome::Stored { code: 200, stored: Arc::clone(stored), warnings });
     }
     if definition.counts_generation && !object.same_spec(&old, resource.version().has_status) {
@@ -139,11 +144,8 @@ pub(super) fn replace(
         _ => Part::Whole,
     };
     admit::check(resource, part, &object, Some(&old))?;
+    ask(batch, &object)?;
     object.canonicalise();
-    let mut warnings = warnings;
-    if definition.custom && subresource.is_none() {
-        warnings.extend(metadata::finalizer_warnings(&object, Some(&old)));
-    }
     let before = Object {
         meta: ObjectMeta { resource_version: old.meta.resource_version, ..object.meta.clone() },
         ..object.clone()
@@ -151,7 +153,7 @@ pub(super) fn replace(
     let mut after = delete::store_or_end(batch, definition, key, object)?;
     if batch.get(key).is_none() {
         // The write that lets an object go shows the revision that the object had.
-        after = Arc::new(Stored::new(definition, &before, stored.revision));
+        after = Arc::new(definition.stored(&before, stored.revision));
     }
     Ok(Outcome::Stored { code: 200, stored: after, warnings })
 }
@@ -173,21 +175,10 @@ fn check_uid(definition: &Definition, key: &Key, wanted: &Object, uid: &str) -> 
     Err(other_uid(definition, key, wanted.uid(), uid))
 }
 
-/// Told with the place in etcd where the real server finds it out.
 fn other_uid(definition: &Definition, key: &Key, wanted: &str, uid: &str) -> Status {
-    let group = match definition.group.as_str() {
-        group if definition.custom || &*definition.id == builtin::CRDS => format!("{group}/"),
-        _ => String::new(),
-    };
-    let namespace = match key.namespace.as_str() {
-        "" => String::new(),
-        namespace => format!("{namespace}/"),
-    };
-    let (plural, name) = (&definition.plural, &key.name);
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{plural}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
-    );
-    Status::conflict(definition.subject(name), &why)
+    let why =
+        format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+    Status::conflict(definition.subject(&key.name), &why)
 }
 
 /// The parts of `wanted` that this write may change, over the old object.

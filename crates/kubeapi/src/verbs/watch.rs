@@ -1,10 +1,11 @@
 //! A watch holds a place in the log, no queue: a client that reads slowly costs a piece of what it is to read next, and one
 //! that falls behind the log is told so (410) instead of missing something.
 
+use super::Target;
 use super::list::{Selection, check_revision, invalid_options, parse_revision};
-use super::{Resource, Target};
 use crate::form::Form;
 use crate::object::Stored;
+use crate::registry::Resource;
 use crate::status::{Cause, Status};
 use crate::store::{Event, Expired, Shared, Verb};
 use futures::Stream;
@@ -302,7 +303,7 @@ impl Watch {
     fn as_of(&self, last: &Stored, revision: u64) -> Result<Arc<Stored>, Status> {
         let mut object = last.decode()?;
         object.meta.resource_version = Some(revision.to_string());
-        Ok(Arc::new(Stored::new(&self.resource.definition, &object, revision)))
+        Ok(Arc::new(self.resource.definition.stored(&object, revision)))
     }
 
     fn event(&mut self, verb: &str, stored: &Stored) -> Bytes {
@@ -322,11 +323,11 @@ impl Watch {
             Form::Object => json!({
                 "kind": self.resource.definition.kind, "apiVersion": self.resource.version().api_version(), "metadata": meta,
             }),
-            Form::Metadata { .. } => {
+            Form::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             }
-            Form::Table { version, .. } => json!({
-                "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": {"resourceVersion": self.cursor.to_string()},
+            Form::Table { .. } => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.cursor.to_string()},
                 "columnDefinitions": null, "rows": [{"cells": self.no_cells(), "object": {
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}}],
             }),

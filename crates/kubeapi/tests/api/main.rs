@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod client;
+#[path = "../contract/mod.rs"]
+mod contract;
 mod crds;
 mod delete;
 mod embedded;

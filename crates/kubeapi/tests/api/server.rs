@@ -4,7 +4,7 @@ use crate::widget::crd;
 use http::Request;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use kubeapi::{Api, ApiService, Body, Config, Identity};
+use kubeapi::{Admission, Api, ApiService, Body, Config, Identity};
 use serde_json::json;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ impl Server {
         Self::open(tempfile::tempdir().unwrap(), history, SHARED).with_namespace().await
     }
 
-    async fn with_namespace(self) -> Self {
+    pub(crate) async fn with_namespace(self) -> Self {
         let metadata = json!({"name": self.namespace()});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         self.post("/api/v1/namespaces", &namespace).await.expect(201);
@@ -56,7 +56,17 @@ impl Server {
     }
 
     pub(crate) fn open(directory: TempDir, history: usize, group: &'static str) -> Self {
-        let config = Config { crds: vec![crd(group)], history, ..Config::new(directory.path()) };
+        Self::open_with(directory, history, group, Admission::default())
+    }
+
+    pub(crate) fn open_with(
+        directory: TempDir,
+        history: usize,
+        group: &'static str,
+        admission: Admission,
+    ) -> Self {
+        let config =
+            Config { crds: vec![crd(group)], history, admission, ..Config::new(directory.path()) };
         Self { api: Api::open(config).unwrap(), directory, group }
     }
 

@@ -162,6 +162,7 @@ pub(crate) fn mutate(random: &mut Random, value: &mut Value) {
                 _ => mutate(random, &mut items[at]),
             }
         }
+        Value::String(_) => *value = values::no_list(random),
         other => *other = values::nonsense(random),
     }
 }

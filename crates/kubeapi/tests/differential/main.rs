@@ -3,6 +3,8 @@
 //! `WARREN_SEED` repeats a run, `WARREN_OPERATIONS` sets its length.
 
 mod cases;
+#[path = "../contract/mod.rs"]
+mod contract;
 mod controllers;
 mod kinds;
 mod normalise;
@@ -101,7 +103,14 @@ impl Run {
         }
         if let Some(name) = body["metadata"]["name"].as_str() {
             let mut object = body.clone();
-            for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            for field in [
+                "uid",
+                "resourceVersion",
+                "creationTimestamp",
+                // The servers' clocks need not agree.
+                "deletionTimestamp",
+                "managedFields",
+            ] {
                 object["metadata"].as_object_mut().unwrap().remove(field);
             }
             let text = object.to_string().replace(&self.pair.our_memory.run, "<run>");

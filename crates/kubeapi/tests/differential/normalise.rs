@@ -1,5 +1,6 @@
 //! What two equal answers may differ in. Each rule hides something, so each says why it is here.
 
+use crate::contract;
 use crate::operation::Memory;
 use crate::servers::Reply;
 use regex::{Captures, Regex};
@@ -9,32 +10,20 @@ use std::sync::LazyLock;
 static UUID: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap()
 });
-static REVISION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"((?:ResourceVersion in [a-z ]+: |ResourceVersion in the precondition \(|ResourceVersion in record \())([0-9]+)").unwrap()
-});
-/// The key in etcd that a conflict was noticed at.
-static ETCD: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("StorageError: invalid object, Code: 4, Key: [^ ]*, ResourceVersion: 0, AdditionalErrorMsg: ").unwrap()
-});
-/// A body without a kind.
-static KINDLESS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^the object provided is unrecognized \(must be of type ([A-Za-z0-9]+)\): Object 'Kind' is missing in").unwrap()
-});
-static VERSION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("in version \"[^\"]*\" cannot be handled").unwrap());
-/// What Go's decoders say of a value of the wrong type names Go's types.
-static GO_DECODING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("(?s)(unrecognized \\(must be of type [A-Za-z0-9]+\\)|cannot be handled as a [A-Za-z0-9]+|couldn't get version/kind; json parse error|error decoding patch|continue key is not valid|Object 'Kind' is missing in|json: cannot unmarshal|in our request|in scheme).*").unwrap()
-});
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^([0-9]+[smhdy])+$").unwrap());
 
 /// An answer without what may differ.
 pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
-    let mut body = reply.body.clone();
-    clean(&mut body, memory);
-    let warnings: Vec<String> =
-        reply.warnings.iter().map(|warning| words(warning, memory)).collect();
-    json!({ "code": reply.code, "type": reply.media_type, "warnings": warnings, "body": body })
+    let mut answer = json!({
+        "code": reply.code, "type": reply.media_type, "warnings": reply.warnings, "body": reply.body,
+    });
+    // First, so that no uid is numbered that only the prose of one server names.
+    contract::reduce(&mut answer);
+    clean(&mut answer["body"], memory);
+    if let Some(warnings) = answer.get_mut("warnings") {
+        walk(warnings, memory);
+    }
+    answer
 }
 
 /// The object of a watch event without what may differ. Revisions that no answer has shown cannot be told apart: the real
@@ -76,42 +65,7 @@ fn clean(body: &mut Value, memory: &mut Memory) {
     if kind == "Table" {
         clean_ages(body);
     }
-    if kind == "Status" {
-        clean_status(body);
-    }
     walk(body, memory);
-}
-
-fn clean_status(status: &mut Value) {
-    // Which media types there are is of each server: the real one also writes YAML and protobuf.
-    if status["code"] == 406 {
-        status["message"] = Value::Null;
-        status["details"] = Value::Null;
-    }
-    if let Some(causes) = status["details"].get_mut("causes").and_then(Value::as_array_mut)
-        && causes.iter().any(|cause| cause["field"] == "patch")
-    {
-        // It shows all that the patch made of the object, and who manages which field of it.
-        causes.iter_mut().for_each(|cause| cause["message"] = Value::Null);
-        status["message"] = Value::Null;
-    }
-    // Go walks the properties of a schema in an order that is another one every time.
-    if let Some(causes) = status["details"].get_mut("causes").and_then(Value::as_array_mut)
-        && causes.len() > 1
-    {
-        causes.sort_by_key(Value::to_string);
-        // An update checks metadata up to three times, and says so as often.
-        causes.dedup();
-        let message = status["message"].as_str().unwrap_or_default();
-        let head = message.split(" is invalid: ").next().unwrap_or_default().to_owned();
-        status["message"] = json!(head);
-    } else if let Some((head, _)) =
-        status["message"].as_str().and_then(|message| message.split_once(" is invalid: "))
-        && status["details"]["causes"].is_array()
-    {
-        // It repeats the cause, which is compared.
-        status["message"] = json!(head);
-    }
 }
 
 /// Ages are of the moment.
@@ -159,29 +113,10 @@ fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
 
 fn words(text: &str, memory: &mut Memory) -> String {
     let text = text.replace(&memory.run, "RUN");
-    let text = text.replace("Invalid JSON Patch", "error decoding patch");
-    let text = match text.strip_prefix("json: cannot unmarshal") {
-        Some(_) => "error decoding patch".to_owned(),
-        None => text,
-    };
-    // Which of its decoders looks first depends on the strictness.
-    let text = match KINDLESS.captures(&text) {
-        Some(found) => format!("{0} in version \"?\" cannot be handled as a {0}", &found[1]),
-        None => VERSION.replace(&text, "in version \"?\" cannot be handled").into_owned(),
-    };
-    let text = if text.contains("strict decoding error") {
-        text.into()
-    } else {
-        GO_DECODING.replace(&text, "$1")
-    };
-    let text = ETCD.replace(&text, "").into_owned();
     let text = UUID.replace_all(&text, |found: &Captures<'_>| match &found[0] {
         // Those are the client's.
         own if own.starts_with("01234567-89ab") => own.to_owned(),
         uid => format!("uid-{}", memory.number(uid)),
-    });
-    let text = REVISION.replace_all(&text, |found: &Captures<'_>| {
-        format!("{}rv-{}", &found[1], memory.number(&found[2]))
     });
     text.into_owned()
 }

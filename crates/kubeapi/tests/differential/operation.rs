@@ -180,7 +180,10 @@ impl Memory {
     /// Takes note of the objects in an answer.
     pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
         let collection = &self.fill(operation.collection());
-        if let Some(token) = reply.body.pointer("/metadata/continue").and_then(Value::as_str) {
+        // Nobody goes on in a selection with the token of another one.
+        let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
+        let token = reply.body.pointer("/metadata/continue").and_then(Value::as_str);
+        if let Some(token) = token.filter(|_| !selects) {
             self.tokens.insert(collection.clone(), token.to_owned());
         }
         if let Some(items) = reply.body["items"].as_array() {

@@ -37,11 +37,9 @@ impl Pair {
         let real = normalise::reply(&theirs, &mut self.their_memory);
         let mut differences = normalise::differences(&mine, &real);
         self.forgive_managers(operation, &mut differences).await;
-        if is_definition(operation) {
-            differences.retain(|difference| !is_wording(&difference.path));
-            if ours.code == 201 && theirs.code == 201 && !operation.is_dry() {
-                differences.extend(self.established(&theirs.body).await);
-            }
+        let made = ours.code == 201 && theirs.code == 201 && !operation.is_dry();
+        if is_definition(operation) && made {
+            differences.extend(self.established(&theirs.body).await);
         }
         Answers { ours, theirs, differences }
     }
@@ -140,12 +138,6 @@ impl Pair {
 
 fn is_definition(operation: &Operation) -> bool {
     operation.path.contains("/customresourcedefinitions")
-}
-
-/// What is wrong with a CRD, both say in words of their own; where it is wrong and of which kind the fault is they agree on.
-fn is_wording(path: &str) -> bool {
-    path == "/body/message"
-        || (path.starts_with("/body/details/causes/") && path.ends_with("/message"))
 }
 
 impl Operation {

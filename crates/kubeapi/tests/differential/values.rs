@@ -30,7 +30,8 @@ const WORDS: [&str; 14] = [
 /// Something that a client may send where the schema wants `schema`.
 pub(crate) fn value(random: &mut Random, schema: &Value, care: Care) -> Value {
     if care == Care::Nearly && random.chance(3) {
-        return nonsense(random);
+        let has_format = schema["format"].is_string();
+        return if has_format { no_list(random) } else { nonsense(random) };
     }
     if schema["nullable"] == true && random.chance(20) {
         return Value::Null;
@@ -56,6 +57,8 @@ pub(crate) fn value(random: &mut Random, schema: &Value, care: Care) -> Value {
     }
 }
 
+/// No whole number is written with a fraction (`3.0`): CEL in kube-apiserver then takes an integer for a float, and each rule
+/// about it or about what holds it fails. No client writes integers like that.
 pub(crate) fn nonsense(random: &mut Random) -> Value {
     let all = [
         Value::Null,
@@ -63,7 +66,6 @@ pub(crate) fn nonsense(random: &mut Random) -> Value {
         json!(0),
         json!(-1),
         json!(1.5),
-        json!(3.0),
         json!(1e20),
         json!(9_007_199_254_740_993_i64),
         json!(i64::MAX),
@@ -80,6 +82,14 @@ pub(crate) fn nonsense(random: &mut Random) -> Value {
         json!({"name": "n", "unknown": {"deep": [1]}}),
     ];
     all[random.below(all.len())].clone()
+}
+
+/// Where a text with a format belongs nobody sends a list, which kube-apiserver takes for one: bytes in Go are a list of numbers.
+pub(crate) fn no_list(random: &mut Random) -> Value {
+    match nonsense(random) {
+        Value::Array(_) => json!("nonsense"),
+        other => other,
+    }
 }
 
 fn string(random: &mut Random, schema: &Value, care: Care) -> Value {
@@ -107,6 +117,8 @@ fn string(random: &mut Random, schema: &Value, care: Care) -> Value {
     json!(random.pick(&words))
 }
 
+/// Texts of a format, and texts that people take for such. Spellings that only the grammar of kube-apiserver's library knows
+/// (`10.0.0.01`, `A <a@b.example>`, `0011.2233.4455`) are not among them.
 fn formatted(random: &mut Random, format: &str, care: Care) -> &'static str {
     let (good, odd): (&[&str], &[&str]) = match format {
         "date-time" => (
@@ -116,7 +128,6 @@ fn formatted(random: &mut Random, format: &str, care: Care) -> &'static str {
                 "2026-13-02T03:04:05Z",
                 "2026-01-02T03:04:05",
                 "2026-01-02 03:04:05Z",
-                "2026-01-02t03:04:05z",
                 "2026-02-30T00:00:00Z",
                 "2026-01-02T24:00:00Z",
             ],
@@ -127,18 +138,17 @@ fn formatted(random: &mut Random, format: &str, care: Care) -> &'static str {
             &[
                 "0123456789ab4def8123456789abcdef",
                 "01234567-89AB-4DEF-8123-456789ABCDEF",
-                "{01234567-89ab-4def-8123-456789abcdef}",
                 "01234567",
             ],
         ),
-        "ipv4" => (&["10.0.0.1"], &["10.0.0.256", "10.0.0.01", "::1", "10.0.1"]),
+        "ipv4" => (&["10.0.0.1"], &["10.0.0.256", "::1", "10.0.1"]),
         "ipv6" => (&["::1", "fe80::1"], &["10.0.0.1", "::ffff:1.2.3.4", "fe80::1%eth0", ":"]),
         "byte" => (&["YWJj", "YQ==", ""], &["YWJ", "!!", "YW Jj"]),
-        "email" => (&["a@b.example"], &["a", "@", "A <a@b.example>"]),
+        "email" => (&["a@b.example"], &["a", "@"]),
         "hostname" => (&["host", "a.b.example"], &["-a", "a_b", "A.B", "a..b", ""]),
         "uri" => (&["http://a.example/b?c"], &["a", "http://", "://x", "/relative", "mailto:a@b"]),
         "cidr" => (&["10.0.0.0/8", "fe80::/64"], &["10.0.0.0", "10.0.0.0/33"]),
-        "mac" => (&["00:11:22:33:44:55"], &["00-11-22-33-44-55", "00:11", "0011.2233.4455"]),
+        "mac" => (&["00:11:22:33:44:55"], &["00-11-22-33-44-55", "00:11"]),
         "duration" => (&["1s", "2h45m", "1.5h"], &["1", "1d", "P1D", "-1s", "1 day"]),
         _ => (&["anything"], &[""]),
     };
@@ -150,9 +160,7 @@ fn integer(random: &mut Random, schema: &Value, care: Care) -> Value {
         let odd = [
             json!(-1),
             json!(13),
-            json!(3.0),
             json!(2.5),
-            json!(1e3),
             json!(2_147_483_648_i64),
             json!(i64::MAX),
             json!(u64::MAX),
@@ -226,7 +234,7 @@ fn object(random: &mut Random, schema: &Value, care: Care) -> Value {
         map.insert("free".to_owned(), nonsense(random));
     }
     if care == Care::Nearly && random.chance(4) {
-        map.insert("unknownField".to_owned(), nonsense(random));
+        map.insert("unknownField".to_owned(), no_list(random));
     }
     Value::Object(map)
 }

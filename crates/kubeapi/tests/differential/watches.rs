@@ -103,11 +103,22 @@ fn told(events: &Events, memory: &Memory) -> Histories {
         let history =
             histories.entry(format!("{}/{}", meta["namespace"], meta["name"])).or_default();
         let verb = event["type"].as_str().unwrap_or_default();
-        // Who manages which field changes alone on the real server only.
-        let again = history.last().is_some_and(|(_, before)| *before == clean["object"]);
-        if verb != "MODIFIED" || !again {
-            history.push((verb.to_owned(), clean["object"].clone()));
+        let object = clean["object"].clone();
+        match history.last_mut().filter(|_| verb == "MODIFIED") {
+            // Who manages which field changes alone on the real server only. Of the two revisions the one that was shown counts.
+            Some((_, before)) if unrevised(before) == unrevised(&object) => {
+                if object["metadata"]["resourceVersion"] != "unseen" {
+                    *before = object;
+                }
+            }
+            _ => history.push((verb.to_owned(), object)),
         }
     }
     histories
+}
+
+fn unrevised(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["resourceVersion"] = Value::Null;
+    object
 }

@@ -7,6 +7,8 @@
 #[path = "../api/client.rs"]
 mod client;
 mod compaction;
+#[path = "../contract/mod.rs"]
+mod contract;
 #[path = "../api/crds.rs"]
 mod crds;
 #[path = "../api/delete.rs"]

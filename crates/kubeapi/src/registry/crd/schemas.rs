@@ -65,12 +65,7 @@ fn check_child(child: &Value, at: &str, of: &str, causes: &mut Vec<Cause>) {
 fn check_pattern(schema: &Map<String, Value>, at: &str, causes: &mut Vec<Cause>) {
     let pattern = text(schema, "pattern");
     let Err(error) = regex::Regex::new(pattern) else { return };
-    let why = error.to_string();
-    let why = match why.lines().last().unwrap_or_default() {
-        "error: unclosed group" => format!("missing closing ): `{pattern}`"),
-        other => other.trim_start_matches("error: ").to_owned(),
-    };
-    let why = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
+    let why = format!("must be a valid regular expression: {error}");
     causes.push(Cause::invalid(format!("{at}.pattern"), &json!(pattern), why));
 }
 

@@ -172,7 +172,7 @@ impl Files {
         std::fs::write(directory.path().join("objects.acknowledged"), &self.acknowledged).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.write_all_at(bytes, offset as u64).unwrap();
-        let store = Store::open(directory.path(), 10, &[])?;
+        let store = Store::open(directory.path(), 10, &[], super::rules())?;
         Ok(contents(&store))
     }
 }
@@ -185,7 +185,7 @@ pub(super) fn contents(store: &Store) -> Vec<Option<String>> {
 }
 
 pub(super) fn filled(directory: &Path) -> Store {
-    let store = Store::open(directory, 10, &[]).unwrap();
+    let store = Store::open(directory, 10, &[], super::rules()).unwrap();
     for round in 0..30 {
         let text = format!("value {round} {}", "x".repeat(round % 10 * 300));
         put(&store, &format!("m{}", round % 10), &text).unwrap();
@@ -266,11 +266,11 @@ fn a_store_that_is_cut_short_or_empty_is_refused() {
     let length = std::fs::metadata(&path).unwrap().len();
     for length in [length / 2, 5000, 100, 0] {
         std::fs::File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
-        let error = Store::open(directory.path(), 10, &[]).unwrap_err();
+        let error = Store::open(directory.path(), 10, &[], super::rules()).unwrap_err();
         assert!(error.is_damage(), "{length}: {error:?}");
     }
     std::fs::remove_file(&path).unwrap();
-    let error = Store::open(directory.path(), 10, &[]).unwrap_err();
+    let error = Store::open(directory.path(), 10, &[], super::rules()).unwrap_err();
     assert!(matches!(error, DiskError::Gone { acknowledged: 30 }), "{error:?}");
 }
 
@@ -281,12 +281,12 @@ fn an_older_copy_is_refused() {
     store.close();
     drop(store);
     let older = Files::read(directory.path());
-    let store = Store::open(directory.path(), 10, &[]).unwrap();
+    let store = Store::open(directory.path(), 10, &[], super::rules()).unwrap();
     put(&store, "m0", "newer").unwrap();
     store.close();
     drop(store);
     std::fs::write(place::file(directory.path()), older.store).unwrap();
-    let error = Store::open(directory.path(), 10, &[]).unwrap_err();
+    let error = Store::open(directory.path(), 10, &[], super::rules()).unwrap_err();
     assert!(
         matches!(error, DiskError::Behind { found: 30, written: 31 }),
         "{error:?} for {}",

@@ -189,7 +189,7 @@ fn made(cut_at: Option<u32>) -> Drive {
 
 fn open(drive: &Drive) -> Result<Store, DiskError> {
     let (disk, rows) = Disk::with(Box::new(drive.clone()))?;
-    Store::start(disk, rows, HISTORY, &[])
+    Store::start(disk, rows, HISTORY, &[], super::rules())
 }
 
 /// Writes until the power fails. What was acknowledged, and the write that was under way.

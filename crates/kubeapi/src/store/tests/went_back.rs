@@ -12,7 +12,7 @@ use tempfile::TempDir;
 const FAR: u64 = 1_000_000;
 
 fn open(directory: &Path) -> Result<Store, DiskError> {
-    Store::open(directory, 10, &[])
+    Store::open(directory, 10, &[], super::rules())
 }
 
 fn forget_acknowledged(directory: &Path) {

@@ -1,0 +1,54 @@
+//! In the place of `standalone` and `restore`, in a coordinator that was built without the embedded API.
+
+use std::convert::Infallible;
+use std::future::Ready;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use daemon::End;
+use kube::Client;
+use thiserror::Error;
+
+use crate::config::{InvalidConfig, Standalone};
+
+pub(crate) use std::convert::Infallible as TlsError;
+
+/// Nothing can be served standalone.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct StandaloneError(InvalidConfig);
+
+/// Nothing was restored.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct RestoreFailed(InvalidConfig);
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn restore(_: &Path, _: &Path) -> Result<End, RestoreFailed> {
+    Err(RestoreFailed(InvalidConfig::NotStandalone))
+}
+
+/// An API that does not exist.
+#[derive(Debug)]
+pub(crate) struct Embedded(Infallible);
+
+impl Embedded {
+    pub(crate) async fn open(_: &Standalone) -> Result<Self, StandaloneError> {
+        Err(StandaloneError(InvalidConfig::NotStandalone))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        match self.0 {}
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        match self.0 {}
+    }
+
+    pub(crate) fn serve<S>(self, _: S, _: S) -> (Ready<()>, Ready<Result<(), TlsError>>) {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,131 @@
+//! The validating webhook of a cluster: the API server asks [`crate::admission`] over HTTPS before it stores a change.
+//!
+//! `POST /admit` takes an AdmissionReview of `admission.k8s.io/v1` and answers one.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::DefaultBodyLimit;
+use axum::routing::post;
+use axum::{Json, Router};
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::admission::{Change, admit};
+use crate::config::Webhook;
+
+/// Bytes of a review: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and who asks.
+const LONGEST: usize = 4 << 20;
+
+/// Why the webhook cannot be served.
+#[derive(Debug, Error)]
+pub enum WebhookError {
+    #[error("--webhook-listen {address}: listen: choose another address or port")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("read {path}", path = path.display())]
+    Pem {
+        path: PathBuf,
+        #[source]
+        source: pem::Error,
+    },
+    #[error("use --certificate and --key for the webhook")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A listener and its certificate.
+pub(crate) struct Listener {
+    tcp: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Listener {
+    /// Reads the certificate and binds.
+    ///
+    /// # Errors
+    /// Names the file or the address that does not work.
+    pub(crate) async fn bind(webhook: &Webhook) -> Result<Self, WebhookError> {
+        let acceptor = acceptor(webhook)?;
+        let address = webhook.listen;
+        let tcp = TcpListener::bind(address).await;
+        let tcp = tcp.map_err(|source| WebhookError::Listen { address, source })?;
+        Ok(Self { tcp, acceptor })
+    }
+
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.tcp.local_addr().ok()
+    }
+
+    /// Answers reviews for ever.
+    pub(crate) async fn serve(self) -> Infallible {
+        let router =
+            Router::new().route("/admit", post(review)).layer(DefaultBodyLimit::max(LONGEST));
+        daemon::pages::serve_tls(self.tcp, self.acceptor, router).await
+    }
+}
+
+fn acceptor(webhook: &Webhook) -> Result<TlsAcceptor, WebhookError> {
+    let failed = |path: &PathBuf| {
+        let path = path.clone();
+        |source| WebhookError::Pem { path, source }
+    };
+    let chain = CertificateDer::pem_file_iter(&webhook.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(failed(&webhook.certificate))?;
+    let key = PrivateKeyDer::from_pem_file(&webhook.key).map_err(failed(&webhook.key))?;
+    let config =
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn review(
+    Json(review): Json<AdmissionReview<DynamicObject>>,
+) -> Json<AdmissionReview<DynamicObject>> {
+    let request: Result<AdmissionRequest<_>, _> = review.try_into();
+    let answer = request.as_ref().map_or_else(AdmissionResponse::invalid, answer);
+    Json(answer.into_review())
+}
+
+fn answer(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+    let admitted = AdmissionResponse::from(request);
+    let value = |object: &Option<DynamicObject>| {
+        object.as_ref().and_then(|object| serde_json::to_value(object).ok())
+    };
+    let (old, new): (Option<Value>, Option<Value>) =
+        (value(&request.old_object), value(&request.object));
+    let (Operation::Create | Operation::Update, Some(new)) = (&request.operation, &new) else {
+        return admitted;
+    };
+    let change = Change {
+        group: &request.resource.group,
+        resource: &request.resource.resource,
+        subresource: request.sub_resource.as_deref(),
+        old: old.as_ref(),
+        new,
+    };
+    match admit(change) {
+        Ok(()) => admitted,
+        Err(why) => {
+            let mut denied = admitted.deny(why);
+            // As the embedded API refuses; without a code it would be 400.
+            (denied.result.code, denied.result.reason) = (422, "Invalid".to_owned());
+            denied
+        }
+    }
+}

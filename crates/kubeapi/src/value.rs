@@ -1,0 +1,70 @@
+//! JSON values, as this server sees them.
+
+use serde_json::{Value, json};
+
+/// The first float that is larger than an int64.
+pub(crate) const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
+/// Bytes of a request body, and of what a patch may copy (apiserver `MaxRequestBodyBytes`).
+pub(crate) const BODY_LIMIT: usize = 3 << 20;
+/// Levels of nesting that an object may have. JSON parsers stop at 128, this server's own among them, and lists and events
+/// wrap objects in a few levels more.
+pub(crate) const DEEPEST: usize = 100;
+
+/// How deeply a value is nested; looks no further than `limit` levels.
+pub(crate) fn depth(value: &Value, limit: usize) -> usize {
+    if limit == 0 {
+        return 0;
+    }
+    let below = |value: &Value| depth(value, limit - 1);
+    match value {
+        Value::Object(map) => 1 + map.values().map(below).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(below).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// What JSON calls the type of a value.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() => "integer",
+        // Kubernetes has no larger integers.
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Writes numbers as they are stored: without a fraction of nothing, and floats where an int64 ends.
+pub(crate) fn canonical(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(canonical),
+        Value::Object(map) => map.values_mut().for_each(canonical),
+        Value::Number(number) if !number.is_i64() => {
+            let float = number.as_f64().unwrap_or_default();
+            let whole = float.fract() == 0.0 && float.abs() < BEYOND_INTEGERS;
+            *value = if whole { truncated(float) } else { json!(float) };
+        }
+        Value::Number(_) | Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A number without what follows its point.
+#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+pub(crate) fn truncated(number: f64) -> Value {
+    json!(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_numbers_have_one_form() {
+        let mut value = json!({"a": [3.0, 2.5, u64::MAX, 7], "b": 1e3});
+        canonical(&mut value);
+        assert_eq!(value, json!({"a": [3, 2.5, 1.844_674_407_370_955_2e19, 7], "b": 1000}));
+    }
+}

@@ -1,0 +1,66 @@
+//! The admission function of the program that opens an API.
+
+use crate::exchange::WIDGETS;
+use crate::server::{SHARED, Server};
+use kubeapi::{Admission, Change, Status};
+use serde_json::{Value, json};
+use std::sync::mpsc::{Receiver, channel};
+
+/// A server that tells of each change of a widget, and refuses what concerns the node `forbidden`.
+fn server() -> (Server, Receiver<String>) {
+    let (tell, told) = channel();
+    let admit = move |change: Change<'_>| {
+        if change.resource != "widgets" {
+            return Ok(());
+        }
+        let node = |object: Option<&Value>| match object {
+            Some(object) => object["spec"]["node"].to_string(),
+            None => "none".to_owned(),
+        };
+        let (old, new) = (node(change.old), node(change.new));
+        let part = change.subresource.unwrap_or("whole");
+        tell.send(format!("{:?} {part} {old} {new}", change.operation)).unwrap();
+        match (old + &new).contains("forbidden") {
+            true => Err(Status::new(403, "Forbidden", "not this node")),
+            false => Ok(()),
+        }
+    };
+    let (directory, admission) = (tempfile::tempdir().unwrap(), Admission::new(admit));
+    (Server::open_with(directory, 100, SHARED, admission), told)
+}
+
+#[tokio::test]
+async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
+    let (server, told) = server();
+    let server = server.with_namespace().await;
+    let widget = server.widget("a", json!({"node": "n"})).await;
+    server.merge("widgets/a/status", &json!({"status": {"ready": true}})).await.expect(200);
+    server.merge("widgets/a", &json!({"spec": {"node": "n"}})).await.expect(200);
+    server.delete("widgets/a", &json!(null)).await.expect(200);
+    server.post(WIDGETS, &server.draft("b", json!({"node": "forbidden"}))).await.refused(403);
+    server.get("widgets/b").await.refused(404);
+    // What is wrong anyway is nobody's to admit.
+    server.post(WIDGETS, &server.draft("b", json!({"node": 3}))).await.refused(422);
+    let expected = [
+        r#"Create whole none "n""#,
+        r#"Update status "n" "n""#,
+        r#"Update whole "n" "n""#,
+        r#"Delete whole "n" none"#,
+        r#"Create whole none "forbidden""#,
+    ];
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), expected, "{widget}");
+}
+
+#[tokio::test]
+async fn a_refused_delete_leaves_the_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let admission = Admission::new(|change| match (change.resource, change.new) {
+        ("widgets", None) => Err(Status::new(403, "Forbidden", "widgets stay")),
+        _ => Ok(()),
+    });
+    let server = Server::open_with(directory, 100, SHARED, admission).with_namespace().await;
+    server.widget("a", json!({"node": "n"})).await;
+    assert_eq!(server.delete("widgets/a", &json!(null)).await.refused(403), "widgets stay");
+    assert_eq!(server.delete(WIDGETS, &json!(null)).await.refused(403), "widgets stay");
+    server.get("widgets/a").await.expect(200);
+}

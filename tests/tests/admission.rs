@@ -1,0 +1,166 @@
+//! What the coordinator refuses before an object is stored: asked by its own API directly, by a cluster over HTTPS.
+
+use std::{fs, net::TcpListener, path::Path};
+
+use anyhow::{Context, ensure};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use control_plane::{Authority, client};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tests::{
+    api_server::ApiServer,
+    cluster::PATIENCE,
+    gate,
+    program::{Program, binary, command},
+};
+
+fn configuration(compute: &str) -> Value {
+    json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
+        "metadata": {"name": "default", "namespace": "default"},
+        "spec": {"externalComputeNodes": [], "storageNodes": [
+            {"type": "Rabbit", "name": "rabbit-1", "computesAccess": [{"name": compute, "index": 0}]}
+        ]}
+    })
+}
+
+fn configurations(client: Client) -> Api<DynamicObject> {
+    let kind =
+        GroupVersionKind::gvk("dataworkflowservices.github.io", "v1alpha7", "SystemConfiguration");
+    Api::namespaced_with(client, "default", &ApiResource::from_gvk(&kind))
+}
+
+/// The answer to a dry run of creating it.
+async fn tried(api: &Api<DynamicObject>, compute: &str) -> anyhow::Result<kube::Result<()>> {
+    let object = serde_json::from_value(configuration(compute))?;
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    Ok(api.create(&parameters, &object).await.map(drop))
+}
+
+fn is_refused<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
+    let Err(kube::Error::Api(status)) = answer else { anyhow::bail!("it was not refused") };
+    let why = &status.message;
+    ensure!(why.contains("spec.storageNodes[0].computesAccess[0].name"), "{why}");
+    ensure!(why.contains("admission webhook") && status.code == 422, "{status:?}");
+    Ok(())
+}
+
+/// Creates, and changes what is there.
+async fn judged(api: Api<DynamicObject>) -> anyhow::Result<()> {
+    is_refused(tried(&api, "compute 1").await?)?;
+    let good = serde_json::from_value(configuration("compute-1"))?;
+    api.create(&PostParams::default(), &good).await.context("create a good one")?;
+    let bad = Patch::Merge(json!({"spec": configuration("compute 1")["spec"]}));
+    is_refused(api.patch("default", &PatchParams::default(), &bad).await)?;
+    let good = Patch::Merge(json!({"spec": configuration("compute-2")["spec"]}));
+    api.patch("default", &PatchParams::default(), &good).await.context("change it")?;
+    Ok(())
+}
+
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Runtime::new()?.block_on(work)
+}
+
+#[test]
+fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let at = directory.path();
+    let mut argv = command(binary("coordinator")?);
+    argv.arg("--data-dir").arg(at.join("data")).args(["--api-listen", "127.0.0.1:0"]);
+    argv.arg("--socket").arg(at.join("coordinator.sock"));
+    argv.arg("--api-socket").arg(at.join("api.sock"));
+    let _coordinator = Program::start("coordinator", &argv, at)?;
+    let kubeconfig = at.join("data/kubeconfig");
+    block_on(async {
+        until_ok("the API", async || {
+            let api = configurations(client(&kubeconfig).await?);
+            tried(&api, "compute-1").await?.context("a good one")
+        })
+        .await?;
+        judged(configurations(client(&kubeconfig).await?)).await
+    })
+}
+
+#[test]
+fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
+    if !gate::real_server() {
+        return Ok(());
+    }
+    let directory = tempfile::tempdir()?;
+    let at = directory.path();
+    let server = ApiServer::real(&at.join("server"))?;
+    server.install_crds(|_| ())?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    drop(listener);
+    let authority = Authority::new("warren")?;
+    let _coordinator = on_cluster(at, &server, &authority, port)?;
+    server.create(&webhook(&authority, port))?;
+    block_on(async {
+        until_ok("the webhook counts", async || {
+            let api = configurations(client(&server.kubeconfig()).await?);
+            is_refused(tried(&api, "compute 1").await?)
+        })
+        .await?;
+        judged(configurations(client(&server.kubeconfig()).await?)).await
+    })
+}
+
+fn on_cluster(
+    at: &Path,
+    server: &ApiServer,
+    authority: &Authority,
+    port: u16,
+) -> anyhow::Result<Program> {
+    let certified = authority.server()?;
+    for (name, text) in [
+        ("tls.crt", certified.certificate.as_str()),
+        ("tls.key", &certified.key),
+        ("ca.crt", authority.certificate()),
+    ] {
+        fs::write(at.join(name), text)?;
+    }
+    let mut argv = command(binary("coordinator")?);
+    argv.arg("--kubeconfig").arg(server.kubeconfig());
+    argv.arg("--socket").arg(at.join("coordinator.sock"));
+    argv.args(["--listen", "127.0.0.1:0", "--webhook-listen", &format!("127.0.0.1:{port}")]);
+    for (flag, name) in [("--certificate", "tls.crt"), ("--key", "tls.key"), ("--ca", "ca.crt")] {
+        argv.arg(flag).arg(at.join(name));
+    }
+    Program::start("coordinator", &argv, at)
+}
+
+/// As an administrator tells the API server to ask us.
+fn webhook(authority: &Authority, port: u16) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "warren"},
+        "webhooks": [{
+            "name": "systemconfigurations.dataworkflowservices.github.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Ignore",
+            "clientConfig": {
+                "url": format!("https://127.0.0.1:{port}/admit"),
+                "caBundle": BASE64_STANDARD.encode(authority.certificate())
+            },
+            "rules": [{
+                "apiGroups": ["dataworkflowservices.github.io"], "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["systemconfigurations"]
+            }]
+        }]
+    })
+}
+
+async fn until_ok(
+    what: &str,
+    mut look: impl AsyncFnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let looked = async {
+        while look().await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looked).await.with_context(|| format!("wait: {what}"))
+}
