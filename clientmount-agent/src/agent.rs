@@ -18,7 +18,7 @@ use proto::v1::{Health, health};
 use storage::{Converger, Desired, caught, desired::MountPoint};
 use tokio::{sync::mpsc, task::JoinSet, time};
 
-use crate::{
+use agent::{
     error::Failure,
     holders::Holders,
     link::LinkEvent,
@@ -145,7 +145,7 @@ impl Agent {
                 Vec::new()
             }
             LinkEvent::Desired(desired) => self.objects.desired(*desired),
-            LinkEvent::Gone(gone) => self.objects.gone(&gone.uid),
+            LinkEvent::Gone(gone) => self.objects.gone(&gone),
             LinkEvent::Synced => {
                 let woken = self.objects.synced();
                 self.sweep.synced();
@@ -260,8 +260,8 @@ impl Agent {
             return;
         }
         self.holders.set(&uid.to_owned(), outcome.holders());
-        let error = crate::report::error(&self.site.node, &outcome.failures);
-        let unreadable = || crate::report::unreadable(outcome);
+        let error = agent::report::error(&self.site.node, &outcome.failures);
+        let unreadable = || agent::report::unreadable(outcome);
         match error.map(|error| error.debug_message).or_else(unreadable) {
             Some(text) => {
                 let name = self.objects.name(uid);

@@ -14,9 +14,9 @@ use storage::{
 };
 use thiserror::Error;
 
-use crate::{
+use crate::kubernetes::{Choice, Given, KubernetesArgs, WayError, choose};
+use agent::{
     coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
-    kubernetes::{Choice, Given, KubernetesArgs, WayError, choose},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
     volumes::Volumes,

@@ -11,14 +11,16 @@ use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
     agent::Agent,
-    api_link::{self, watch_config},
     config::{Config, Way},
+    direct::{self, watch_config},
+    serve::{NodeService, serve},
+};
+use agent::{
     coordinator::CertificateError,
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
     records::{MountRecords, RecordError},
-    serve::{NodeService, serve},
 };
 
 /// The agent cannot start.
@@ -97,8 +99,9 @@ async fn link(
     match way {
         Way::Coordinator(address) => {
             let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
-            let endpoint = address.endpoint().map_err(RunError::Coordinator)?;
-            let linked = link::run(endpoint, hello, outbox, events);
+            // Files that cannot be used now are an administrator's to mend.
+            address.endpoint().map_err(RunError::Coordinator)?;
+            let linked = link::run(*address, hello, outbox, events);
             Ok(tokio::spawn(vital("the link to the coordinator", linked)))
         }
         Way::Api { address, credentials } => {
@@ -106,7 +109,7 @@ async fn link(
                 connect_with(&address, credentials.as_ref()).await.map_err(RunError::Api)?;
             log::info!("the API is watched directly at {address}");
             let config = watch_config(&address);
-            let linked = api_link::run(client, config, node.clone(), outbox, events);
+            let linked = direct::run(client, config, node.clone(), outbox, events);
             Ok(tokio::spawn(vital("the link to the API", linked)))
         }
     }

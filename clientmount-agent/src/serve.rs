@@ -13,7 +13,7 @@ use tokio::{net::UnixListener, task};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
-use crate::{
+use agent::{
     desired::{MountUnits, ObjectError, desired, no_references},
     link::LARGEST_MESSAGE,
     outbox::Outbox,
@@ -51,7 +51,7 @@ impl Node for NodeService {
             node: self.site.node.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             connected: self.outbox.connected(),
-            mounts: self.outbox.reports(),
+            mounts: self.outbox.reports().iter().map(Into::into).collect(),
         }))
     }
 
@@ -111,7 +111,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
+    use agent::{
         site::Side,
         testing::{Chassis, point, profile, site},
     };

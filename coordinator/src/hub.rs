@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::SystemConfiguration;
-use fanout::{Audience, Exchange, Key, Scope, UnfitStatus};
+use fanout::{Audience, Exchange, Key, UnfitStatus};
 use proto::limits::{self, TooLong};
 use proto::v1::{self, Health, Hello, ListNodesResponse, MountReport};
 use thiserror::Error;
@@ -71,7 +71,7 @@ pub(crate) enum RejectedReport {
 impl Hub {
     /// A hub that knows no node yet.
     pub(crate) fn new() -> Self {
-        Self { roster: Mutex::default(), exchange: Arc::new(Exchange::new(Scope::Machine)) }
+        Self { roster: Mutex::default(), exchange: Arc::new(Exchange::default()) }
     }
 
     /// What is known of the objects.

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use apiclient::{ConnectError, connect};
 use daemon::{End, ListenError, Signals, StopError, listen, tell_ready, tell_stopping};
-use fanout::Scope;
 use kube::Client;
-use kube::runtime::watcher;
 use thiserror::Error;
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
@@ -204,13 +202,13 @@ impl Coordinator {
     }
 
     fn begin(&mut self, client: &Client, is_standalone: bool) {
-        let (exchange, everything) = (self.hub.exchange(), watcher::Config::default());
+        let exchange = self.hub.exchange();
         let (nodes, heard) = signal::channel(BTreeSet::new());
-        self.work.spawn(fanout::client_mounts(client.clone(), None, everything, exchange.clone()));
+        self.work.spawn(fanout::client_mounts(client.clone(), exchange.clone()));
         self.work.spawn(fanout::profiles(client.clone(), exchange.clone()));
         self.work.spawn(fanout::admit_newcomers(client.clone(), exchange.clone()));
         self.work.spawn(fanout::write_back(client.clone(), exchange.clone()));
-        self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone(), Scope::Machine));
+        self.work.spawn(fanout::ask_profiles(client.clone(), exchange.clone()));
         self.work.spawn(layout::watch(client.clone(), self.hub.clone(), nodes));
         let parts = Parts { exchange: exchange.clone(), nodes: heard, is_standalone };
         engine::start(client, parts, &mut self.work);

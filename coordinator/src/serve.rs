@@ -1,20 +1,19 @@
 //! gRPC on the unix socket, and on TCP with mutual TLS.
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use daemon::accept::{Caller, Incoming, Limits, Local};
 use nix::sys::socket::{setsockopt, sockopt};
 use proto::limits::FROM_NODE;
+use proto::pem::{self, PemError};
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tonic::service::InterceptorLayer;
 use tonic::transport::server::{Router, TcpConnectInfo, UdsConnectInfo};
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::transport::{Server, ServerTlsConfig};
 use tonic::{Request, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
@@ -35,12 +34,8 @@ const UNACKNOWLEDGED: u32 = 30_000;
 /// Why gRPC cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    #[error("read {path}", path = path.display())]
-    ReadPem {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Pem(#[from] PemError),
     #[error("listen on {address}")]
     Listen {
         address: SocketAddr,
@@ -81,8 +76,8 @@ impl TlsListener {
     /// # Errors
     /// Names the file or the address that does not work.
     pub(crate) async fn bind(tls: &Tls) -> Result<Self, ServeError> {
-        let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
-        let authority = Certificate::from_pem(read(&tls.authority)?);
+        let identity = pem::identity(&tls.certificate, &tls.key)?;
+        let authority = pem::authority(&tls.authority)?;
         let config = ServerTlsConfig::new().identity(identity).client_ca_root(authority);
         // Certificates that do not work are told before the port is taken.
         Server::builder().tls_config(config.clone()).map_err(ServeError::Tls)?;
@@ -166,10 +161,6 @@ impl Services {
             .add_service(health)
             .add_service(reflection))
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
-    fs::read(path).map_err(|source| ServeError::ReadPem { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

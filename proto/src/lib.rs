@@ -4,6 +4,7 @@
 //! the daemons, so that this crate knows neither.
 
 pub mod limits;
+pub mod pem;
 
 /// Version 1 of the protocol.
 #[expect(

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clientmount_agent::{claims::Claims, holders::Holders, sweep::Sweep};
+use agent::{claims::Claims, holders::Holders, sweep::Sweep};
 use controller::{Fingerprint, Queue, Retry};
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;

@@ -7,12 +7,12 @@ pub use args::Args;
 
 use std::path::PathBuf;
 
-use apiclient::Address;
-use clientmount_agent::{
+use agent::{
     coordinator::{AddressError, CoordinatorAddress},
     node::NodeNameError,
     site::Site,
 };
+use apiclient::Address;
 use storage::{
     desired::{MountPointError, SpreadError},
     linux::LinuxConfig,

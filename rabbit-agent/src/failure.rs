@@ -1,7 +1,7 @@
 //! Errors of this rabbit's own kinds as the one failure of an object.
 
+use agent::error::{ASK, Failure, rank};
 use api::{ErrorType, Severity};
-use clientmount_agent::error::{ASK, Failure, rank};
 use controller::Retry;
 use daemon::chain;
 use storage::{ConvergeError, Rejection, plan::Missing};

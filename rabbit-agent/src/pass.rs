@@ -1,10 +1,10 @@
 //! One pass over one object: what it may use, and what it leaves behind.
 
-use std::{collections::BTreeSet, fmt, panic::resume_unwind, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
+use agent::{error::Failure, records::MountRecords, site::Site};
 use api::{ClientMount, NnfStorageProfile, ResourceError};
 use apiclient::plain;
-use clientmount_agent::{error::Failure, records::MountRecords, site::Site};
 use controller::{
     Fingerprint, Object, Retry, describe,
     events::Events,
@@ -69,7 +69,7 @@ impl Context {
     /// Converges units side by side on threads that may block.
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
         let converger = Arc::clone(&self.converger);
-        self.blocking(move || converger.converge_all(&units)).await
+        daemon::blocking(move || converger.converge_all(&units)).await
     }
 
     /// The same for what a compute is given only while nobody fences it.
@@ -78,7 +78,7 @@ impl Context {
         units: Vec<Desired>,
     ) -> Vec<Result<Converged, ConvergeError>> {
         let converger = Arc::clone(&self.gated);
-        self.blocking(move || converger.converge_all(&units)).await
+        daemon::blocking(move || converger.converge_all(&units)).await
     }
 
     /// Whether an object exists that no watch has brought: watches are apart, and one of them may be behind or broken, so
@@ -108,25 +108,11 @@ impl Context {
         }
     }
 
-    /// Runs something that may block in the kernel.
-    pub async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> T {
-        blocking(work).await
-    }
-
     /// An error as objects carry it.
     #[must_use]
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
-}
-
-/// Runs something that may block in the kernel; a panic goes on in who awaits it.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let ended = tokio::task::spawn_blocking(work).await;
-    ended.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 /// What a pass wrote, as the API stored it.

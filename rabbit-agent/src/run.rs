@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use apiclient::{ConnectError, connect};
-use clientmount_agent::{
+use agent::{
     coordinator::{CertificateError, CoordinatorAddress},
     hello::{HelloError, hello},
     link::{self, LinkEvent},
     outbox::Outbox,
     records::{MountRecords, RecordError},
 };
+use apiclient::{ConnectError, connect};
 use controller::events::Events;
 use daemon::{End, Signals, tell_ready, tell_stopping, vital};
 use futures::{StreamExt, stream};
@@ -186,11 +186,11 @@ fn tell_coordinator(
     board: &Board,
 ) -> Result<oneshot::Receiver<String>, RunError> {
     let hello = hello(&config.rabbit.site.node, Role::Rabbit).map_err(RunError::Hello)?;
-    let endpoint = coordinator.endpoint().map_err(RunError::Coordinator)?;
+    coordinator.endpoint().map_err(RunError::Coordinator)?;
     let outbox = Arc::new(Outbox::default());
     let (events, mut from_link) = mpsc::channel(16);
     let (refuse, refused) = oneshot::channel();
-    let linked = link::run(endpoint, hello, Arc::clone(&outbox), events);
+    let linked = link::run(coordinator, hello, Arc::clone(&outbox), events);
     tokio::spawn(vital("the link to the coordinator", linked));
     tokio::spawn(vital("who hears the coordinator", async move {
         while let Some(event) = from_link.recv().await {

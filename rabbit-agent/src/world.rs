@@ -11,13 +11,13 @@ use std::{
     sync::Arc,
 };
 
+use agent::former::Former;
 use api::{
     ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     RabbitLabels, SystemConfiguration,
     client_mount::{ClientMountInfoStatus, MountState},
     names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer, label},
 };
-use clientmount_agent::former::Former;
 use controller::{Change, Event, Fingerprint, Object, Store, has_finalizer};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;

@@ -11,8 +11,9 @@ use http::HeaderValue;
 use http::header::WARNING;
 use hyper_util::rt::TokioIo;
 use kube::Client;
+use proto::pem::{self, PemError};
 use tokio::net::UnixStream;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
 use tower::service_fn;
 
 use crate::exit::Exit;
@@ -162,10 +163,10 @@ impl CoordinatorArgs {
         }
         let mut tls = ClientTlsConfig::new();
         if let Some(authority) = &self.ca {
-            tls = tls.ca_certificate(Certificate::from_pem(read(authority)?));
+            tls = tls.ca_certificate(pem::authority(authority).map_err(unread)?);
         }
         if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
-            tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
+            tls = tls.identity(pem::identity(certificate, key).map_err(unread)?);
         }
         let endpoint = Endpoint::from_shared(self.coordinator.clone())
             .map_err(|error| wrong("not a URL").because(&error))?
@@ -205,10 +206,9 @@ async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| {
-        Failure::new(Exit::Usage, format!("read {}", path.display())).because(&error)
-    })
+#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
+fn unread(error: PemError) -> Failure {
+    Failure::new(Exit::Usage, "use the certificates").because(&error)
 }
 
 #[cfg(test)]

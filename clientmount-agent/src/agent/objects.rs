@@ -7,12 +7,11 @@ use std::{
 };
 
 use api::ClientMount;
-use proto::v1::{DesiredMount, MountReport};
 use storage::desired::MountPoint;
 
-use crate::{
+use agent::{
     claims::Claims,
-    desire::Desire,
+    desire::{Desire, Report},
     desired::{Goal, MountUnits, ObjectError},
     error::Failure,
     former::Former,
@@ -36,7 +35,7 @@ pub(super) struct Objects {
     claims: Claims,
     former: Former,
     /// What has been told since a connection began; `None` once everything has.
-    incoming: Option<BTreeMap<String, DesiredMount>>,
+    incoming: Option<BTreeMap<String, Desire>>,
 }
 
 impl Objects {
@@ -75,17 +74,17 @@ impl Objects {
     }
 
     /// An object as it is now; the uids to be worked on.
-    pub(super) fn desired(&mut self, message: DesiredMount) -> Vec<String> {
-        if message.uid.is_empty() {
-            log::warn!(object = message.name.as_str(); "an object without uid is left alone: {}/{}", message.namespace, message.name);
+    pub(super) fn desired(&mut self, desire: Desire) -> Vec<String> {
+        if desire.uid.is_empty() {
+            log::warn!(object = desire.name.as_str(); "an object without uid is left alone: {}/{}", desire.namespace, desire.name);
             return Vec::new();
         }
         match &mut self.incoming {
             Some(incoming) => {
-                incoming.insert(message.uid.clone(), message);
+                incoming.insert(desire.uid.clone(), desire);
                 Vec::new()
             }
-            None => self.set(Desire::decode(message)),
+            None => self.set(desire),
         }
     }
 
@@ -104,8 +103,8 @@ impl Objects {
         let absent: Vec<_> =
             self.known.keys().filter(|uid| !incoming.contains_key(*uid)).cloned().collect();
         let mut woken: Vec<_> = absent.iter().flat_map(|uid| self.set_gone(uid)).collect();
-        for message in incoming.into_values() {
-            woken.extend(self.set(Desire::decode(message)));
+        for desire in incoming.into_values() {
+            woken.extend(self.set(desire));
         }
         woken
     }
@@ -201,7 +200,7 @@ impl Objects {
     }
 
     /// What to tell of an object; nothing of one that is gone.
-    pub(super) fn report(&self, uid: &str, outcome: &Outcome) -> Option<MountReport> {
+    pub(super) fn report(&self, uid: &str, outcome: &Outcome) -> Option<Report> {
         let object = self.known.get(uid).filter(|object| !object.gone)?;
         Some(object.desire.report(&self.site, outcome))
     }

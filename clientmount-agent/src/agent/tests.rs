@@ -17,16 +17,15 @@ use storage::{
 };
 use tokio::{net::UnixListener, sync::oneshot, task::JoinHandle};
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
-use tonic::{
-    Request, Response, Status, Streaming,
-    transport::{Endpoint, Server},
-};
+use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 mod changed;
 mod held;
 
 use super::*;
-use crate::{
+use agent::{
+    coordinator::CertificateArgs,
+    desire::Desire,
     hello::hello,
     link,
     site::Side,
@@ -146,6 +145,10 @@ fn ready(status: &ClientMountStatus) -> bool {
 
 fn failed(status: &ClientMountStatus) -> bool {
     status.error.is_some()
+}
+
+fn told_of(object: &ClientMount) -> Desire {
+    Desire::decode(message(object))
 }
 
 fn message(object: &ClientMount) -> DesiredMount {
@@ -271,13 +274,14 @@ fn start_agent(
     host: Arc<dyn Host>,
     socket: &std::path::Path,
 ) -> (Arc<Outbox>, JoinHandle<End>, JoinHandle<()>, oneshot::Sender<()>) {
-    let site = site(&crate::testing::compute_xfs(), Side::Compute);
+    let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let converger = Arc::new(Converger::new(host));
     let outbox = Arc::new(Outbox::default());
-    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
+    let url = format!("unix://{}", socket.display());
+    let coordinator = CertificateArgs::default().coordinator(&url).unwrap();
     let (events, from_link) = mpsc::channel(4);
     let hello = hello(&site.node, Role::Compute).unwrap();
-    let linking = tokio::spawn(link::run(endpoint, hello, Arc::clone(&outbox), events));
+    let linking = tokio::spawn(link::run(coordinator, hello, Arc::clone(&outbox), events));
     let (stop, stopping) = oneshot::channel();
     let agent = Agent::new(site, converger, chassis.records(), Arc::clone(&outbox));
     let agent = tokio::spawn(agent.run(from_link, async move { drop(stopping.await) }));
@@ -488,6 +492,9 @@ async fn after_a_start_mounts_that_no_object_wants_are_removed_and_no_others() {
     session.desire(&objects[1]).await;
     session.tell(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;
+    // Lets the work on the other object end.
+    node.stop.take().unwrap().send(()).unwrap();
+    within("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
 }
 
@@ -498,6 +505,8 @@ async fn an_object_that_cannot_be_read_is_told_and_holds_up_the_removal() {
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
+    // No record tells whose the mount is.
+    node.chassis.lose_records();
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
     session.tell(to_node::Message::Welcome(Welcome { epoch: 2 })).await;

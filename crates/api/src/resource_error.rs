@@ -79,63 +79,6 @@ impl ResourceError {
             user_message: None,
         }
     }
-
-    /// Puts `cause` behind this error's text and takes over its severity, type and user message, even if that lowers them.
-    #[must_use]
-    pub fn caused_by(self, cause: Self) -> Self {
-        Self { debug_message: join(self.debug_message, &cause.debug_message), ..cause }
-    }
-
-    /// Puts the text of a plain error and of its sources behind this error's text; nothing else changes.
-    #[must_use]
-    pub fn caused_by_error(mut self, cause: &(dyn Error + 'static)) -> Self {
-        let mut next = Some(cause);
-        while let Some(error) = next {
-            self.debug_message = join(self.debug_message, &error.to_string());
-            next = error.source();
-        }
-        self
-    }
-
-    /// Raises the severity to at least major; fatal stays fatal.
-    #[must_use]
-    pub fn with_major(mut self) -> Self {
-        if self.severity != Severity::Fatal {
-            self.severity = Severity::Major;
-        }
-        self
-    }
-
-    /// Makes the error fatal.
-    #[must_use]
-    pub fn with_fatal(mut self) -> Self {
-        self.severity = Severity::Fatal;
-        self
-    }
-
-    /// Says whose error it is.
-    #[must_use]
-    pub fn with_type(mut self, error_type: ErrorType) -> Self {
-        self.error_type = error_type;
-        self
-    }
-
-    /// Sets the user message unless there is one: the error nearest to the cause knows best.
-    #[must_use]
-    pub fn with_user_message(mut self, message: impl Into<String>) -> Self {
-        if self.user_message.as_deref().is_none_or(str::is_empty) {
-            self.user_message = Some(message.into());
-        }
-        self
-    }
-}
-
-fn join(mut outer: String, inner: &str) -> String {
-    if !outer.is_empty() && !inner.is_empty() {
-        outer.push_str(": ");
-    }
-    outer.push_str(inner);
-    outer
 }
 
 impl fmt::Display for ResourceError {
@@ -151,73 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_cause_only_adds_its_text_and_its_sources() {
-        #[derive(Debug)]
-        struct Mount(std::io::Error);
-        impl fmt::Display for Mount {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("could not mount")
-            }
-        }
-        impl Error for Mount {
-            fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&self.0)
-            }
-        }
-        let error = ResourceError::new("mount failed")
-            .with_major()
-            .caused_by_error(&Mount(std::io::Error::other("device busy")));
-        assert_eq!(error.debug_message, "mount failed: could not mount: device busy");
-        assert_eq!(error.severity, Severity::Major);
-    }
-
-    #[test]
-    fn wrapping_inherits_from_the_cause_even_downwards() {
-        let cause = ResourceError::new("pool full")
-            .with_type(ErrorType::Wlm)
-            .with_user_message("ask for less");
-        let outer = ResourceError::new("allocation 0")
-            .with_fatal()
-            .with_user_message("outer")
-            .caused_by(cause);
-        assert_eq!(outer.debug_message, "allocation 0: pool full");
-        assert_eq!(outer.severity, Severity::Minor);
-        assert_eq!(outer.error_type, ErrorType::Wlm);
-        assert_eq!(outer.user_message.as_deref(), Some("ask for less"));
-    }
-
-    #[test]
-    fn wrapping_drops_the_outer_user_message_when_the_cause_has_none() {
-        let outer = ResourceError::new("outer")
-            .with_user_message("hint")
-            .caused_by(ResourceError::new("inner"));
-        assert_eq!(outer.user_message, None);
-        assert_eq!(outer.with_user_message("later").user_message.as_deref(), Some("later"));
-    }
-
-    #[test]
-    fn major_never_lowers_fatal() {
-        assert_eq!(ResourceError::new("x").with_fatal().with_major().severity, Severity::Fatal);
-        assert_eq!(ResourceError::new("x").with_major().with_fatal().severity, Severity::Fatal);
-    }
-
-    #[test]
-    fn user_message_is_set_once() {
-        let error = ResourceError::new("x").with_user_message("first").with_user_message("second");
-        assert_eq!(error.user_message.as_deref(), Some("first"));
-    }
-
-    #[test]
-    fn empty_outer_text_adds_no_separator() {
-        assert_eq!(
-            ResourceError::new("").caused_by(ResourceError::new("inner")).debug_message,
-            "inner"
-        );
-    }
-
-    #[test]
     fn reads_as_upstream_writes_it() {
-        let error = ResourceError::new("a").with_type(ErrorType::Wlm).with_fatal();
+        let error = ResourceError {
+            error_type: ErrorType::Wlm,
+            severity: Severity::Fatal,
+            ..ResourceError::new("a")
+        };
         let json = serde_json::to_value(&error).unwrap();
         assert_eq!(
             json,

@@ -24,7 +24,7 @@ pub use address::{Address, AddressError};
 pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
 pub use listening::{Heard, listening};
-pub use plain::{plain, plain_watch};
+pub use plain::{innermost, plain, plain_watch};
 pub use secured::TrustError;
 pub use server::{Credentials, CredentialsError};
 pub use tcp::tcp;

@@ -11,7 +11,7 @@ pub fn plain(error: &ApiError) -> String {
         ApiError::Api(status) => {
             format!("{} ({} {})", status.message, status.code, status.reason)
         }
-        ApiError::Service(cause) => innermost(&**cause),
+        ApiError::Service(cause) => innermost(&**cause).to_string(),
         ApiError::ReadEvents(cause) => format!("the connection broke: {}", innermost(cause)),
         _ => error.to_string(),
     }
@@ -32,12 +32,13 @@ pub fn plain_watch(error: &watcher::Error) -> String {
     }
 }
 
-pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut error = error;
+/// The cause of all: each layer of a transport repeats the one beneath.
+#[must_use]
+pub fn innermost<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     while let Some(cause) = error.source() {
         error = cause;
     }
-    error.to_string()
+    error
 }
 
 #[cfg(test)]

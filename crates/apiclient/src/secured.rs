@@ -21,7 +21,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tower::Service;
 
-use super::tcp::tcp;
+use super::{plain::innermost, tcp::tcp};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -143,11 +143,7 @@ impl Service<Uri> for Connector {
 
 /// A certificate that is refused says by which file.
 fn explained(error: BoxError, ca: &Path) -> BoxError {
-    let mut cause: &(dyn StdError + 'static) = &*error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    let why = cause.to_string();
+    let why = innermost(&*error).to_string();
     if why.starts_with("invalid peer certificate") {
         return Untrusted { ca: ca.to_owned(), why }.into();
     }

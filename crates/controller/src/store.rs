@@ -46,6 +46,12 @@ impl Fingerprint {
             labels: object.labels().clone(),
         }
     }
+
+    /// The same for who does not act on finalizers.
+    #[must_use]
+    pub fn without_finalizers(self) -> Self {
+        Self { finalizers: BTreeSet::new(), ..self }
+    }
 }
 
 impl<K: Object> Change<K> {

@@ -1,6 +1,7 @@
 //! What Warren's daemons do alike: log, run to an exit code, listen, accept, stop on signals, tell systemd.
 
 pub mod accept;
+mod blocking;
 mod chain;
 mod go_flags;
 mod listen;
@@ -11,6 +12,7 @@ mod stop;
 mod vital;
 mod zap;
 
+pub use blocking::blocking;
 pub use chain::chain;
 pub use go_flags::{GoFlag, translate};
 pub use listen::{ListenError, listen};

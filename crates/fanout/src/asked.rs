@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::beside::beside;
-use crate::exchange::{Exchange, Scope};
+use crate::exchange::Exchange;
 use crate::fanout::{Lack, ProfileAnswer, missing_profile};
 use crate::object::{Key, ProfileObject};
 use crate::pace::{PATIENCE, Pace};
@@ -20,24 +20,23 @@ use crate::watch::resource;
 /// Profiles read at a time: all computes of a job may name one that no watch knows.
 const READERS: usize = 16;
 
-/// Answers what is asked, until dropped. A profile that is missing is looked for again until it is there, or until nobody
-/// names it any more; over all nodes, the watch tells when it is there.
-pub async fn ask_profiles(client: Client, exchange: Arc<Exchange>, scope: Scope) {
+/// Answers what is asked, until dropped. The watch tells when a profile that was missing is there.
+pub async fn ask_profiles(client: Client, exchange: Arc<Exchange>) {
     let turns = Arc::new(Semaphore::new(READERS));
     let mut readers = JoinSet::new();
     loop {
         let key = beside(&mut readers, exchange.take_ask()).await;
-        let (api, exchange, turns) = ((client.clone(), scope), exchange.clone(), turns.clone());
-        readers.spawn(async move { answer(&api, &exchange, &turns, &key).await });
+        let (client, exchange, turns) = (client.clone(), exchange.clone(), turns.clone());
+        readers.spawn(async move { answer(&client, &exchange, &turns, &key).await });
     }
 }
 
-async fn answer(api: &(Client, Scope), exchange: &Exchange, turns: &Semaphore, key: &Key) {
+async fn answer(client: &Client, exchange: &Exchange, turns: &Semaphore, key: &Key) {
     let mut pace = Pace::default();
     while let Some((version, profile)) = exchange.unanswered(key) {
         let read = {
             let _turn = turns.acquire().await;
-            read(api, &profile).await
+            read(client, &profile).await
         };
         match read {
             Read::Answer(answer) => {
@@ -70,15 +69,12 @@ enum Read {
     Failed(String),
 }
 
-async fn read((client, scope): &(Client, Scope), profile: &Key) -> Read {
+async fn read(client: &Client, profile: &Key) -> Read {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &profile.namespace, &resource::<NnfStorageProfile>());
-    // Each by the right that it has anyway: who watches has list, and no get.
-    let (verb, answer) = match scope {
-        Scope::Machine => ("list", timeout(PATIENCE, list_one(&api, &profile.name)).await),
-        Scope::OneCompute => ("get", timeout(PATIENCE, api.get_opt(&profile.name)).await),
-    };
-    match answer {
+    // By the right that it has anyway: who watches has list, and no get.
+    let only = ListParams::default().fields(&format!("metadata.name={}", profile.name));
+    match timeout(PATIENCE, api.list(&only)).await.map(|it| it.map(|mut list| list.items.pop())) {
         Ok(Ok(Some(object))) => Read::Answer(
             ProfileObject::read(object).map_err(|error| Lack::Missing(error.to_string())),
         ),
@@ -86,16 +82,11 @@ async fn read((client, scope): &(Client, Scope), profile: &Key) -> Read {
         // Somebody has to grant it: the owner of the object must see why nothing happens.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             Read::Answer(Err(Lack::Unread(format!(
-                "NnfStorageProfile {profile} cannot be read: {}: grant this agent {verb} on nnfstorageprofiles.nnf.cray.hpe.com",
+                "NnfStorageProfile {profile} cannot be read: {}: grant this agent list on nnfstorageprofiles.nnf.cray.hpe.com",
                 status.message
             ))))
         }
         Ok(Err(error)) => Read::Failed(plain(&error)),
         Err(_) => Read::Failed(format!("no answer within {} s", PATIENCE.as_secs())),
     }
-}
-
-async fn list_one(api: &Api<DynamicObject>, name: &str) -> kube::Result<Option<DynamicObject>> {
-    let only = ListParams::default().fields(&format!("metadata.name={name}"));
-    Ok(api.list(&only).await?.items.pop())
 }

@@ -15,17 +15,8 @@ use crate::fanout::{Audience, Fanout, News, Next, ProfileAnswer, refusal};
 use crate::object::{Key, MountObject, ProfileObject, Version};
 use crate::status::{UnfitStatus, Write, Writes, fit, refused};
 
-/// For whom an exchange is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All nodes of a machine: profiles are watched, and one that the watch does not know is read.
-    Machine,
-    /// One compute, by itself: profiles are read one by one.
-    OneCompute,
-}
-
 /// Shared by all tasks that carry something.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Exchange {
     state: Mutex<State>,
     /// Rings when an object waits for a writer.
@@ -36,15 +27,13 @@ pub struct Exchange {
     asked_again: Notify,
     /// Rings when a node waits to be let in.
     arrived: Notify,
-    /// Rings when a watch begins to fail, or works again.
-    health: Notify,
     /// Whether nodes that come are let in.
     ready: watch::Sender<bool>,
     /// What the log was told of the watches.
     watches: WatchHealth,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     fanout: Fanout,
     writes: Writes,
@@ -79,11 +68,13 @@ struct Asks<T> {
     open: BTreeSet<T>,
 }
 
-impl<T: Clone + Ord> Asks<T> {
-    fn new() -> Self {
+impl<T> Default for Asks<T> {
+    fn default() -> Self {
         Self { waiting: VecDeque::new(), open: BTreeSet::new() }
     }
+}
 
+impl<T: Clone + Ord> Asks<T> {
     /// Whether nobody asks about it yet.
     fn push(&mut self, subject: &T) -> bool {
         let new = self.open.insert(subject.clone());
@@ -99,34 +90,6 @@ impl<T: Clone + Ord> Asks<T> {
 pub struct Ended;
 
 impl Exchange {
-    /// An exchange that knows nothing yet.
-    #[must_use]
-    pub fn new(scope: Scope) -> Self {
-        let (fanout, speaking) = match scope {
-            Scope::Machine => (Fanout::default(), None),
-            Scope::OneCompute => (Fanout::asking(), Some(BTreeSet::new())),
-        };
-        Self {
-            state: Mutex::new(State {
-                fanout,
-                writes: Writes::default(),
-                asks: Asks::new(),
-                newcomers: Asks::new(),
-                speaking,
-                failing: BTreeMap::new(),
-                complaints: BTreeSet::new(),
-                closed: false,
-            }),
-            wished: Notify::new(),
-            asked: Notify::new(),
-            asked_again: Notify::new(),
-            arrived: Notify::new(),
-            health: Notify::new(),
-            ready: watch::Sender::new(false),
-            watches: WatchHealth::default(),
-        }
-    }
-
     /// Starts to tell a node; the bell rings whenever [`Exchange::next`] may have something to say.
     pub fn open(&self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
         let mut state = self.lock();
@@ -358,11 +321,8 @@ impl Exchange {
     /// A watch is broken; the log is told when that begins and when its reason changes.
     pub fn watch_fails(&self, kind: &str, trouble: &Trouble) {
         self.watches.failing(kind, trouble);
-        let text = trouble.text().to_owned();
         let mut state = self.lock();
-        if state.failing.insert(kind.to_owned(), text.clone()) != Some(text) {
-            self.health.notify_one();
-        }
+        state.failing.insert(kind.to_owned(), trouble.text().to_owned());
         self.judge_readiness(&mut state);
     }
 
@@ -370,20 +330,13 @@ impl Exchange {
     pub fn watch_works(&self, kind: &str) {
         self.watches.working(kind);
         let mut state = self.lock();
-        if state.failing.remove(kind).is_some() {
-            self.health.notify_one();
-        }
+        state.failing.remove(kind);
         self.judge_readiness(&mut state);
     }
 
     /// Watches that do not work now, and why.
     pub fn failing(&self) -> Vec<(String, String)> {
         self.lock().failing.clone().into_iter().collect()
-    }
-
-    /// Returns when what [`Exchange::failing`] gives has changed.
-    pub fn health_changed(&self) -> impl Future<Output = ()> + '_ {
-        self.health.notified()
     }
 
     /// A read or write of a single object failed; whether that is to be said. An API that is away for a night must not

@@ -82,17 +82,10 @@ pub(crate) struct Fanout {
 }
 
 impl Fanout {
-    /// One for a single node, that asks for each profile when an object that names it comes or changes.
-    pub(crate) fn asking() -> Self {
-        Self { profiles: Profiles::asked(), ..Self::default() }
-    }
-
     /// Starts the queue of a session; the bell rings whenever [`Fanout::next`] may have something to say. A rabbit watches
     /// the API itself and is told nothing.
     pub(crate) fn open(&mut self, node: &str, epoch: u64, audience: Audience) -> Arc<Notify> {
         let mut queue = NodeQueue::new(epoch, audience);
-        // Who watches for itself opens its only session before the watch.
-        queue.newcomer &= !self.profiles.asked;
         if self.listed() && !queue.newcomer {
             queue.seed(self.names(node));
         }
@@ -204,9 +197,8 @@ impl Fanout {
         let entry = self.entry(key)?;
         let profile = entry.object.profile().ok()?;
         let settled = match &entry.answer {
-            Some(Ok(_)) => true,
-            // A watch tells when it appears. One that went before its object does not come back: a teardown does without.
-            Some(Err(Lack::Missing(_))) => !self.profiles.asked || entry.object.version.deleting,
+            // The watch tells when one that is missing appears.
+            Some(Ok(_) | Err(Lack::Missing(_))) => true,
             Some(Err(Lack::Unread(_))) | None => false,
         };
         if settled || self.profiles.get(&profile).is_some() {
@@ -339,7 +331,7 @@ impl Fanout {
 
     /// Whether both lists were read.
     pub(crate) fn listed(&self) -> bool {
-        self.mounts_listed && self.profiles.complete()
+        self.mounts_listed && self.profiles.listed
     }
 
     fn seed_if_listed(&mut self, first: bool) {

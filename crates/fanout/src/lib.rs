@@ -1,17 +1,15 @@
 //! ClientMounts from the API to the nodes that mount them, and their status back.
 //!
 //! ```text
-//! API ─ watch ─► exchange ─ next ───► node          the coordinator: all namespaces, any number of nodes
-//! API ◄─ write_back ◄─ report ◄────── node          an agent on its own: its namespace, one node
+//! API ─ watch ─► exchange ─ next ───► node
+//! API ◄─ write_back ◄─ report ◄────── node
 //! ```
-//! A [`Scope`] says which of the two it is. Over all nodes, profiles are watched, and one that is not known is asked for
-//! before anybody is told that it is missing; for one node, each is read when an object that names it comes or changes: a
-//! watch on the profiles of all jobs would wake every compute for each of them.
+//! Profiles are watched, and one that is not known is asked for before anybody is told that it is missing.
 //!
 //! Guarantees:
 //! * A node is told of a ClientMount only after the object carries the node's finalizer, whatever else is wrong with it.
 //! * `Synced` is said only when every object that existed was told, from lists that were read to their end.
-//! * Over all nodes, a node that comes is told nothing before the API was asked since for its objects and the watch knows
+//! * A node that comes is told nothing before the API was asked since for its objects and the watch knows
 //!   them all: a coordinator that is behind takes back nothing that another one told.
 //! * Writes are patches of what is ours, made only when they change something; own writes are told to nobody.
 //! * A status that says something else than its node reported was written by somebody else: the node is told once more.
@@ -31,7 +29,7 @@ mod watch;
 mod write_back;
 
 pub use asked::ask_profiles;
-pub use exchange::{Ended, Exchange, Scope};
+pub use exchange::{Ended, Exchange};
 pub use fanout::Audience;
 pub use newcomers::admit_newcomers;
 pub use object::{Key, MountObject, ProfileObject};

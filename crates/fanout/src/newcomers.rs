@@ -84,7 +84,6 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::exchange::Scope;
     use crate::fanout::Audience;
     use crate::object::{Key, ProfileObject, tests::mount};
 
@@ -109,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_waits_for_a_watch_that_is_behind() {
-        let exchange = Arc::new(Exchange::new(Scope::Machine));
+        let exchange = Arc::new(Exchange::default());
         let key = Key::new("default", "pinned");
         let profile = ProfileObject { key, resource_version: "1".into(), json: Vec::new() };
         exchange.replace_profiles(vec![profile]);

@@ -22,8 +22,3 @@ impl Pace {
         self.0.as_mut().and_then(Iterator::next).unwrap_or(REST)
     }
 }
-
-/// Up to twice the delay, so that writers which failed together do not return together.
-pub(crate) fn jittered(delay: Duration) -> Duration {
-    delay.mul_f64(1.0 + fastrand::f64())
-}

@@ -12,18 +12,10 @@ use kube::{Client, Resource, ResourceExt};
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject, ProfileObject};
 
-/// Watches the ClientMounts of one namespace, or of all, until dropped.
-pub async fn client_mounts(
-    client: Client,
-    namespace: Option<&str>,
-    config: Config,
-    exchange: Arc<Exchange>,
-) {
-    let watched = Watched {
-        resource: resource::<ClientMount>(),
-        namespace: namespace.map(str::to_owned),
-        config,
-    };
+/// Watches the ClientMounts of all namespaces, until dropped.
+pub async fn client_mounts(client: Client, exchange: Arc<Exchange>) {
+    let resource = resource::<ClientMount>();
+    let watched = Watched { resource, namespace: None, config: Config::default() };
     follow(client, watched, &exchange, |event| match event {
         Event::Applied(object) => {
             if let Some(object) = read(object, MountObject::read) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::ClientMount;
 use apiclient::plain;
+use controller::delays;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
@@ -18,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use crate::beside::beside;
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
-use crate::pace::{PATIENCE, Pace, REST, jittered};
+use crate::pace::{PATIENCE, Pace, REST};
 use crate::status::Write;
 use crate::watch::resource;
 use turn::Turn;
@@ -99,7 +100,9 @@ impl Writer {
             self.refusal = Some(why);
         }
         self.exchange.refused_write(&self.key, write);
-        self.until_news(jittered(self.rest)).await;
+        // So that writers which were refused together do not return together.
+        let rest = delays(self.rest, self.rest).next().unwrap_or(self.rest);
+        self.until_news(rest).await;
     }
 
     async fn moved_on(&mut self) {

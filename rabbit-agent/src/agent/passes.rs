@@ -3,7 +3,7 @@
 use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
-use clientmount_agent::desired::Goal;
+use agent::desired::Goal;
 use futures::FutureExt;
 use kube::ResourceExt;
 use storage::Panicked;

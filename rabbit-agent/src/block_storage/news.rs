@@ -3,7 +3,7 @@
 use controller::events::Note;
 use std::collections::BTreeSet;
 
-use clientmount_agent::error::Failure;
+use agent::error::Failure;
 use storage::Step;
 
 use super::report::Outcome;

@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use agent::error::Failure;
 use api::{NnfNodeBlockStorage, names::finalizer};
-use clientmount_agent::error::Failure;
 use daemon::chain;
 use storage::{
     Converged, Desired, Observed, Step,

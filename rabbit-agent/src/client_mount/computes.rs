@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agent::desired::{Goal, MountUnits};
 use api::{
     ClientMount, RabbitLabels,
     client_mount::{ClientMountDeviceReference, ClientMountInfo},
     names::label,
 };
 use apiclient::plain;
-use clientmount_agent::desired::{Goal, MountUnits};
 use controller::{Retry, describe};
 use futures::future::try_join_all;
 use kube::{Api, api::ListParams, core::DeserializeGuard};

@@ -3,8 +3,7 @@
 use controller::{describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
 
-use api::{ClientMount, client_mount::ClientMountDeviceReference, names::finalizer};
-use clientmount_agent::{
+use agent::{
     claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
@@ -12,6 +11,7 @@ use clientmount_agent::{
     report,
     site::Site,
 };
+use api::{ClientMount, client_mount::ClientMountDeviceReference, names::finalizer};
 use kube::ResourceExt;
 use storage::desired::{MountPoint, NamespaceId};
 
@@ -254,7 +254,7 @@ async fn carry_out(
     let uid = object.metadata.uid.clone().unwrap_or_default();
     let work = reconcile::Work { uid, object: Some(object.clone()), former, now };
     let (converger, records) = (Arc::clone(&context.converger), Arc::clone(&context.records));
-    let worked = context.blocking(move || work.carry_out(&converger, &records)).await;
+    let worked = daemon::blocking(move || work.carry_out(&converger, &records)).await;
     pass.gone = worked.gone;
     worked.outcome
 }

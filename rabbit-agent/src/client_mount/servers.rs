@@ -1,10 +1,10 @@
 //! `.nnf-servers.json`: what a Lustre file system is made of, written into its root for its users when it is given to them.
 
-use api::{ClientMount, RabbitLabels, Servers, client_mount::ClientMountInfo, names::label};
-use clientmount_agent::{
+use agent::{
     desired::{Goal, MountUnits},
     error::Failure,
 };
+use api::{ClientMount, RabbitLabels, Servers, client_mount::ClientMountInfo, names::label};
 use controller::Retry;
 use kube::{Api, ResourceExt};
 use serde::Serialize;

@@ -3,11 +3,11 @@
 use controller::describe;
 use std::collections::BTreeSet;
 
-use api::{ClientMount, NnfNodeStorage};
-use clientmount_agent::{
+use agent::{
     desired::{Goal, MountProblem, MountUnits},
     site::Site,
 };
+use api::{ClientMount, NnfNodeStorage};
 use kube::ResourceExt;
 use storage::desired::MountPoint;
 
@@ -113,7 +113,7 @@ fn mount_points(
 }
 
 /// A path that cannot be a mount point here never was one.
-fn is_told<T>(mount: &Result<T, clientmount_agent::desired::MountError>) -> bool {
+fn is_told<T>(mount: &Result<T, agent::desired::MountError>) -> bool {
     mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
 }
 
@@ -142,8 +142,8 @@ fn as_spelled(object: &ClientMount, site: &Site) -> Result<Vec<MountPoint>, Stri
 mod tests {
     use std::path::PathBuf;
 
+    use agent::{site::Side, volumes::Volumes};
     use api::client_mount::MountState;
-    use clientmount_agent::{site::Side, volumes::Volumes};
     use controller::Event;
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
     use storage::desired::AllowedRoots;

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use apiclient::Address;
-use bytesize::ByteSize;
-use clap::{Arg, CommandFactory, FromArgMatches, Parser};
-use clientmount_agent::{
+use agent::{
     coordinator::CertificateArgs,
     node::{DeadlineArgs, NodeArgs},
     volumes::Volumes,
 };
+use apiclient::Address;
+use bytesize::ByteSize;
+use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use daemon::{LogArgs, ZapArgs};
 
 use crate::{

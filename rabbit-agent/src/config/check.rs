@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clientmount_agent::{
+use agent::{
     site::{IndexRoot, Side, Site},
     volumes::Volumes,
 };

@@ -17,7 +17,7 @@ use super::{
     response::{Response, Verdict},
     spool::{Spool, SpoolError},
 };
-use crate::pass::blocking;
+use daemon::blocking;
 
 /// dlm_controld is on this node, and answers at once if it runs.
 const ACK_WITHIN: Duration = Duration::from_secs(10);

@@ -16,7 +16,8 @@ use super::{
     doubt::{doubts, to_withdraw},
     response::Verdict,
 };
-use crate::{chassis::Chassis, pass::blocking};
+use crate::chassis::Chassis;
+use daemon::blocking;
 
 /// An attachment that has begun is not waited for longer: whoever asked waits too, and asks again.
 const QUIET_WITHIN: Duration = Duration::from_secs(15);

@@ -27,7 +27,8 @@ use super::{
     response::Verdict,
     spool::{Scan, Spool},
 };
-use crate::{pass::blocking, signs::Signs, watch::Update};
+use crate::{signs::Signs, watch::Update};
+use daemon::blocking;
 
 /// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
 /// that too.

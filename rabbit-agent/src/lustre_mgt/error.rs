@@ -1,7 +1,7 @@
 //! What can be wrong with a management target's object, its ConfigMap or its commands.
 
+use agent::error::Failure;
 use api::Severity;
-use clientmount_agent::error::Failure;
 use controller::Retry;
 use daemon::chain;
 use storage::{host::CommandError, template::SiteCommandError};

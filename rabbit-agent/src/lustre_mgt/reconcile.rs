@@ -1,11 +1,11 @@
 //! Does what the plan says, and writes it down before anything else is done.
 
+use agent::error::Failure;
 use api::{
     NnfLustreMgt, NnfLustreMgtStatus,
     names::finalizer,
     nnf_lustre_mgt::{NnfLustreMgtSpecCommand, NnfLustreMgtStatusClaim},
 };
-use clientmount_agent::error::Failure;
 use controller::{
     describe, has_finalizer,
     patch::{self, WriteError},
@@ -149,7 +149,7 @@ impl Run<'_> {
         let (deadline, lines) = (self.context.mgs.deadline, entry.commands.clone());
         let object = describe(&self.object);
         log::info!("{object}: runs commands of spec.commandList[{place}] on MGT");
-        let ran = self.context.blocking(move || {
+        let ran = daemon::blocking(move || {
             let lines: Vec<_> = lines
                 .iter()
                 .enumerate()
@@ -237,6 +237,6 @@ async fn erase(context: &Context, fs_name: String) -> Result<(), MgtError> {
         return Err(MgtError::NotErasable(fs_name));
     }
     let (mgs, name) = (context.mgs.clone(), fs_name.clone());
-    let erased = context.blocking(move || mgs::erase(&mgs.erase, &name, mgs.deadline)).await;
+    let erased = daemon::blocking(move || mgs::erase(&mgs.erase, &name, mgs.deadline)).await;
     erased.map_err(|source| MgtError::Erase { fs_name, source })
 }

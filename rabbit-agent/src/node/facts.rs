@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use clientmount_agent::volumes::Volumes;
+use agent::volumes::Volumes;
 use storage::{
     Desired, Observed,
     desired::ObjectUid,
@@ -23,10 +23,10 @@ pub(super) async fn facts(
 ) -> Option<Facts> {
     let probe = board.probe()?;
     if context.site.volumes == Volumes::Plain {
-        return Some(context.blocking(move || probe.facts()).await);
+        return Some(daemon::blocking(move || probe.facts()).await);
     }
     let (mut facts, seen) =
-        tokio::join!(context.blocking(move || probe.facts()), volumes(context, board, owners));
+        tokio::join!(daemon::blocking(move || probe.facts()), volumes(context, board, owners));
     match seen {
         Ok(seen) => facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::of).collect()),
         Err(why) => facts.unread.push(format!("volume groups: {why}")),
@@ -42,7 +42,7 @@ async fn volumes(
 ) -> Result<Observed, String> {
     let turn = board.groups_turn().ok_or("the look before has not ended")?;
     let (converger, unit) = (Arc::clone(&context.converger), Desired::OnlyVolumes(owners.clone()));
-    let look = context.blocking(move || {
+    let look = daemon::blocking(move || {
         let converged = converger.converge(&unit);
         drop(turn);
         converged

@@ -10,8 +10,8 @@ use std::{
     time::Instant,
 };
 
+use agent::error::Failure;
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
-use clientmount_agent::error::Failure;
 use daemon::chain;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
@@ -163,7 +163,7 @@ async fn tell_links(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let Some(probe) = board.probe() else { return Ok(()) };
-    let links = context.blocking(move || probe.links()).await;
+    let links = daemon::blocking(move || probe.links()).await;
     let (facts, drives, claimants) = (None, DrivesSeen::NotAsked, None);
     let computes = &view.chassis.slots();
     let seen = Seen { computes, links: Some(&links), facts, drives, claimants };

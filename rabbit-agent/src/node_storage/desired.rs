@@ -4,11 +4,11 @@ mod error;
 #[cfg(test)]
 mod tests;
 
+use agent::volumes::{Volumes, making};
 use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
     nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
 };
-use clientmount_agent::volumes::{Volumes, making};
 pub use error::NodeStorageError;
 use storage::{
     desired::{

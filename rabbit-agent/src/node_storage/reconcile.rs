@@ -16,11 +16,11 @@ use crate::{
     pass::{Context, Pass},
     world::{NoProfile, block_name},
 };
+use agent::error::Failure;
 use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
     nnf_node_storage::FileSystemType,
 };
-use clientmount_agent::error::Failure;
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
 

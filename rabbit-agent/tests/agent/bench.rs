@@ -10,16 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use agent::{
+    records::MountRecords,
+    site::{IndexRoot, Side, Site},
+    volumes::Volumes,
+};
 use api::{
     ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     SystemConfiguration,
 };
 use clap::Parser;
-use clientmount_agent::{
-    records::MountRecords,
-    site::{IndexRoot, Side, Site},
-    volumes::Volumes,
-};
 use daemon::End;
 use futures::{StreamExt, TryStreamExt};
 use http::Method;

@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
+use agent::volumes::Volumes;
 use api::{
     NnfNode, NnfNodeBlockStorage,
     names::NNF_NODE,
     nnf_node::{NnfResourceHealth, NnfResourceStatus},
 };
-use clientmount_agent::volumes::Volumes;
 use proto::v1::health::State;
 use rabbit_agent::health::Board;
 use storage::{

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use agent::site::IndexRoot;
 use api::{ClientMount, NnfNodeBlockStorage};
-use clientmount_agent::site::IndexRoot;
 use serde_json::{Value, json};
 use storage::Step;
 

@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use agent::coordinator::CertificateArgs;
 use apiclient::Address;
-use clientmount_agent::coordinator::CertificateArgs;
 use daemon::End;
 use futures::{StreamExt, stream::BoxStream};
 use proto::v1::{

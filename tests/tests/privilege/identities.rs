@@ -69,7 +69,7 @@ const NNF_APPLIED: &str = "nnfnodestorages nnfnodeblockstorages nnflustremgts nn
 pub(crate) fn compute(node: &'static str) -> Vec<Need> {
     let (own, renewal) = (Place::In(node), Place::In("warren-nodes"));
     [
-        need(&own, "get list watch patch", DWS_GROUP, "clientmounts"),
+        need(&own, "list watch patch", DWS_GROUP, "clientmounts"),
         need(&own, "patch", DWS_GROUP, "clientmounts/status"),
         need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles"),
         named(node, need(&renewal, "create", "", "serviceaccounts/token")),

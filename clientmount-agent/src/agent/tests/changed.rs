@@ -126,7 +126,7 @@ async fn what_an_object_asked_for_and_never_had_is_left_to_the_other() {
 }
 
 fn desire(object: &ClientMount) -> LinkEvent {
-    LinkEvent::Desired(Box::new(message(object)))
+    LinkEvent::Desired(Box::new(told_of(object)))
 }
 
 /// Were it forgotten that the former mount is gone, its tear-down hooks would run once more: beneath the mount that took its path.
@@ -137,7 +137,7 @@ async fn what_is_gone_is_gone_though_the_object_was_told_anew_meanwhile() {
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
     let hooked = |object: &ClientMount| {
         let profile = serde_json::to_vec(&profile).unwrap();
-        LinkEvent::Desired(Box::new(DesiredMount { profile, ..message(object) }))
+        LinkEvent::Desired(Box::new(Desire::decode(DesiredMount { profile, ..message(object) })))
     };
     let (chassis, now) = (Chassis::new(3), Instant::now());
     let before = chassis.asking(&[("a", 0), ("b", 2)]);
@@ -193,7 +193,7 @@ async fn what_is_asked_for_again_after_an_unreadable_version_stays_mounted() {
     work(&mut agent, now).await;
     let unreadable =
         DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
-    agent.event(LinkEvent::Desired(Box::new(unreadable)));
+    agent.event(LinkEvent::Desired(Box::new(Desire::decode(unreadable))));
     work(&mut agent, now).await;
     let steps = chassis.compute.applied().len();
     agent.event(desire(&version(&object, "3")));
@@ -259,7 +259,7 @@ async fn a_dropped_mount_of_an_object_whose_node_was_changed_before_a_start_keep
 #[tokio::test]
 async fn a_lustre_mount_that_was_dropped_or_whose_object_went_before_a_start_is_unmounted() {
     let now = Instant::now();
-    let before = version(&crate::testing::compute_lustre(), "1");
+    let before = version(&agent::testing::compute_lustre(), "1");
     let mut changed = version(&before, "2");
     changed.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
     let other = version(&Chassis::new(1).object(0), "2");
@@ -287,8 +287,8 @@ async fn what_cannot_be_recorded_is_not_mounted() {
     chassis.lose_records();
     work(&mut agent, now).await;
     let report = &agent.outbox.reports()[0];
-    let status: ClientMountStatus = serde_json::from_slice(&report.status).unwrap();
-    let error = status.error.unwrap();
+    let status = &report.status;
+    let error = status.error.as_ref().unwrap();
     assert!(error.debug_message.contains("record in "), "{error:?}");
     assert!(!status.all_ready && mounted_on(&chassis).is_empty());
 }

@@ -20,7 +20,7 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
 
 /// An agent of the compute that was told that this is its one object.
 pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
-    let site = site(&crate::testing::compute_xfs(), Side::Compute);
+    let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let mut agent = Agent::new(
         site,
         Arc::new(Converger::new(chassis.compute.clone())),
@@ -28,7 +28,7 @@ pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
         Arc::default(),
     );
     agent.event(LinkEvent::Up);
-    agent.event(LinkEvent::Desired(Box::new(message(object))));
+    agent.event(LinkEvent::Desired(Box::new(told_of(object))));
     agent.event(LinkEvent::Synced);
     agent
 }
@@ -44,7 +44,7 @@ async fn a_mount_is_tried_again_at_once_when_its_holder_ends() {
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
     chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
-    agent.event(LinkEvent::Desired(Box::new(message(&deleted(&object)))));
+    agent.event(LinkEvent::Desired(Box::new(told_of(&deleted(&object)))));
     work(&mut agent, now).await;
     let told = agent.failing.values().next().unwrap();
     assert!(told.contains(&format!("held by process {}", process.id())), "{told}");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fanout::{Lack, Listing};
+use crate::fanout::Listing;
 use crate::object::tests::mount;
 
 fn told(exchange: &Exchange) -> Vec<String> {
@@ -16,37 +16,26 @@ fn told(exchange: &Exchange) -> Vec<String> {
     all
 }
 
-#[test]
-fn one_compute_is_told_once_its_profile_was_read() {
-    let exchange = Exchange::new(Scope::OneCompute);
+fn pinned() -> ProfileObject {
+    let key = Key::new("default", "pinned");
+    ProfileObject { key, resource_version: "1".to_owned(), json: Vec::new() }
+}
+
+/// One that serves n1, which has this object, by these profiles.
+fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
+    let exchange = Exchange::default();
+    exchange.set_speaking(Some(BTreeSet::new()));
     exchange.open("n1", 1, Audience::Compute);
+    exchange.replace_profiles(profiles);
     assert!(told(&exchange).is_empty(), "nothing before the list");
-    exchange.replace_mounts(vec![mount("n1", "a", 1, 5)]);
-    assert!(told(&exchange).is_empty(), "nothing before the profile");
-    let key = Key::new("n1", "a");
-    let (version, profile) = exchange.unanswered(&key).unwrap();
-    assert_eq!(profile, Key::new("default", "pinned"));
-    exchange.answer(&key, &version, Err(Lack::Missing("not there".to_owned())));
-    assert_eq!(told(&exchange), ["not there", "Synced(Synced)"]);
-    assert!(exchange.unanswered(&key).is_some(), "it may appear");
-    let pinned = ProfileObject { key: profile, resource_version: "9".to_owned(), json: Vec::new() };
-    exchange.answer(&key, &version, Ok(pinned));
-    assert_eq!(told(&exchange), ["desired a"]);
-    assert_eq!(exchange.unanswered(&key), None);
-    exchange.apply_mount(mount("n1", "a", 2, 6));
-    assert!(told(&exchange).is_empty(), "the profile may have changed with the object");
-    assert!(exchange.unanswered(&key).is_some());
+    exchange.replace_mounts(vec![object]);
+    assert!(exchange.admit("n1", 1, &Listing { version: "0".to_owned(), objects: Vec::new() }));
+    exchange
 }
 
 /// An exchange whose node was told of n1/a and has reported that it is mounted.
 fn reported() -> Exchange {
-    let exchange = Exchange::new(Scope::OneCompute);
-    exchange.open("n1", 1, Audience::Compute);
-    exchange.replace_mounts(vec![mount("n1", "a", 1, 5)]);
-    told(&exchange);
-    let (version, key) = exchange.unanswered(&Key::new("n1", "a")).unwrap();
-    let pinned = ProfileObject { key, resource_version: "1".to_owned(), json: Vec::new() };
-    exchange.answer(&Key::new("n1", "a"), &version, Ok(pinned));
+    let exchange = serving(mount("n1", "a", 1, 5), vec![pinned()]);
     assert_eq!(told(&exchange), ["desired a", "Synced(Synced)"]);
     report(&exchange, 5);
     exchange
@@ -138,11 +127,10 @@ fn a_server_that_stores_something_else_has_the_node_asked_once_and_not_for_ever(
 
 #[test]
 fn a_refusal_that_is_written_over_is_written_again() {
-    let exchange = Exchange::new(Scope::OneCompute);
     let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
-    exchange.replace_mounts(vec![foreign.clone()]);
+    let exchange = serving(foreign.clone(), vec![pinned()]);
     let write = exchange.next_write(&key).unwrap();
     exchange.written(&key, &write);
     foreign.status = Some(write.operations[1]["value"].clone());
@@ -159,19 +147,17 @@ fn a_refusal_that_is_written_over_is_written_again() {
 /// A job's mount waits for two answers of the API one after the other, and not for three.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_put_on() {
-    let exchange = Exchange::new(Scope::OneCompute);
-    exchange.open("n1", 1, Audience::Compute);
     let mut fresh = mount("n1", "a", 1, 5);
     fresh.finalizers.clear();
     let key = fresh.key.clone();
-    exchange.replace_mounts(vec![fresh]);
+    let exchange = serving(fresh, Vec::new());
     assert!(told(&exchange).is_empty());
     let write = exchange.next_write(&key).unwrap();
     assert!(write.is_hold());
     assert_eq!(exchange.lock().asks.waiting.pop_front(), Some(key.clone()));
     let (version, profile) = exchange.unanswered(&key).unwrap();
-    let pinned = ProfileObject { key: profile, resource_version: "9".to_owned(), json: Vec::new() };
-    exchange.answer(&key, &version, Ok(pinned));
+    assert_eq!(profile, Key::new("default", "pinned"));
+    exchange.answer(&key, &version, Ok(pinned()));
     assert!(told(&exchange).is_empty(), "it may go before it is held");
     exchange.written(&key, &write);
     assert!(exchange.refresh_mount(mount("n1", "a", 1, 6)));
@@ -181,12 +167,10 @@ fn a_profile_is_read_while_the_finalizer_is_put_on() {
 
 #[test]
 fn what_is_meant_for_another_node_is_refused_and_never_told() {
-    let exchange = Exchange::new(Scope::OneCompute);
-    exchange.open("n1", 1, Audience::Compute);
     let mut foreign = mount("n1", "a", 1, 5);
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
-    exchange.replace_mounts(vec![foreign]);
+    let exchange = serving(foreign, vec![pinned()]);
     assert_eq!(told(&exchange), ["Synced(Synced)"]);
     let write = exchange.next_write(&Key::new("n1", "a")).unwrap();
     assert!(write.is_status());
@@ -195,7 +179,7 @@ fn what_is_meant_for_another_node_is_refused_and_never_told() {
 
 #[test]
 fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
-    let exchange = Exchange::new(Scope::Machine);
+    let exchange = Exchange::default();
     let mut foreign = mount("r1", "a", 1, 5);
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
@@ -210,16 +194,12 @@ fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
 
 #[test]
 fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
-    let exchange = Exchange::new(Scope::Machine);
+    let exchange = Exchange::default();
     let (ready, job) = (exchange.ready(), || mount("n1", "a", 1, 5));
     exchange.open("n1", 1, Audience::Compute);
     exchange.replace_mounts(vec![job()]);
     assert!(!*ready.borrow() && exchange.newcomer("n1").is_none(), "profiles are not listed");
-    exchange.replace_profiles(vec![ProfileObject {
-        key: Key::new("default", "pinned"),
-        resource_version: "1".to_owned(),
-        json: Vec::new(),
-    }]);
+    exchange.replace_profiles(vec![pinned()]);
     assert!(*ready.borrow());
     let taken = || exchange.lock().newcomers.waiting.pop_front();
     assert_eq!(taken().as_deref(), Some("n1"));
@@ -239,7 +219,7 @@ fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
 
 #[test]
 fn a_complaint_is_said_once_per_reason() {
-    let exchange = Exchange::new(Scope::Machine);
+    let exchange = Exchange::default();
     assert!(exchange.complain("away") && !exchange.complain("away"));
     exchange.content();
     assert!(exchange.complain("away"));

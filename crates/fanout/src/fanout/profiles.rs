@@ -28,22 +28,11 @@ impl Lack {
 pub(super) struct Profiles {
     known: HashMap<Key, ProfileObject>,
     users: HashMap<Key, BTreeSet<Key>>,
-    listed: bool,
-    /// Profiles are read one by one, not watched.
-    pub(super) asked: bool,
+    /// Whether a list was read to its end.
+    pub(super) listed: bool,
 }
 
 impl Profiles {
-    /// Profiles that are read one by one.
-    pub(super) fn asked() -> Self {
-        Self { asked: true, ..Self::default() }
-    }
-
-    /// Whether mounts may be told: what is not known now is asked for.
-    pub(super) fn complete(&self) -> bool {
-        self.listed || self.asked
-    }
-
     /// The watched profile. One that is not known may exist: the watch may be behind.
     pub(super) fn get(&self, key: &Key) -> Option<&ProfileObject> {
         self.known.get(key)

@@ -9,7 +9,6 @@ use serde_json::json;
 use tower::service_fn;
 
 use super::*;
-use crate::exchange::Scope;
 use crate::fanout::{Audience, Listing};
 use crate::object::{ProfileObject, tests::mount};
 
@@ -71,7 +70,7 @@ struct Told {
 
 impl Told {
     fn of(names: &[&str]) -> Self {
-        let exchange = Arc::new(Exchange::new(Scope::Machine));
+        let exchange = Arc::new(Exchange::default());
         let bell = exchange.open("n1", 1, Audience::Compute);
         let pinned = Key::new("default", "pinned");
         let profile = ProfileObject { key: pinned, resource_version: "1".into(), json: Vec::new() };

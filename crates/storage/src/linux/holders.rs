@@ -228,8 +228,7 @@ fn is_on(link: &str, device: DeviceNumber) -> bool {
     let Ok(seen) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
         return false;
     };
-    let on = DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor };
-    let is = DeviceNumber { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor };
+    let (on, is) = mount_table::numbers(&seen);
     let is_block = libc::mode_t::from(seen.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
     on == device || (is_block && is == device)
 }

@@ -12,6 +12,7 @@ use std::{
 
 use nix::sys::stat::{lstat, major, minor};
 use procfs::process::MountInfo;
+use rustix::fs::Statx;
 
 use super::{drives::Drives, mapped, signature};
 use crate::{
@@ -118,6 +119,14 @@ pub(super) fn entry(id: u64) -> io::Result<Option<Entry>> {
 pub(super) fn number(dev: libc::dev_t) -> DeviceNumber {
     let part = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     DeviceNumber { major: part(major(dev)), minor: part(minor(dev)) }
+}
+
+/// Which file system a file is on, and which device it is.
+pub(super) fn numbers(seen: &Statx) -> (DeviceNumber, DeviceNumber) {
+    (
+        DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor },
+        DeviceNumber { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor },
+    )
 }
 
 /// Describes an entry; `bound` is the device when the mount is a block device bound on a file.

@@ -183,12 +183,12 @@ impl Leaf {
             ));
         }
         let kind = SFlag::from_bits_truncate(seen.stx_mode.into()) & SFlag::S_IFMT;
-        let device = DeviceNumber { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor };
+        let (device, is) = mount_table::numbers(&seen);
         Ok(Self {
             fd,
             owner: Owner { uid: seen.stx_uid, gid: seen.stx_gid },
-            device: DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor },
-            bound: (kind == SFlag::S_IFBLK).then_some(device),
+            device,
+            bound: (kind == SFlag::S_IFBLK).then_some(is),
             mount: seen
                 .stx_attributes
                 .contains(StatxAttributes::MOUNT_ROOT)

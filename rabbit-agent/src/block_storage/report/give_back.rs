@@ -3,8 +3,8 @@
 use controller::Retry;
 use std::collections::BTreeSet;
 
+use agent::error::Failure;
 use api::{NnfNodeBlockStorage, Severity};
-use clientmount_agent::error::Failure;
 use storage::{
     ConvergeError, Converged, Observed, Rejection, Step,
     desired::{Allocation, AllocationId},

@@ -7,13 +7,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
+    task::Poll,
 };
 
-use proto::{
-    limits::bounded,
-    v1::{FromNode, Health, MountReport, from_node::Message},
-};
+use proto::{limits::bounded, v1::Health};
 use tokio::sync::Notify;
+
+use crate::desire::Report;
 
 /// Reports on their way up.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Inner {
     connected: bool,
     /// The other end knows the objects that reports are about.
     hears_reports: bool,
-    reports: BTreeMap<String, MountReport>,
+    reports: BTreeMap<String, Report>,
     pending: BTreeSet<String>,
     health: Health,
     health_pending: bool,
@@ -36,7 +36,7 @@ struct Inner {
 
 impl Outbox {
     /// Records a report; one that says nothing new to this connection is not sent.
-    pub(crate) fn put(&self, report: MountReport) {
+    pub fn put(&self, report: Report) {
         let mut inner = self.inner();
         let uid = report.uid.clone();
         if inner.reports.get(&uid) == Some(&report) {
@@ -49,7 +49,7 @@ impl Outbox {
     }
 
     /// The object is no more: nobody wants to hear of it.
-    pub(crate) fn forget(&self, uid: &str) {
+    pub fn forget(&self, uid: &str) {
         let mut inner = self.inner();
         inner.reports.remove(uid);
         inner.pending.remove(uid);
@@ -68,7 +68,7 @@ impl Outbox {
     }
 
     /// A new connection begins: [`Self::next`] of all earlier ones ends, and nothing is sent before [`Self::welcome`].
-    pub(crate) fn begin(&self) -> u64 {
+    pub fn begin(&self) -> u64 {
         let mut inner = self.inner();
         inner.connection += 1;
         inner.disconnect();
@@ -78,7 +78,7 @@ impl Outbox {
     }
 
     /// The coordinator accepted this connection: it hears the node's health.
-    pub(crate) fn welcome(&self) {
+    pub fn welcome(&self) {
         let mut inner = self.inner();
         inner.connected = true;
         inner.health_pending = true;
@@ -87,7 +87,7 @@ impl Outbox {
     }
 
     /// The coordinator has told everything that exists: it hears every report again.
-    pub(crate) fn synced(&self) {
+    pub fn synced(&self) {
         let mut inner = self.inner();
         inner.hears_reports = true;
         inner.pending = inner.reports.keys().cloned().collect();
@@ -96,18 +96,17 @@ impl Outbox {
     }
 
     /// The connection is lost.
-    pub(crate) fn lost(&self) {
+    pub fn lost(&self) {
         self.inner().disconnect();
     }
 
     /// The next message for `connection`, once there is one; `None` when a later connection has begun.
-    pub(crate) async fn next(&self, connection: u64) -> Option<FromNode> {
+    pub async fn next(&self, connection: u64) -> Option<News> {
         loop {
             let changed = self.changed.notified();
             match self.inner().pop(connection) {
-                Pop::Message(message) => return Some(FromNode { message: Some(message) }),
-                Pop::Over => return None,
-                Pop::Nothing => {}
+                Poll::Ready(news) => return news,
+                Poll::Pending => {}
             }
             changed.await;
         }
@@ -121,7 +120,7 @@ impl Outbox {
 
     /// The newest report of every object.
     #[must_use]
-    pub fn reports(&self) -> Vec<MountReport> {
+    pub fn reports(&self) -> Vec<Report> {
         self.inner().reports.values().cloned().collect()
     }
 
@@ -136,10 +135,13 @@ impl Outbox {
     }
 }
 
-enum Pop {
-    Message(Message),
-    Nothing,
-    Over,
+/// What is told of this node.
+#[derive(Debug)]
+pub enum News {
+    /// What became of an object.
+    Report(Report),
+    /// How the node is.
+    Health(Health),
 }
 
 impl Inner {
@@ -148,37 +150,42 @@ impl Inner {
         self.hears_reports = false;
     }
 
-    fn pop(&mut self, connection: u64) -> Pop {
+    fn pop(&mut self, connection: u64) -> Poll<Option<News>> {
         if connection != self.connection {
-            return Pop::Over;
+            return Poll::Ready(None);
         }
         if !self.connected {
-            return Pop::Nothing;
+            return Poll::Pending;
         }
         if std::mem::take(&mut self.health_pending) {
-            return Pop::Message(Message::Health(self.health.clone()));
+            return Poll::Ready(Some(News::Health(self.health.clone())));
         }
         if !self.hears_reports {
-            return Pop::Nothing;
+            return Poll::Pending;
         }
         while let Some(uid) = self.pending.pop_first() {
             if let Some(report) = self.reports.get(&uid) {
-                return Pop::Message(Message::Report(report.clone()));
+                return Poll::Ready(Some(News::Report(report.clone())));
             }
         }
-        Pop::Nothing
+        Poll::Pending
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use api::ClientMountStatus;
+
     use super::*;
 
-    fn report(uid: &str, version: &str) -> MountReport {
-        MountReport {
+    fn report(uid: &str, version: &str) -> Report {
+        Report {
+            namespace: "n1".into(),
+            name: uid.into(),
             uid: uid.into(),
-            observed_resource_version: version.into(),
-            ..MountReport::default()
+            resource_version: version.into(),
+            status: ClientMountStatus::default(),
+            released: false,
         }
     }
 
@@ -186,12 +193,12 @@ mod tests {
         let mut told = Vec::new();
         loop {
             match outbox.inner().pop(connection) {
-                Pop::Message(Message::Report(report)) => {
-                    told.push(format!("{}@{}", report.uid, report.observed_resource_version));
+                Poll::Ready(Some(News::Report(report))) => {
+                    told.push(format!("{}@{}", report.uid, report.resource_version));
                 }
-                Pop::Message(_) => told.push("health".into()),
-                Pop::Nothing => return told,
-                Pop::Over => {
+                Poll::Ready(Some(News::Health(_))) => told.push("health".into()),
+                Poll::Pending => return told,
+                Poll::Ready(None) => {
                     told.push("over".into());
                     return told;
                 }

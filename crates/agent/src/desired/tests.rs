@@ -374,7 +374,7 @@ fn objects_of_other_nodes_are_refused() {
     differs.spec.node = "compute-9".into();
     assert!(
         refused(&differs)
-            .contains("spec.node: \"compute-9\" differs from the namespace, \"compute-1\"")
+            .contains("spec.node is \"compute-9\" and differs from the namespace, \"compute-1\"")
     );
     assert!(
         refused(&deleted(&elsewhere)).contains("metadata.namespace"),

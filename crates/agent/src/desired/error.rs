@@ -23,7 +23,7 @@ pub enum ObjectError {
     },
     /// It names another node than its namespace does.
     #[error(
-        "spec.node: {node:?} differs from the namespace, {namespace:?}: use the same name for both"
+        "spec.node is {node:?} and differs from the namespace, {namespace:?}: use the same name for both"
     )]
     OtherNode {
         /// What it names.

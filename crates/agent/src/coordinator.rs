@@ -1,10 +1,11 @@
 //! The way to the coordinator, from an agent's command line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
+use proto::pem::{self, PemError};
 use thiserror::Error;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{ClientTlsConfig, Endpoint};
 
 /// How this node and a coordinator over TCP prove their names to each other.
 #[derive(Debug, Clone, Default, Args)]
@@ -35,16 +36,8 @@ pub struct AddressError {
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// A certificate or key cannot be read.
-    #[error("{flag}: read {}", path.display())]
-    ReadPem {
-        /// Which flag.
-        flag: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Pem(#[from] PemError),
     /// Certificates and key do not make a TLS configuration.
     #[error("--ca, --certificate, --key: not usable for TLS")]
     Tls(#[source] tonic::transport::Error),
@@ -98,27 +91,17 @@ impl CertificateArgs {
 }
 
 impl CoordinatorAddress {
-    /// The coordinator, with what lets a node in.
+    /// The coordinator, with what lets a node in, read anew: files may be replaced while an agent runs.
     ///
     /// # Errors
     /// When a file cannot be read or used.
-    pub fn endpoint(self) -> Result<Endpoint, CertificateError> {
-        let Self { endpoint, files } = self;
-        let Some(Files { ca, certificate, key }) = files else { return Ok(endpoint) };
-        let identity = Identity::from_pem(pem("--certificate", &certificate)?, pem("--key", &key)?);
-        let tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(pem("--ca", &ca)?))
-            .identity(identity);
+    pub fn endpoint(&self) -> Result<Endpoint, CertificateError> {
+        let endpoint = self.endpoint.clone();
+        let Some(Files { ca, certificate, key }) = &self.files else { return Ok(endpoint) };
+        let identity = pem::identity(certificate, key)?;
+        let tls = ClientTlsConfig::new().ca_certificate(pem::authority(ca)?).identity(identity);
         endpoint.tls_config(tls).map_err(CertificateError::Tls)
     }
-}
-
-fn pem(flag: &'static str, path: &Path) -> Result<Vec<u8>, CertificateError> {
-    std::fs::read(path).map_err(|source| CertificateError::ReadPem {
-        flag,
-        path: path.to_owned(),
-        source,
-    })
 }
 
 #[cfg(test)]
@@ -143,13 +126,20 @@ mod tests {
         }
     }
 
-    /// A secret may come later than the agent: that is nothing that is wrong with its command line.
+    /// A secret may come later than the agent, and another may take its place: that is nothing that is wrong with its command
+    /// line.
     #[test]
-    fn a_certificate_that_is_not_there_yet_is_good_usage_and_named_when_it_is_read() {
-        let file = |name: &str| Some(PathBuf::from(name));
-        let args =
-            CertificateArgs { ca: file("/a"), certificate: file("/nowhere"), key: file("/c") };
+    fn certificates_are_good_usage_while_they_are_not_there_and_read_anew_for_each_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| Some(directory.path().join(name));
+        let args = CertificateArgs { ca: file("ca"), certificate: file("crt"), key: file("key") };
         let address = args.coordinator("https://x:1").unwrap();
-        assert_eq!(address.endpoint().unwrap_err().to_string(), "--certificate: read /nowhere");
+        for (flag, name) in [("--certificate", "crt"), ("--key", "key"), ("--ca", "ca")] {
+            let error = address.endpoint().unwrap_err().to_string();
+            let path = directory.path().join(name);
+            assert_eq!(error, format!("{flag}: read {}", path.display()));
+            std::fs::write(path, "").unwrap();
+        }
+        assert!(matches!(address.endpoint(), Err(CertificateError::Tls(_)) | Ok(_)));
     }
 }

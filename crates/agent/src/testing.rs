@@ -1,5 +1,7 @@
 //! Objects for tests, from the fixtures of `api`.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where a fixture is wrong")]
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use api::{ClientMount, NnfStorageProfile};
@@ -21,7 +23,7 @@ use crate::{
     volumes::Volumes,
 };
 
-pub(crate) const UID: &str = "0fabbc24-a452-45f6-9e12-033275fc6fa5";
+pub const UID: &str = "0fabbc24-a452-45f6-9e12-033275fc6fa5";
 
 fn fixture<T: DeserializeOwned>(yaml: &str) -> T {
     serde_saphyr::from_str(yaml).unwrap()
@@ -33,43 +35,41 @@ fn with_uid(mut object: ClientMount) -> ClientMount {
 }
 
 /// XFS on compute-1, two namespaces.
-pub(crate) fn compute_xfs() -> ClientMount {
-    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-xfs-new.yaml")))
+pub fn compute_xfs() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-xfs-new.yaml")))
 }
 
 /// Raw on compute-2.
-pub(crate) fn compute_raw() -> ClientMount {
-    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-raw.yaml")))
+pub fn compute_raw() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-raw.yaml")))
 }
 
 /// GFS2 on compute-1.
-pub(crate) fn compute_gfs2() -> ClientMount {
-    with_uid(fixture(include_str!(
-        "../../crates/api/fixtures/clientmount-compute-gfs2-failed.yaml"
-    )))
+pub fn compute_gfs2() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-gfs2-failed.yaml")))
 }
 
 /// Lustre on compute-1.
-pub(crate) fn compute_lustre() -> ClientMount {
-    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-compute-lustre.yaml")))
+pub fn compute_lustre() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-lustre.yaml")))
 }
 
 /// The index tree of three computes on rabbit-1.
-pub(crate) fn rabbit_index() -> ClientMount {
-    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-rabbit-index-xfs.yaml")))
+pub fn rabbit_index() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-index-xfs.yaml")))
 }
 
 /// Four allocations on rabbit-1, at names of the sites' own.
-pub(crate) fn rabbit_gfs2() -> ClientMount {
-    with_uid(fixture(include_str!("../../crates/api/fixtures/clientmount-rabbit-gfs2.yaml")))
+pub fn rabbit_gfs2() -> ClientMount {
+    with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-gfs2.yaml")))
 }
 
-pub(crate) fn profile() -> NnfStorageProfile {
-    fixture(include_str!("../../crates/api/fixtures/nnfstorageprofile-pinned.yaml"))
+pub fn profile() -> NnfStorageProfile {
+    fixture(include_str!("../../api/fixtures/nnfstorageprofile-pinned.yaml"))
 }
 
 /// The node that `object` names, with the default mount root.
-pub(crate) fn site(object: &ClientMount, side: Side) -> Site {
+pub fn site(object: &ClientMount, side: Side) -> Site {
     let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
     Site {
         node: object.spec.node.parse().unwrap(),
@@ -80,22 +80,22 @@ pub(crate) fn site(object: &ClientMount, side: Side) -> Site {
     }
 }
 
-pub(crate) fn with_index_root(site: Site) -> Site {
+pub fn with_index_root(site: Site) -> Site {
     Site { index_root: Some(IndexRoot::new("/mnt/index".into()).unwrap()), ..site }
 }
 
 /// A rabbit's allocations: one namespace each, its number the allocation's plus 1.
-pub(crate) fn references(
+pub fn references(
     reference: &api::client_mount::ClientMountDeviceReference,
 ) -> Result<Vec<NamespaceId>, ReferenceError> {
     let nsid = (reference.allocation_index() + 1).to_string();
     Ok(vec![NamespaceId::parse("nqn.2026-01.org.example.rabbit:r1d00", &nsid).unwrap()])
 }
 
-pub(crate) const NO_PROFILE: Profile<'static> =
+pub const NO_PROFILE: Profile<'static> =
     Err("NnfStorageProfile default/fluxjob-7001-0 does not exist: create it");
 
-pub(crate) fn point(path: &str) -> MountPoint {
+pub fn point(path: &str) -> MountPoint {
     MountPoint::parse(path, &roots()).unwrap()
 }
 
@@ -104,17 +104,18 @@ fn roots() -> AllowedRoots {
 }
 
 /// A rabbit and one compute on its drives, with a finished file system in each of `count` allocations.
-pub(crate) struct Chassis {
-    pub(crate) rabbit: Arc<FakeHost>,
-    pub(crate) compute: Arc<FakeHost>,
-    pub(crate) namespaces: Vec<NamespaceId>,
+#[derive(Debug)]
+pub struct Chassis {
+    pub rabbit: Arc<FakeHost>,
+    pub compute: Arc<FakeHost>,
+    pub namespaces: Vec<NamespaceId>,
     state: tempfile::TempDir,
 }
 
 const STORAGE_UID: &str = "5414be5d-cb85-4d69-81ef-4ecbd109dedc";
 
 impl Chassis {
-    pub(crate) fn new(count: u32) -> Self {
+    pub fn new(count: u32) -> Self {
         let rabbit = Arc::new(FakeHost::with_drives(node("rabbit-1"), roots(), 1, 1 << 40));
         let compute = Arc::new(rabbit.peer(node("compute-1")));
         let namespaces = (0..count).map(|index| allocate(&rabbit, index)).collect();
@@ -122,17 +123,17 @@ impl Chassis {
     }
 
     /// What agents of the compute recorded.
-    pub(crate) fn records(&self) -> Arc<MountRecords> {
+    pub fn records(&self) -> Arc<MountRecords> {
         Arc::new(MountRecords::open(self.state.path()).unwrap())
     }
 
     /// Somebody cleared the agent's state.
-    pub(crate) fn lose_records(&self) {
+    pub fn lose_records(&self) {
         std::fs::remove_dir_all(self.state.path().join("mounts")).unwrap();
     }
 
     /// ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.
-    pub(crate) fn object(&self, index: usize) -> ClientMount {
+    pub fn object(&self, index: usize) -> ClientMount {
         let mut object = compute_xfs();
         object.metadata.uid = Some(format!("00000000-0000-4000-8000-{index:012}"));
         object.metadata.name = Some(format!("job-{index}"));
@@ -150,12 +151,12 @@ impl Chassis {
 
 impl Chassis {
     /// The file system in an allocation.
-    pub(crate) fn file_system(&self, index: u32) -> FileSystemId {
+    pub fn file_system(&self, index: u32) -> FileSystemId {
         file_system(index)
     }
 
     /// ClientMount `job-0` of the compute, with the allocations of these indexes beneath `/mnt/nnf`.
-    pub(crate) fn asking(&self, mounts: &[(&str, usize)]) -> ClientMount {
+    pub fn asking(&self, mounts: &[(&str, usize)]) -> ClientMount {
         let mut object = self.object(0);
         let mount = |(name, index): &(&str, usize)| {
             let mut mount = self.object(*index).spec.mounts.remove(0);

@@ -4,10 +4,11 @@
 
 use std::{collections::BTreeSet, error::Error, io, iter, sync::Arc, time::Duration};
 
+use apiclient::innermost;
+use daemon::chain;
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
-    DesiredMount, FromNode, Gone, Hello, ToNode, from_node, node_link_client::NodeLinkClient,
-    to_node::Message,
+    FromNode, Hello, ToNode, from_node, node_link_client::NodeLinkClient, to_node::Message,
 };
 use tokio::{
     sync::mpsc,
@@ -18,17 +19,22 @@ use tonic::{
     transport::{self, Channel, Endpoint},
 };
 
-use crate::{hello::again, outbox::Outbox};
+use crate::{
+    coordinator::CoordinatorAddress,
+    desire::Desire,
+    hello::again,
+    outbox::{News, Outbox},
+};
 
-/// What the stream brings.
+/// What the node is told, by the stream or by its own watch on the API.
 #[derive(Debug)]
 pub enum LinkEvent {
     /// A new connection stands: everything that exists follows, then [`LinkEvent::Synced`].
     Up,
     /// An object is new or changed.
-    Desired(Box<DesiredMount>),
-    /// An object is no more.
-    Gone(Gone),
+    Desired(Box<Desire>),
+    /// The object of this uid is no more.
+    Gone(String),
     /// Everything that exists has been told.
     Synced,
     /// The connection is lost; another is being sought.
@@ -38,7 +44,7 @@ pub enum LinkEvent {
 }
 
 /// A ClientMount of 3 MiB with its profile fits.
-pub(crate) const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
+pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// For connecting, and for the coordinator's first word.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(200);
@@ -57,17 +63,16 @@ enum End {
 
 /// Holds the stream until the coordinator refuses this agent, or nobody listens any more.
 pub async fn run(
-    endpoint: Endpoint,
+    coordinator: CoordinatorAddress,
     hello: Hello,
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) {
-    let endpoint = endpoint.connect_timeout(PATIENCE);
     let anew = || (controller::delays(FIRST_DELAY, LONGEST_DELAY), BTreeSet::new());
     let (mut delays, mut told) = anew();
     loop {
         let connection = outbox.begin();
-        let end = converse(&endpoint, &again(&hello), &outbox, connection, &events).await;
+        let end = converse(&coordinator, &again(&hello), &outbox, connection, &events).await;
         outbox.lost();
         match end {
             End::Closed => return,
@@ -106,14 +111,14 @@ async fn connect(endpoint: &Endpoint) -> Result<Channel, transport::Error> {
 }
 
 async fn converse(
-    endpoint: &Endpoint,
+    coordinator: &CoordinatorAddress,
     hello: &Hello,
     outbox: &Arc<Outbox>,
     connection: u64,
     events: &mpsc::Sender<LinkEvent>,
 ) -> End {
     let lost = |why| End::Lost { why, stood: None };
-    let opened = time::timeout(PATIENCE, open(endpoint, hello, outbox, connection)).await;
+    let opened = time::timeout(PATIENCE, open(coordinator, hello, outbox, connection)).await;
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
         Ok(Err(end)) => return end,
@@ -149,37 +154,23 @@ async fn converse(
 
 /// Connects, says hello and waits to be welcomed.
 async fn open(
-    endpoint: &Endpoint,
+    coordinator: &CoordinatorAddress,
     hello: &Hello,
     outbox: &Arc<Outbox>,
     connection: u64,
 ) -> Result<Streaming<ToNode>, End> {
-    let channel: Channel = match connect(endpoint).await {
-        Ok(channel) => channel,
-        Err(error) => {
-            let why = format!("connect: {}: {}", root(&error), remedy(&error));
-            return Err(End::Lost { why, stood: None });
-        }
-    };
+    let lost = |why| End::Lost { why, stood: None };
+    let endpoint = coordinator.endpoint().map_err(|error| lost(chain(&error)))?;
+    let channel = connect(&endpoint.connect_timeout(PATIENCE)).await;
+    let channel = channel
+        .map_err(|error| lost(format!("connect: {}: {}", innermost(&error), remedy(&error))))?;
     let mut client = NodeLinkClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
     let messages = messages(hello.clone(), Arc::clone(outbox), connection);
     let mut stream = client.open(messages).await.map_err(|status| end(&status, None))?.into_inner();
     match stream.message().await.map_err(|status| end(&status, None))? {
         Some(ToNode { message: Some(Message::Welcome(_)) }) => Ok(stream),
-        _ => Err(End::Lost {
-            why: "the coordinator did not say welcome first".to_owned(),
-            stood: None,
-        }),
+        _ => Err(lost("the coordinator did not say welcome first".to_owned())),
     }
-}
-
-/// The innermost cause: each layer of the transport repeats the one beneath.
-fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    let mut error = error;
-    while let Some(cause) = error.source() {
-        error = cause;
-    }
-    error
 }
 
 fn remedy(error: &(dyn Error + 'static)) -> &'static str {
@@ -206,17 +197,25 @@ fn messages(
 ) -> impl Stream<Item = FromNode> + Send + 'static {
     let first = FromNode { message: Some(from_node::Message::Hello(hello)) };
     let rest = stream::unfold(outbox, move |outbox| async move {
-        let message = outbox.next(connection).await?;
-        Some((message, outbox))
+        let news = outbox.next(connection).await?;
+        Some((message_of(&news), outbox))
     });
     stream::once(async { first }).chain(rest)
 }
 
+fn message_of(news: &News) -> FromNode {
+    let message = match news {
+        News::Report(report) => from_node::Message::Report(report.into()),
+        News::Health(health) => from_node::Message::Health(health.clone()),
+    };
+    FromNode { message: Some(message) }
+}
+
 /// What a message means to the agent; nothing when it is for the link itself.
-pub(crate) fn event_of(message: Message) -> Option<LinkEvent> {
+fn event_of(message: Message) -> Option<LinkEvent> {
     Some(match message {
-        Message::Desired(desired) => LinkEvent::Desired(Box::new(desired)),
-        Message::Gone(gone) => LinkEvent::Gone(gone),
+        Message::Desired(desired) => LinkEvent::Desired(Box::new(Desire::decode(desired))),
+        Message::Gone(gone) => LinkEvent::Gone(gone.uid),
         Message::Synced(_) => LinkEvent::Synced,
         Message::Welcome(_) => return None,
     })
@@ -239,8 +238,8 @@ fn end(status: &Status, stood: Option<Duration>) -> End {
 fn cause(status: &Status) -> String {
     match status.source() {
         // With TLS 1.3 a node learns only from its first message that its certificate is refused.
-        Some(source) if is_by_tls(source) => format!("{}: {}", root(source), remedy(source)),
-        Some(source) if !root(source).is::<Status>() => root(source).to_string(),
+        Some(source) if is_by_tls(source) => format!("{}: {}", innermost(source), remedy(source)),
+        Some(source) if !innermost(source).is::<Status>() => innermost(source).to_string(),
         _ => status.message().to_owned(),
     }
 }

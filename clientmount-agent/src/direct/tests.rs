@@ -1,0 +1,333 @@
+//! The state by itself: what the agent is told and what is written, event by event.
+
+use api::{ClientMountStatus, NnfStorageProfile, client_mount::MountState, names::finalizer};
+use controller::Item;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+use super::{state::Write, *};
+use agent::{
+    desire::{NoProfile, Report},
+    testing::{compute_xfs, profile as pinned},
+};
+
+const NAME: &str = "a";
+
+/// Of compute-1, held, with this resourceVersion.
+fn object(version: u64) -> ClientMount {
+    let mut object = compute_xfs();
+    object.status = None;
+    let metadata = &mut object.metadata;
+    metadata.name = Some(NAME.into());
+    metadata.generation = Some(1);
+    metadata.resource_version = Some(version.to_string());
+    metadata.finalizers = Some(vec![finalizer::CLIENT_MOUNT.into()]);
+    object
+}
+
+fn unheld(mut object: ClientMount) -> ClientMount {
+    object.metadata.finalizers = None;
+    object
+}
+
+fn foreign(version: u64) -> ClientMount {
+    let mut object = unheld(object(version));
+    object.spec.node = "compute-2".into();
+    object
+}
+
+fn deleted(mut object: ClientMount) -> ClientMount {
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    object.metadata.generation = Some(2);
+    object
+}
+
+fn with_status(mut object: ClientMount, status: &ClientMountStatus) -> ClientMount {
+    object.status = Some(status.clone());
+    object
+}
+
+fn status(ready: bool) -> ClientMountStatus {
+    let mounts =
+        vec![api::client_mount::ClientMountInfoStatus { state: MountState::Mounted, ready }];
+    ClientMountStatus { mounts, all_ready: ready, error: None }
+}
+
+fn applied(object: ClientMount) -> Event<ClientMount> {
+    Event::Applied(Ok(object))
+}
+
+fn listed(objects: Vec<ClientMount>) -> Event<ClientMount> {
+    Event::Listed(objects.into_iter().map(Ok).collect())
+}
+
+fn unreadable(object: ClientMount) -> Item<ClientMount> {
+    let metadata = Box::new(object.metadata);
+    Err(controller::Unreadable { metadata, why: "no spec".into() })
+}
+
+struct Told(State);
+
+impl Told {
+    fn of(objects: Vec<ClientMount>) -> Self {
+        let mut state = State::new("compute-1".parse().unwrap());
+        state.take(listed(objects));
+        Self(state)
+    }
+
+    /// An agent that was told of the object and reported that it is ready, and an API that took that.
+    fn reported() -> Self {
+        let mut told = Self::of(vec![object(5)]);
+        told.read(Ok(pinned()));
+        assert_eq!(told.news(), ["desired a@5", "synced"]);
+        assert!(told.report(5, status(true), false));
+        let written = with_status(object(6), &status(true));
+        told.write(&Write::Status(status(true)), written);
+        assert!(told.news().is_empty(), "own writes wake nobody");
+        told
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        let event = |event| match event {
+            LinkEvent::Desired(desire) => {
+                let site = agent::testing::site(&compute_xfs(), agent::site::Side::Compute);
+                let outcome = agent::reconcile::Outcome::absent(desire.count);
+                let report = desire.report(&site, &outcome);
+                format!("desired {}@{}", desire.name, report.resource_version)
+            }
+            LinkEvent::Gone(_) => "gone".to_owned(),
+            LinkEvent::Synced => "synced".to_owned(),
+            other => format!("{other:?}"),
+        };
+        self.0.events().into_iter().map(event).collect()
+    }
+
+    fn take(&mut self, event: Event<ClientMount>) -> Vec<String> {
+        self.0.take(event);
+        self.news()
+    }
+
+    fn todo(&mut self) -> Option<Todo> {
+        self.0.todo(NAME)
+    }
+
+    fn read(&mut self, profile: Result<NnfStorageProfile, NoProfile>) {
+        let todo = self.todo().unwrap();
+        assert_eq!(todo.read, Some(("default".into(), "fluxjob-7001-0".into())));
+        self.0.read(&todo, profile);
+    }
+
+    /// Checks what is to be written, and has the API answer with this object.
+    fn write(&mut self, write: &Write, answer: ClientMount) {
+        let todo = self.todo().unwrap();
+        assert_eq!(todo.write.as_ref(), Some(write));
+        self.0.wrote(&todo, Some(answer));
+    }
+
+    fn report(&mut self, version: u64, status: ClientMountStatus, released: bool) -> bool {
+        self.0.report(Report {
+            namespace: "compute-1".into(),
+            name: NAME.into(),
+            uid: agent::testing::UID.into(),
+            resource_version: version.to_string(),
+            status,
+            released,
+        })
+    }
+}
+
+fn missing() -> Result<NnfStorageProfile, NoProfile> {
+    Err(NoProfile::Missing("not there".into()))
+}
+
+fn unread() -> Result<NnfStorageProfile, NoProfile> {
+    Err(NoProfile::Unread("forbidden".into()))
+}
+
+#[test]
+fn the_agent_is_told_once_the_profile_was_read_and_again_when_it_appears() {
+    let mut told = Told::of(vec![object(5)]);
+    assert!(told.news().is_empty(), "nothing before the profile");
+    told.read(missing());
+    assert_eq!(told.news(), ["desired a@5", "synced"]);
+    told.read(missing());
+    assert!(told.news().is_empty(), "the same answer is no news");
+    told.read(Ok(pinned()));
+    assert_eq!(told.news(), ["desired a@5"]);
+    assert_eq!(told.todo(), None);
+    let mut changed = object(6);
+    changed.metadata.generation = Some(2);
+    assert!(told.take(applied(changed)).is_empty(), "the profile may have changed with the object");
+    told.read(Ok(pinned()));
+    assert_eq!(told.news(), ["desired a@6"]);
+}
+
+/// A job's mount waits for two answers of the API one after the other, and not for three.
+#[test]
+fn a_profile_is_read_while_the_finalizer_is_put_on() {
+    let mut told = Told::of(vec![unheld(object(5))]);
+    let todo = told.todo().unwrap();
+    assert!(todo.write == Some(Write::Finalizer) && todo.read.is_some());
+    told.0.read(&todo, Ok(pinned()));
+    assert!(told.news().is_empty(), "it may go before it is held");
+    told.0.wrote(&todo, Some(object(6)));
+    assert_eq!(told.news(), ["desired a@6", "synced"]);
+    assert_eq!(told.todo(), None);
+    assert!(told.take(applied(object(6))).is_empty(), "the echo of the own write");
+}
+
+#[test]
+fn what_takes_no_finalizer_is_not_told_and_not_waited_for() {
+    let mut told = Told::of(vec![unheld(object(5))]);
+    let todo = told.todo().unwrap();
+    told.0.cannot_hold(&todo);
+    assert_eq!(told.news(), ["synced"]);
+    assert_eq!(told.todo().unwrap().write, Some(Write::Finalizer));
+}
+
+#[test]
+fn what_is_meant_for_another_node_is_refused_and_never_told() {
+    let mut told = Told::of(vec![foreign(5)]);
+    assert_eq!(told.news(), ["synced"]);
+    let refuse = told.todo().unwrap();
+    assert_eq!(refuse.read, None);
+    let Some(Write::Status(refusal)) = refuse.write.clone() else { panic!("{refuse:?}") };
+    let error = refusal.error.as_ref().unwrap().user_message.as_ref().unwrap();
+    assert!(error.contains("spec.node is \"compute-2\""), "{error}");
+    told.0.wrote(&refuse, Some(with_status(foreign(6), &refusal)));
+    assert_eq!(told.todo(), None);
+    told.take(applied(with_status(foreign(7), &status(true))));
+    assert_eq!(told.todo().unwrap().write, refuse.write, "written over, and written again");
+    told.take(applied(deleted(foreign(8))));
+    assert_eq!(told.todo(), None);
+}
+
+#[test]
+fn a_status_written_over_has_the_agent_look_again() {
+    let mut told = Told::reported();
+    assert!(told.take(applied(with_status(object(6), &status(true)))).is_empty());
+    let mut annotated = with_status(object(7), &status(true));
+    annotated.metadata.annotations = Some([("later".to_owned(), "1".to_owned())].into());
+    assert!(told.take(applied(annotated)).is_empty(), "it says what the agent said");
+    assert_eq!(told.take(applied(object(8))), ["desired a@8"]);
+    assert!(told.take(applied(with_status(object(9), &status(false)))).is_empty(), "it looks");
+    assert!(told.report(8, status(true), false));
+    told.write(&Write::Status(status(true)), with_status(object(10), &status(true)));
+    assert!(told.news().is_empty());
+    let relisted = told.take(listed(vec![with_status(object(12), &status(false))]));
+    assert_eq!(relisted, ["desired a@12"], "the watch was away while it was written over");
+}
+
+#[test]
+fn a_status_written_over_along_with_the_finalizers_is_seen_once_the_object_is_held_again() {
+    let mut told = Told::reported();
+    assert!(told.take(applied(unheld(with_status(object(7), &status(false))))).is_empty());
+    told.write(&Write::Finalizer, with_status(object(8), &status(false)));
+    assert_eq!(told.news(), ["desired a@8"]);
+}
+
+#[test]
+fn a_status_written_over_while_the_answer_to_our_write_was_on_its_way_is_seen() {
+    let mut told = Told::reported();
+    told.take(applied(with_status(object(8), &status(false))));
+    assert!(told.report(8, status(true), false));
+    let todo = told.todo().unwrap();
+    told.take(applied(with_status(object(9), &status(true))));
+    assert!(told.take(applied(with_status(object(10), &status(false)))).is_empty());
+    told.0.wrote(&todo, Some(with_status(object(9), &status(true))));
+    assert_eq!(told.news(), ["desired a@10"]);
+}
+
+#[test]
+fn a_server_that_stores_something_else_has_the_agent_look_once_and_not_for_ever() {
+    let mut told = Told::of(vec![object(5)]);
+    told.read(Ok(pinned()));
+    told.news();
+    told.report(5, status(true), false);
+    told.write(&Write::Status(status(true)), with_status(object(6), &status(false)));
+    assert_eq!(told.news(), ["desired a@6"]);
+    told.report(6, status(true), false);
+    told.write(&Write::Status(status(true)), with_status(object(6), &status(false)));
+    assert!(told.news().is_empty());
+    assert_eq!(told.todo(), None);
+}
+
+#[test]
+fn a_report_counts_for_the_version_that_the_agent_was_told() {
+    let mut told = Told::reported();
+    let mut asking = with_status(object(7), &status(true));
+    asking.metadata.generation = Some(2);
+    told.take(applied(asking));
+    told.read(Ok(pinned()));
+    assert_eq!(told.news(), ["desired a@7"]);
+    assert!(!told.report(5, status(false), false));
+    assert_eq!(told.todo(), None);
+    assert!(told.report(7, status(false), false));
+    assert_eq!(told.todo().unwrap().write, Some(Write::Status(status(false))));
+}
+
+#[test]
+fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
+    for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {
+        let mut told = Told::reported();
+        let mut going = deleted(with_status(object(7), &status(true)));
+        going.metadata.finalizers.as_mut().unwrap().extend(other.map(str::to_owned));
+        told.take(applied(going.clone()));
+        told.read(unread());
+        assert_eq!(told.news(), ["desired a@7"]);
+        told.read(missing());
+        assert_eq!(told.news(), ["desired a@7"]);
+        assert_eq!(told.todo(), None, "what went before its object does not come back");
+        assert!(told.report(7, status(false), true));
+        let mut version = 7;
+        for _ in 1..writes {
+            version += 1;
+            going.metadata.resource_version = Some(version.to_string());
+            told.write(&Write::Status(status(false)), with_status(going.clone(), &status(false)));
+        }
+        going.metadata.resource_version = Some((version + 1).to_string());
+        going.metadata.finalizers = other.map(|it| vec![it.to_owned()]);
+        told.write(&Write::Release, going.clone());
+        assert_eq!(told.news(), ["gone"]);
+        assert!(told.take(Event::Deleted(Ok(going))).is_empty());
+    }
+}
+
+#[test]
+fn a_namesake_is_another_object() {
+    let mut told = Told::reported();
+    let mut other = object(9);
+    other.metadata.uid = Some("11111111-1111-4111-8111-111111111111".into());
+    assert_eq!(told.take(applied(other)), ["gone"]);
+    told.read(Ok(pinned()));
+    assert_eq!(told.news(), ["desired a@9"]);
+    assert!(!told.report(9, status(true), false), "of another uid");
+    assert_eq!(told.take(listed(Vec::new())), ["gone"]);
+}
+
+/// Its mounts are not known: until they are, none counts as one that nobody wants.
+#[test]
+fn an_object_that_was_never_read_is_told_without_its_content() {
+    let mut state = State::new("compute-1".parse().unwrap());
+    state.take(Event::Listed(vec![unreadable(object(5))]));
+    let mut told = Told(state);
+    assert_eq!(told.news(), ["desired a@5", "synced"]);
+    assert_eq!(told.todo(), None);
+    told.take(applied(object(6)));
+    told.read(Ok(pinned()));
+    assert_eq!(told.news(), ["desired a@6"]);
+    assert!(told.take(Event::Applied(unreadable(object(7)))).is_empty(), "it stays as it was");
+    let mut other = Told::of(Vec::new());
+    assert_eq!(other.news(), ["synced"]);
+    assert_eq!(other.take(Event::Applied(unreadable(object(5)))), ["desired a@5"]);
+    assert_eq!(other.take(Event::Deleted(unreadable(object(5)))), ["gone"]);
+}
+
+#[test]
+fn a_watch_that_the_kernel_guards_stays_open_for_about_an_hour() {
+    for address in ["unix:///run/a.sock", "https://api:6443", "in-cluster"] {
+        let config = watch_config(&address.parse().unwrap());
+        assert!((3000..=4200).contains(&config.timeout.unwrap()), "{address}");
+        assert!(!config.bookmarks);
+    }
+    assert_eq!(watch_config(&Address::Kubeconfig(None)).timeout, None);
+}

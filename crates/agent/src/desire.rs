@@ -1,0 +1,238 @@
+//! What the node is told of one ClientMount, decoded, and what it reports.
+
+use api::{ClientMount, ClientMountStatus, NnfStorageProfile};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use proto::v1::{DesiredMount, MountReport};
+use storage::desired::MountPoint;
+
+use crate::{
+    claims::Claimant,
+    desired::{Goal, MountUnits, ObjectError, no_references, units},
+    error::Failure,
+    reconcile::Outcome,
+    site::Site,
+};
+
+/// One object as it was last, with the profile that its labels name.
+#[derive(Debug, Clone)]
+pub struct Desire {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    resource_version: String,
+    client_mount: Result<ClientMount, String>,
+    profile: Result<NnfStorageProfile, NoProfile>,
+    /// Length of `spec.mounts`, also when the rest cannot be read.
+    pub count: usize,
+}
+
+/// Why a profile cannot be had, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoProfile {
+    /// There is none, or none that can be used.
+    Missing(String),
+    /// The API does not let it be read: it may be there.
+    Unread(String),
+}
+
+impl NoProfile {
+    fn text(&self) -> &str {
+        let (Self::Missing(text) | Self::Unread(text)) = self;
+        text
+    }
+}
+
+/// What became of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion` of what the node was told.
+    pub resource_version: String,
+    /// The object's new status.
+    pub status: ClientMountStatus,
+    /// Nothing of the object is left: the finalizer may go.
+    pub released: bool,
+}
+
+impl From<&Report> for MountReport {
+    fn from(report: &Report) -> Self {
+        Self {
+            namespace: report.namespace.clone(),
+            name: report.name.clone(),
+            uid: report.uid.clone(),
+            observed_resource_version: report.resource_version.clone(),
+            status: serde_json::to_vec(&report.status).expect("a status has only string keys"),
+            released: report.released,
+        }
+    }
+}
+
+impl Desire {
+    /// An object as the API has it.
+    pub fn of(client_mount: ClientMount, profile: Result<NnfStorageProfile, NoProfile>) -> Self {
+        Self {
+            namespace: client_mount.namespace().unwrap_or_default(),
+            name: client_mount.name_any(),
+            uid: client_mount.uid().unwrap_or_default(),
+            resource_version: client_mount.resource_version().unwrap_or_default(),
+            count: client_mount.spec.mounts.len(),
+            client_mount: Ok(client_mount),
+            profile,
+        }
+    }
+
+    /// An object that the API has, and that does not read as one.
+    pub fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            client_mount: Err(why),
+            profile: Err(NoProfile::Missing(String::new())),
+            count: 0,
+        }
+    }
+
+    /// An object as a coordinator tells of it.
+    pub fn decode(message: DesiredMount) -> Self {
+        let client_mount: Result<ClientMount, _> = serde_json::from_slice(&message.client_mount);
+        let count = match &client_mount {
+            Ok(object) => object.spec.mounts.len(),
+            Err(_) => count_mounts(&message.client_mount),
+        };
+        Self {
+            client_mount: client_mount.map_err(|error| error.to_string()),
+            profile: profile(&message),
+            namespace: message.namespace,
+            name: message.name,
+            uid: message.uid,
+            resource_version: message.resource_version,
+            count,
+        }
+    }
+
+    /// An object as an agent recorded it; its profile is not known.
+    pub fn recorded(version: ClientMount) -> Self {
+        let why = "the object is gone, and its NnfStorageProfile with it";
+        Self::of(version, Err(NoProfile::Missing(why.to_owned())))
+    }
+
+    /// The units of this object; when it is `gone`, those that leave nothing of it.
+    ///
+    /// # Errors
+    /// When the object cannot be worked on.
+    pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
+        let object =
+            self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
+        let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
+        let profile = self.profile.as_ref().map_err(NoProfile::text);
+        let mut units = units(object, goal, profile, &no_references, site)?;
+        // Of one that is gone nobody will tell more.
+        if let (false, Err(NoProfile::Unread(why))) = (gone, &self.profile) {
+            units.profile_lost = Some(ObjectError::ProfileUnread(why.clone()));
+        }
+        Ok(units)
+    }
+
+    /// The object as it was told earlier, with what is known of its profile now.
+    pub fn earlier(&self, version: &ClientMount) -> Self {
+        let count = version.spec.mounts.len();
+        Self { client_mount: Ok(version.clone()), count, ..self.clone() }
+    }
+
+    /// The object, when it can be read.
+    pub fn object(&self) -> Option<&ClientMount> {
+        self.client_mount.as_ref().ok()
+    }
+
+    /// Whether the object is being deleted.
+    pub fn deleted(&self) -> bool {
+        self.client_mount.as_ref().is_ok_and(|object| object.metadata.deletion_timestamp.is_some())
+    }
+
+    /// The goal to report when there are no units.
+    pub fn goal(&self) -> Goal {
+        self.client_mount
+            .as_ref()
+            .ok()
+            .and_then(|object| Goal::of(object).ok())
+            .unwrap_or(Goal::Unmounted)
+    }
+
+    pub fn claimant(&self) -> Option<Claimant> {
+        self.client_mount.as_ref().ok().map(Claimant::of)
+    }
+
+    /// The outcome of an object for which nothing was done.
+    pub fn refused(&self, failure: Failure) -> Outcome {
+        Outcome::refused(self.goal(), self.count, failure)
+    }
+
+    /// Every path at which something of this object may be mounted; `None` when that cannot be told.
+    pub fn possible_paths(
+        &self,
+        units: Option<&MountUnits>,
+        site: &Site,
+    ) -> Option<Vec<MountPoint>> {
+        let object = self.client_mount.as_ref().ok()?;
+        let mut paths: Vec<_> =
+            units.into_iter().flat_map(MountUnits::mount_points).cloned().collect();
+        for (place, info) in object.spec.mounts.iter().enumerate() {
+            if units.is_some_and(|units| matches!(units.mounts.get(place), Some(Ok(_)))) {
+                continue;
+            }
+            // It wants to be nowhere: what it has is nobody's.
+            if units.is_some_and(|units| units.is_untold(place)) {
+                continue;
+            }
+            if info.mount_path.contains('$') {
+                return None;
+            }
+            // A path that cannot be one now could not be one before.
+            paths.extend(MountPoint::parse(&info.mount_path, &site.roots));
+        }
+        Some(paths)
+    }
+
+    pub fn report(&self, site: &Site, outcome: &Outcome) -> Report {
+        Report {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            resource_version: self.resource_version.clone(),
+            status: crate::report::status(&site.node, outcome),
+            released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.done(),
+        }
+    }
+}
+
+fn profile(message: &DesiredMount) -> Result<NnfStorageProfile, NoProfile> {
+    if message.profile_unread {
+        return Err(NoProfile::Unread(message.profile_missing.clone()));
+    }
+    if !message.profile_missing.is_empty() {
+        return Err(NoProfile::Missing(message.profile_missing.clone()));
+    }
+    if message.profile.is_empty() {
+        let why = "the coordinator sent no NnfStorageProfile: create the one that the labels name";
+        return Err(NoProfile::Missing(why.to_owned()));
+    }
+    serde_json::from_slice(&message.profile).map_err(|error| {
+        NoProfile::Missing(format!("the NnfStorageProfile cannot be read: {error}"))
+    })
+}
+
+fn count_mounts(json: &[u8]) -> usize {
+    let value: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
+    value.pointer("/spec/mounts").and_then(serde_json::Value::as_array).map_or(0, Vec::len)
+}

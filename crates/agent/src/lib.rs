@@ -1,0 +1,38 @@
+//! What the agents of computes and rabbits share: ClientMounts as mounts of a node, failures as users read them, and the link
+//! to a coordinator.
+//!
+//! # Path of data
+//! ```text
+//! ClientMount ─ desired ─► units ─ reconcile ─► outcome ─ report ─► status
+//! coordinator ─ link ─► desire ─► agent ─► report ─ outbox ─► coordinator
+//! ```
+//! # Guarantees
+//! * Every mistake in an object is found before anything is touched, and told with the field, the value and the remedy.
+//! * An object that is to be mounted is mounted whole or, when part of it is invalid, not at all.
+//! * Every mount's own failure is told; one failing mount does not stop the others.
+//!
+//! # Assumptions
+//! It runs as root in the mount namespace that jobs see. The objects given to it are those of this node; it trusts
+//! nothing else in them.
+
+pub mod claims;
+pub mod coordinator;
+pub mod desire;
+pub mod desired;
+pub mod error;
+pub mod former;
+pub mod hello;
+pub mod holders;
+pub mod link;
+pub mod node;
+pub mod outbox;
+pub mod reconcile;
+pub mod records;
+pub mod report;
+pub mod site;
+pub mod sweep;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod volumes;
+
+pub use desired::desired;
