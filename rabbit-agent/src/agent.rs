@@ -22,13 +22,13 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     block_storage::report::started_after,
+    cache::{Cache, Key, Wake},
     client_mount,
     client_mount::reconcile::{note_change, prepare},
     node_storage::progress::Progress,
     pass::{Context, Pass},
-    signs::Signs,
+    status::AgentStatus,
     watch::Update,
-    world::{Key, Wake, World},
 };
 
 /// Passes side by side. Each may hold up to 16 threads that block in the kernel while it works on the node.
@@ -44,8 +44,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Agent {
     context: Arc<Context>,
-    signs: Signs,
-    world: World,
+    status: AgentStatus,
+    cache: Cache,
     claims: Claims,
     queue: Queue<Key>,
     passes: JoinSet<(Key, Pass)>,
@@ -61,22 +61,22 @@ pub struct Agent {
     /// Who keeps in use what an object is to let go.
     holders: Holders<Key>,
     /// How many passes in a row ended with a write to an object that was not there as it was read.
-    outrun: BTreeMap<Key, u32>,
+    conflicts: BTreeMap<Key, u32>,
     /// What goes on by itself of each object, as it was told the log.
-    under_way: BTreeMap<Key, Vec<Progress>>,
+    progress: BTreeMap<Key, Vec<Progress>>,
     /// Mounts of ours that no object wants.
     sweep: Sweep,
     /// The sweep that runs, and what it leaves alone.
     sweeping: JoinSet<Result<(), String>>,
-    kept: BTreeSet<MountPoint>,
+    mounts_to_keep: BTreeSet<MountPoint>,
     /// The resourceVersions that the last pass of this agent to write an object gave it.
     wrote: BTreeMap<Key, Vec<String>>,
     /// The newest status that a watch brought of an object while it was being worked on.
-    retold: BTreeMap<Key, String>,
+    status_changed: BTreeMap<Key, String>,
     /// ClientMounts that nobody holds any more, by uid, with the name under which one is being worked on.
-    let_go: BTreeMap<String, String>,
+    deleted: BTreeMap<String, String>,
     /// Woken by something else than their own object while they were being worked on.
-    again: BTreeSet<Key>,
+    woken_meanwhile: BTreeSet<Key>,
     /// The drives that could be used when they were last looked at, and whether anything of the node had moved by then.
     drives: Option<(BTreeSet<Nqn>, bool)>,
 }
@@ -84,13 +84,13 @@ pub struct Agent {
 impl Agent {
     /// An agent that knows what the one before it recorded.
     #[must_use]
-    pub fn new(context: Arc<Context>, signs: Signs) -> Self {
-        let mut world = World::new(context.node.clone());
-        context.records.read().into_iter().for_each(|versions| world.restore(versions));
+    pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
+        let mut cache = Cache::new(context.node.clone());
+        context.records.read().into_iter().for_each(|versions| cache.restore(versions));
         Self {
             context,
-            signs,
-            world,
+            status,
+            cache,
             claims: Claims::default(),
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
@@ -99,15 +99,15 @@ impl Agent {
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
             holders: Holders::default(),
-            outrun: BTreeMap::new(),
-            under_way: BTreeMap::new(),
+            conflicts: BTreeMap::new(),
+            progress: BTreeMap::new(),
             sweep: Sweep::default(),
             sweeping: JoinSet::new(),
-            kept: BTreeSet::new(),
+            mounts_to_keep: BTreeSet::new(),
             wrote: BTreeMap::new(),
-            retold: BTreeMap::new(),
-            let_go: BTreeMap::new(),
-            again: BTreeSet::new(),
+            status_changed: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            woken_meanwhile: BTreeSet::new(),
             drives: None,
         }
     }
@@ -122,10 +122,10 @@ impl Agent {
                 Some(update) = events.next() => self.update(update),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 Some(swept) = self.sweeping.join_next() => self.swept(swept),
-                key = self.holders.ended() => self.related(key),
+                key = self.holders.ended() => self.wake_related(key),
                 () = sleep_until(next_due) => {}
             }
-            if !self.world.is_complete() {
+            if !self.cache.is_complete() {
                 continue;
             }
             let first = !self.sweep.started();
@@ -134,7 +134,7 @@ impl Agent {
                 self.note_changes();
                 self.claim();
                 self.sweep.synced();
-                self.signs.set_ready();
+                self.status.set_ready();
             }
             if self.may_sweep() && self.sweep.due(Instant::now()) {
                 self.start_sweep();
@@ -172,7 +172,7 @@ impl Agent {
     }
 
     fn update(&mut self, update: Update) {
-        let wakes = update.apply(&mut self.world);
+        let wakes = update.apply(&mut self.cache);
         if self.sweep.started() {
             self.note_changes();
         }
@@ -183,8 +183,8 @@ impl Agent {
     }
 
     fn note_changes(&mut self) {
-        for (before, after) in take(&mut self.world.altered) {
-            note_change(&before, &after, &mut self.world, &self.context.site, &self.claims);
+        for (before, after) in take(&mut self.cache.altered) {
+            note_change(&before, &after, &mut self.cache, &self.context.site, &self.claims);
         }
     }
 
@@ -192,40 +192,40 @@ impl Agent {
         for wake in wakes {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
-                Wake::Related(key) => self.related(key),
+                Wake::Related(key) => self.wake_related(key),
                 // Also of an object that the pass makes itself, and of which nothing was known when it began.
-                Wake::Retold(key, version) if self.queue.is_running(&key) => {
-                    self.retold.insert(key, version);
+                Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
+                    self.status_changed.insert(key, version);
                 }
                 // A watch may bring what a pass wrote only after the pass ended.
-                Wake::Retold(key, version)
+                Wake::StatusChanged(key, version)
                     if self.wrote.get(&key).is_some_and(|ours| ours.contains(&version)) => {}
-                Wake::Retold(key, _) => self.retold(&key),
+                Wake::StatusChanged(key, _) => self.report_again(&key),
                 // The pass that runs put its claim on, and may be about to mount.
-                Wake::LetGo(name, uid)
+                Wake::Deleted(name, uid)
                     if self.queue.is_running(&Key::ClientMount(name.clone())) =>
                 {
-                    self.let_go.insert(uid, name);
+                    self.deleted.insert(uid, name);
                 }
-                Wake::LetGo(_, uid) => self.let_go(&uid),
+                Wake::Deleted(_, uid) => self.forget_deleted(&uid),
             }
         }
     }
 
-    fn related(&mut self, key: Key) {
+    fn wake_related(&mut self, key: Key) {
         self.settled.remove(&key);
-        self.again.insert(key.clone());
+        self.woken_meanwhile.insert(key.clone());
         self.queue.wake(key);
     }
 
     /// Somebody else wrote the status. The agent writes its own again, but not at once: if another agent believes the same of ours, two of
     /// them must not answer each other as fast as they can.
-    fn retold(&mut self, key: &Key) {
+    fn report_again(&mut self, key: &Key) {
         log::warn!(
             "{key}: its status is not as this agent wrote it, and is told anew: see that no other agent runs for this rabbit"
         );
         self.settled.remove(key);
-        self.again.insert(key.clone());
+        self.woken_meanwhile.insert(key.clone());
         self.queue.wake_later(key, Instant::now());
     }
 
@@ -237,16 +237,16 @@ impl Agent {
 
     /// From now on device paths that this agent looked up can be told from those of any earlier one.
     fn begin(&mut self) {
-        let started = started_after(Timestamp::now(), self.world.block_storages.iter());
+        let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
         context.expect("nobody but a pass shares it, and none has begun").started = started;
     }
 
     /// Before anything else is done every object's mount points are claimed.
     fn claim(&mut self) {
-        let mounts: Vec<_> = self.world.client_mounts.iter().cloned().collect();
+        let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
         for mount in mounts {
-            prepare(&mount, &self.world, &self.context.site, &mut self.claims);
+            prepare(&mount, &self.cache, &self.context.site, &mut self.claims);
         }
     }
 
@@ -260,19 +260,19 @@ impl Agent {
     fn start_sweep(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
         self.sweep.begin();
-        self.kept = keep.iter().cloned().collect();
+        self.mounts_to_keep = keep.iter().cloned().collect();
         let context = Arc::clone(&self.context);
         self.sweeping.spawn(async move {
             let swept = context.converge(vec![Desired::OnlyMounts(keep)]).await;
-            let removed = swept.into_iter().try_for_each(|it| it.map(drop));
-            removed.map_err(|it| daemon::chain(&it))
+            let removed = swept.into_iter().try_for_each(|result| result.map(drop));
+            removed.map_err(|error| daemon::chain(&error))
         });
     }
 
     /// What may be mounted; `None` when that cannot be told.
     fn points_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep =
-            client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
+            client_mount::start::keep(&self.cache, &self.context.site, &self.context.temporary);
         if let Err(why) = &keep
             && self.sweep.put_off(why)
         {
@@ -296,10 +296,10 @@ impl Agent {
 
     /// The agent looks at every object; mounts after the block storages under them.
     fn wake_everything(&mut self) {
-        for key in self.world.everything() {
+        for key in self.cache.all_keys() {
             match &key {
-                Key::ClientMount(name) if !self.world.blocks_under(name).is_empty() => {
-                    self.after_blocks.insert(name.clone(), self.world.blocks_under(name));
+                Key::ClientMount(name) if !self.cache.blocks_under(name).is_empty() => {
+                    self.after_blocks.insert(name.clone(), self.cache.blocks_under(name));
                 }
                 _ => self.queue.wake(key),
             }
@@ -319,7 +319,7 @@ impl Agent {
             .collect();
         for mount in free {
             self.after_blocks.remove(&mount);
-            self.related(Key::ClientMount(mount));
+            self.wake_related(Key::ClientMount(mount));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! NnfNodeBlockStorage: namespaces on the drives, and who reaches them.
 
 pub mod desired;
-mod news;
+mod events;
 pub mod reconcile;
 pub mod report;

@@ -92,7 +92,10 @@ impl Chassis {
                 .find(|node| node.name == rabbit.as_str() && node.kind == "Rabbit")
                 .map_or(Known::NotThisRabbit, |node| {
                     Known::Computes(
-                        node.computes_access.iter().map(|it| (it.name.clone(), it.index)).collect(),
+                        node.computes_access
+                            .iter()
+                            .map(|compute| (compute.name.clone(), compute.index))
+                            .collect(),
                     )
                 }),
         };

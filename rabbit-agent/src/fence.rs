@@ -24,18 +24,18 @@ pub mod args;
 pub mod barrier;
 mod claims;
 mod corosync;
-mod cut;
-mod doubt;
+mod detach;
 mod gate;
 mod notify;
+mod proof;
 mod request;
 mod response;
 mod serve;
-pub mod shown;
+pub mod servers;
 mod spool;
 
 pub use args::{FenceArgs, FenceConfig, FenceConfigError};
-pub use barrier::{Blind, Fences};
+pub use barrier::{Fences, FencesUnknown};
 pub(crate) use gate::Gate;
 pub(crate) use serve::{Fencer, Tools};
 
@@ -46,5 +46,5 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 #[must_use]
 pub fn is_shared(metadata: &ObjectMeta) -> bool {
     let labels = metadata.labels.as_ref();
-    labels.and_then(|it| it.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")
+    labels.and_then(|labels| labels.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")
 }

@@ -18,16 +18,19 @@
 //! `--link-check`: they announce no link.
 
 pub mod args;
-pub mod board;
 mod condition;
 mod judge;
+mod report;
 mod rules;
+pub mod state;
 pub mod switches;
-mod tell;
 pub mod uevents;
 
-pub use board::Board;
 pub use condition::{Condition, Kind, Severity, Subject};
 pub use judge::{Judgement, judge};
+pub use report::{health, of_compute, of_drive, of_rabbit, overall};
 pub use rules::{DrivesSeen, Seen};
-pub use tell::{health, of_compute, of_drive, of_rabbit, overall};
+/// The name that `run` still uses.
+#[doc(hidden)]
+pub use state::HealthState as Board;
+pub use state::HealthState;

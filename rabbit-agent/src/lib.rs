@@ -2,7 +2,7 @@
 //!
 //! # Path of data
 //! ```text
-//! watch ─► world ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
+//! watch ─► cache ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
 //! (ClientMount), `node` (NnfNode), and `lustre_mgt` (NnfLustreMGT), which is counted and not converged. `desired`, `plan`
@@ -20,6 +20,7 @@
 pub mod agent;
 pub mod bind;
 pub mod block_storage;
+pub mod cache;
 pub mod chassis;
 pub mod client_mount;
 pub mod config;
@@ -35,8 +36,11 @@ pub mod probes;
 pub mod run;
 #[cfg(test)]
 mod samples;
-pub mod signs;
+pub mod status;
 pub mod watch;
-pub mod world;
+
+/// The name that `run` and `probes` still use.
+#[doc(hidden)]
+pub use status as signs;
 
 pub use run::{RunError, run, work};

@@ -1,6 +1,6 @@
 //! The rabbit itself: its NnfNode.
 
+mod events;
 mod facts;
-mod news;
 pub mod reconcile;
 pub mod report;

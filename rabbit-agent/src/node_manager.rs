@@ -313,7 +313,12 @@ mod tests {
             let named = |id: &str| {
                 let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
                 let env = arg.get_env().unwrap().to_str().unwrap().to_owned();
-                (env, arg.get_default_values().first().map(|it| it.to_str().unwrap().to_owned()))
+                (
+                    env,
+                    arg.get_default_values()
+                        .first()
+                        .map(|value| value.to_str().unwrap().to_owned()),
+                )
             };
             (named("node").0, named("command_deadline").0, named("api").1.unwrap())
         };

@@ -19,10 +19,10 @@ use storage::{
 
 use crate::{
     block_storage::desired::AllocationPolicy,
+    cache::{Cache, CacheUpdate, Cached, Key, NoProfile, Wake},
     fence::Fences,
     lustre_mgt::args::Mgs,
     node_storage::{desired::TemporaryRoot, progress::Progress},
-    world::{Kept, Key, NoProfile, Tell, Wake, World},
 };
 
 /// What every pass may use.
@@ -89,7 +89,7 @@ impl Context {
     pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
-        found.map(|it| it.is_some()).map_err(|source| WriteError::Look {
+        found.map(|object| object.is_some()).map_err(|source| WriteError::Look {
             object: format!("{} {namespace}/{name}", K::kind(&())),
             source: Box::new(source),
         })
@@ -102,7 +102,7 @@ impl Context {
     pub async fn profile_exists(&self, no_profile: &NoProfile) -> Result<bool, WriteError> {
         match no_profile {
             NoProfile::Unnamed => Ok(false),
-            NoProfile::Unseen { namespace, name } => {
+            NoProfile::Missing { namespace, name } => {
                 self.exists::<NnfStorageProfile>(namespace, name).await
             }
         }
@@ -135,19 +135,19 @@ pub struct Wrote {
     pub handled: Option<(Key, Fingerprint)>,
     /// Its resourceVersion since.
     pub version: Option<String>,
-    tell: Tell,
+    apply: CacheUpdate,
 }
 
 impl Wrote {
-    fn of<K: Kept>(object: K) -> Self {
+    fn of<K: Cached>(object: K) -> Self {
         let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
         let version = object.resource_version();
-        Self { handled, version, tell: Box::new(move |world| world.wrote(object)) }
+        Self { handled, version, apply: Box::new(move |cache| cache.wrote(object)) }
     }
 
-    /// Tells the world.
-    pub fn tell(self, world: &mut World) -> Vec<Wake> {
-        (self.tell)(world)
+    /// Tells the cache.
+    pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
+        (self.apply)(cache)
     }
 }
 
@@ -171,7 +171,7 @@ pub struct Pass {
     /// What failed, for the log.
     pub failures: Vec<String>,
     /// A write that found another object than was read, or none: no news, for the watch brings why, unless it does not.
-    pub outrun: Option<String>,
+    pub conflict: Option<String>,
     /// What goes on by itself, of a pass that looked.
     pub progress: Option<Vec<Progress>>,
     /// Who must look again.
@@ -179,7 +179,7 @@ pub struct Pass {
     /// Of what a ClientMount asked for earlier, that of which nothing is left.
     pub gone: Vec<ClientMount>,
     /// Whether a ClientMount went that did not name all it may have had.
-    pub doubtful: bool,
+    pub may_leave_mounts: bool,
     /// The drives that can be used, of a pass that looked at all of them.
     pub drives: Option<BTreeSet<Nqn>>,
     /// Uid of a ClientMount of which everything is mounted.
@@ -196,11 +196,11 @@ impl Default for Pass {
             done: true,
             holders: Vec::new(),
             failures: Vec::new(),
-            outrun: None,
+            conflict: None,
             progress: None,
             wakes: Vec::new(),
             gone: Vec::new(),
-            doubtful: false,
+            may_leave_mounts: false,
             drives: None,
             mounted: None,
             unmounted: None,
@@ -232,9 +232,9 @@ impl Pass {
         self.done = false;
         self.retry = Retry::Soon;
         match &error {
-            WriteError::Unknown { .. } => self.outrun = Some(error.to_string()),
+            WriteError::Unknown { .. } => self.conflict = Some(error.to_string()),
             WriteError::Conflict { source, .. } => {
-                self.outrun = Some(format!("{error}: {}", plain(source)));
+                self.conflict = Some(format!("{error}: {}", plain(source)));
             }
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 self.failures.push(format!("{error}: {}", plain(source)));
@@ -250,7 +250,7 @@ impl Pass {
     }
 
     /// Notes a write.
-    pub fn wrote<K: Kept>(&mut self, object: K) {
+    pub fn wrote<K: Cached>(&mut self, object: K) {
         self.wrote.push(Wrote::of(object));
     }
 
@@ -258,7 +258,7 @@ impl Pass {
     ///
     /// # Errors
     /// When it cannot be put on.
-    pub async fn with_finalizer<K: Kept>(
+    pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,
         object: &K,
@@ -275,7 +275,7 @@ impl Pass {
     ///
     /// # Errors
     /// When it cannot be taken off.
-    pub async fn without_finalizer<K: Kept>(
+    pub async fn without_finalizer<K: Cached>(
         &mut self,
         context: &Context,
         object: &K,
@@ -290,7 +290,7 @@ impl Pass {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn refuse<K: Kept + HasStatus>(
+    pub async fn refuse<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
         object: &K,
@@ -305,7 +305,7 @@ impl Pass {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn report<K: Kept + HasStatus>(
+    pub async fn report<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
         object: &K,
@@ -320,7 +320,7 @@ impl Pass {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn status<K: Kept>(
+    pub async fn status<K: Cached>(
         &mut self,
         context: &Context,
         before: &K,

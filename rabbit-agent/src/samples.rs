@@ -71,7 +71,7 @@ pub(crate) const POLICY: AllocationPolicy = AllocationPolicy { spread: Spread::O
 
 /// What the object asks of a rabbit that has no other.
 pub(crate) fn wanted(object: &NnfNodeBlockStorage) -> Vec<Allocation> {
-    desired(object, &chassis(), POLICY, &Elsewhere::Told(BTreeSet::new())).unwrap()
+    desired(object, &chassis(), POLICY, &Elsewhere::Reported(BTreeSet::new())).unwrap()
 }
 
 /// A block storage as the rabbit reports it, one device for each allocation.

@@ -14,26 +14,26 @@ use futures::{
 use kube::{Client, api::ApiResource, runtime::watcher::Config};
 use storage::desired::NodeName;
 
-use crate::world::{Kept, Tell, Wake, World};
+use crate::cache::{Cache, CacheUpdate, Cached, Wake};
 
-/// One change, on its way to the world.
-pub struct Update(Tell);
+/// One change, on its way to the cache.
+pub struct Update(CacheUpdate);
 
 impl Update {
     /// Who is fenced has changed.
     pub(crate) fn of_fences() -> Self {
-        Self(Box::new(|world| world.fences_changed()))
+        Self(Box::new(|cache| cache.fences_changed()))
     }
 
     /// Something of the node moved, and nothing of the API's.
     #[must_use]
     pub fn of_node() -> Self {
-        Self(Box::new(|world| world.node_moved()))
+        Self(Box::new(|cache| cache.node_moved()))
     }
 
     /// Makes the change.
-    pub fn apply(self, world: &mut World) -> Vec<Wake> {
-        (self.0)(world)
+    pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
+        (self.0)(cache)
     }
 }
 
@@ -70,14 +70,14 @@ struct Watches {
 }
 
 impl Watches {
-    fn of<K: Kept>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Update> {
+    fn of<K: Cached>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Update> {
         let resource = ApiResource::erase::<K>(&());
         let watched = Watched { resource, namespace: namespace.map(str::to_owned), config };
         let health = self.health.clone();
         let events = watch(self.client.clone(), watched).map(move |event| {
             let event = event.of::<K>();
             health.log(&event);
-            Update(Box::new(move |world| world.take(event)))
+            Update(Box::new(move |cache| cache.take(event)))
         });
         events.boxed()
     }

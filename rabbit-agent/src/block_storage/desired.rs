@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::{
     chassis::{Chassis, ChassisError},
-    fence::{Blind, Fences, is_shared},
+    fence::{Fences, FencesUnknown, is_shared},
 };
 
 /// How this rabbit allocates, whoever asks.
@@ -29,7 +29,7 @@ pub struct AllocationPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elsewhere {
     /// These namespaces, and no others.
-    Told(BTreeSet<NamespaceId>),
+    Reported(BTreeSet<NamespaceId>),
     /// Some of them cannot be read: any namespace may be theirs.
     Unreadable,
 }
@@ -37,7 +37,7 @@ pub enum Elsewhere {
 impl Elsewhere {
     fn may_have(&self, id: &NamespaceId) -> bool {
         match self {
-            Self::Told(told) => told.contains(id),
+            Self::Reported(reported) => reported.contains(id),
             Self::Unreadable => true,
         }
     }
@@ -70,7 +70,7 @@ pub enum BlockStorageError {
     },
     /// A GFS2 of computes while nobody knows which of them are fenced.
     #[error("spec.allocations[].access")]
-    Fences(#[from] Blind),
+    Fences(#[from] FencesUnknown),
     /// A device in the status that cannot be one: what was allocated is not known.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
@@ -114,7 +114,7 @@ pub fn desired(
             id: AllocationId { owner, index: number },
             capacity,
             spread: policy.spread,
-            reported: told(object, index, elsewhere)?,
+            reported: reported(object, index, elsewhere)?,
             replace: policy.replace,
             access: access(index, &asked.access, chassis)?,
         });
@@ -135,8 +135,8 @@ pub fn remembered(
     let count = object.status.as_ref().map_or(0, |status| status.allocations.len());
     let allocation = |(index, number)| {
         let id = AllocationId { owner, index: number };
-        let told = told(object, index, elsewhere)?;
-        Ok(Allocation { reported: told, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
+        let reported = reported(object, index, elsewhere)?;
+        Ok(Allocation { reported, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
     };
     (0..count).zip(0..).map(allocation).collect()
 }
@@ -154,7 +154,7 @@ pub fn admitted(
 ) -> Result<Vec<Allocation>, BlockStorageError> {
     let mut allocations = desired(object, chassis, policy, elsewhere)?;
     if is_shared(&object.metadata) {
-        fences.admit(&mut allocations)?;
+        fences.remove_fenced(&mut allocations)?;
     }
     Ok(allocations)
 }
@@ -172,21 +172,21 @@ fn access(
 }
 
 /// The namespaces that the object's own status names.
-fn told(
+fn reported(
     object: &NnfNodeBlockStorage,
     index: usize,
     elsewhere: &Elsewhere,
 ) -> Result<Vec<Reported>, BlockStorageError> {
     let status = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    let devices = status.get(index).map_or(&[][..], |it| &it.devices);
+    let devices = status.get(index).map_or(&[][..], |allocation| &allocation.devices);
     let others = status.iter().enumerate().filter(|(other, _)| *other != index);
-    let others: Vec<_> = others.flat_map(|(_, it)| &it.devices).collect();
+    let others: Vec<_> = others.flat_map(|(_, allocation)| &allocation.devices).collect();
     let named = |(place, device): (usize, &NnfNodeBlockStorageDeviceStatus)| {
         let wrong = |source| BlockStorageError::Device { index, place, source };
         let id = NamespaceId::parse(&device.nqn, &device.namespace_id).map_err(wrong)?;
         let twice = others
             .iter()
-            .any(|it| (&it.nqn, &it.namespace_id) == (&device.nqn, &device.namespace_id));
+            .any(|other| (&other.nqn, &other.namespace_id) == (&device.nqn, &device.namespace_id));
         let contested = twice || elsewhere.may_have(&id);
         Ok(Reported { id, size: u64::try_from(device.capacity_allocated).unwrap_or(0), contested })
     };
@@ -215,7 +215,7 @@ mod tests {
     fn access_goes_to_slots_and_not_to_places_in_a_list() {
         let object = samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-03"])]);
         let [allocation] = &samples::wanted(&object)[..] else { panic!("one") };
-        let endpoints: Vec<_> = allocation.access.iter().map(|it| it.endpoint).collect();
+        let endpoints: Vec<_> = allocation.access.iter().map(|access| access.endpoint).collect();
         assert_eq!(endpoints, [Endpoint::Rabbit, Endpoint::Compute(6)]);
         assert_eq!((allocation.capacity, allocation.id.index), (1 << 20, 0));
     }
@@ -244,19 +244,20 @@ mod tests {
         let mut object = samples::block_storage_ready(2);
         let told = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
             let wanted = desired(object, &samples::chassis(), samples::POLICY, elsewhere).unwrap();
-            let told = wanted.into_iter().flat_map(|it| it.reported);
-            told.map(|it| (it.id.nsid, it.size, it.contested)).collect::<Vec<_>>()
+            let told = wanted.into_iter().flat_map(|allocation| allocation.reported);
+            told.map(|reported| (reported.id.nsid, reported.size, reported.contested))
+                .collect::<Vec<_>>()
         };
-        let nobody = Elsewhere::Told(BTreeSet::new());
+        let nobody = Elsewhere::Reported(BTreeSet::new());
         assert_eq!(told(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
         let second = NamespaceId::parse("nqn.2026-01.io.warren:d0", "2").unwrap();
-        let another = Elsewhere::Told(BTreeSet::from([second]));
+        let another = Elsewhere::Reported(BTreeSet::from([second]));
         assert_eq!(told(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
-        assert!(told(&object, &Elsewhere::Unreadable).iter().all(|it| it.2));
+        assert!(told(&object, &Elsewhere::Unreadable).iter().all(|device| device.2));
 
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "1".into();
-        assert!(told(&object, &nobody).iter().all(|it| it.2), "both say that they have it");
+        assert!(told(&object, &nobody).iter().all(|device| device.2), "both say that they have it");
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "many".into();
         let error = refused(&object);

@@ -18,15 +18,15 @@ use storage::{
 
 use super::{
     desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, remembered, uid},
-    news,
+    events,
     report::{self, Outcome},
 };
 use crate::{
+    cache::Key,
     chassis::Chassis,
     failure::{self, combined, no_room},
     fence::is_shared,
     pass::{Context, Pass},
-    world::Key,
 };
 
 /// What a NnfNodeBlockStorage is worked on with.
@@ -105,16 +105,17 @@ async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wri
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
-    let told = |it: &&Allocation| !it.reported.is_empty();
+    let told = |allocation: &&Allocation| !allocation.reported.is_empty();
     let units = wanted.iter().filter(told).cloned().map(Desired::Allocated).collect();
     let mut kept = view.allocate(context, units).await.into_iter();
-    let outcome = |it: &Allocation| match if told(&it) { kept.next() } else { None } {
+    let outcome = |allocation: &Allocation| match if told(&allocation) { kept.next() } else { None }
+    {
         None => Ok(Converged::default()),
         Some(Err(error)) if report::is_deleted(&error) => {
             log::warn!(
                 "{}: allocation {} has no namespaces, and gets none because the object is being deleted",
                 describe(object),
-                it.id.index
+                allocation.id.index
             );
             Ok(Converged::default())
         }
@@ -141,17 +142,18 @@ async fn tell(
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
-    let told = news::allocated(outcomes, failure.as_ref());
-    let error = failure.map(|it| context.resource_error(&it, ""));
+    let event = events::allocated(outcomes, failure.as_ref());
+    let error = failure.map(|failure| context.resource_error(&failure, ""));
     let status = report::status(object, wanted, outcomes, &back, &context.started, error);
     pass.report(context, object, status).await?;
-    context.events.tell(object, told);
+    context.events.tell(object, event);
     Ok(())
 }
 
 /// A lack of room is the whole answer: what else failed beside it is given back anyway.
 fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
-    let full = outcomes.iter().position(|it| it.as_ref().is_err_and(report::is_lack_of_room));
+    let full =
+        outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
     if let Some((index, Err(error))) = full.map(|index| (index, &outcomes[index])) {
         return Some(no_room(index, error));
     }
@@ -250,33 +252,38 @@ async fn adopt(
 ) -> Result<BTreeSet<AllocationId>, Failure> {
     let mut lost = BTreeMap::new();
     match remembered(&view.object, context.policy, &view.elsewhere) {
-        Ok(told) => lost.extend(told.into_iter().map(|it| (it.id, it))),
+        Ok(told) => lost.extend(told.into_iter().map(|allocation| (allocation.id, allocation))),
         Err(error) => log::warn!(
             "{}: what lost its record cannot be found by the status: {}",
             describe(&*view.object),
             chain(&error)
         ),
     }
-    lost.retain(|_, it| it.reported.iter().any(|told| has_no_record(&told.id, seen)));
+    lost.retain(|_, allocation| {
+        allocation.reported.iter().any(|told| has_no_record(&told.id, seen))
+    });
     let ids: BTreeSet<_> = lost.keys().copied().collect();
     let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
     all_done("adopt", &ids, &results).map(|()| ids)
 }
 
 fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
-    seen.namespaces.iter().any(|it| it.id == *id && it.owner == NamespaceOwner::Unknown)
+    seen.namespaces
+        .iter()
+        .any(|namespace| namespace.id == *id && namespace.owner == NamespaceOwner::Unknown)
 }
 
 async fn inventory(context: &Context) -> Result<Observed, Failure> {
     let results = context.converge(vec![Desired::Inventory]).await;
     let inventory = results.into_iter().next().expect("each unit that is converged has a result");
-    inventory.map(|it| it.observed).map_err(|error| Failure::of_convergence(&error))
+    inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }
 
 /// The allocations of an object that anything is recorded for: also what is not on its drive any more, whose record would
 /// outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
-    let owners = seen.namespaces.iter().map(|it| &it.owner).chain(seen.vanished.values());
+    let owners =
+        seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());
     owners.filter_map(NamespaceOwner::allocation).filter(move |id| id.owner == owner)
 }
 

@@ -1,9 +1,9 @@
 //! What became of a NnfNodeBlockStorage: its status, from what was seen on the drives. Pure.
 
-mod give_back;
+mod roll_back;
 mod start;
 
-pub use give_back::{hidden, is_deleted, is_lack_of_room, is_lost, to_roll_back};
+pub use roll_back::{hidden, is_deleted, is_lack_of_room, is_lost, to_roll_back};
 pub use start::{is_current, is_of, started_after};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,9 +58,10 @@ pub fn status(
         })
         .collect();
     let all_made = outcomes.iter().all(Result::is_ok);
-    let all_seen = outcomes.iter().all(|it| it.as_ref().err().is_none_or(is_lost));
+    let all_seen = outcomes.iter().all(|outcome| outcome.as_ref().err().is_none_or(is_lost));
     NnfNodeBlockStorageStatus {
-        ready: allocations.iter().all(|it| !it.devices.is_empty()) && (all_made || before.ready),
+        ready: allocations.iter().all(|allocation| !allocation.devices.is_empty())
+            && (all_made || before.ready),
         pod_start_time: if all_seen { Some(started.clone()) } else { before.pod_start_time },
         allocations,
         error,
@@ -86,21 +87,25 @@ fn made(
     allocation: &Allocation,
     observed: &Observed,
 ) -> NnfNodeBlockStorageAllocationStatus {
-    let missing: BTreeSet<_> = missing(allocation, observed).into_iter().map(|it| it.id).collect();
+    let missing: BTreeSet<_> =
+        missing(allocation, observed).into_iter().map(|namespace| namespace.id).collect();
     let ours = NamespaceOwner::Ours(allocation.id);
-    let ours: Vec<&Namespace> = observed.namespaces.iter().filter(|it| it.owner == ours).collect();
+    let ours: Vec<&Namespace> =
+        observed.namespaces.iter().filter(|namespace| namespace.owner == ours).collect();
     if ours.is_empty() {
         return NnfNodeBlockStorageAllocationStatus::default();
     }
-    let mut devices: BTreeMap<_, _> =
-        ours.iter().map(|it| (it.id.clone(), device(&it.id, it.size))).collect();
+    let mut devices: BTreeMap<_, _> = ours
+        .iter()
+        .map(|namespace| (namespace.id.clone(), device(&namespace.id, namespace.size)))
+        .collect();
     // What it was told to have and has not stays in the list: nothing takes its place. All have one size, whatever was told.
-    let each = ours.iter().map(|it| it.size).max().unwrap_or_default();
-    for told in allocation.reported.iter().filter(|it| missing.contains(&it.id)) {
+    let each = ours.iter().map(|namespace| namespace.size).max().unwrap_or_default();
+    for told in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
         devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, each));
     }
     let mut reached = ours;
-    reached.retain(|it| !missing.contains(&it.id));
+    reached.retain(|namespace| !missing.contains(&namespace.id));
     reached.sort_by(|a, b| a.id.cmp(&b.id));
     let devices: Vec<_> = devices.into_values().collect();
     NnfNodeBlockStorageAllocationStatus {
@@ -123,17 +128,20 @@ fn accesses(
     let granted = allocation
         .access
         .iter()
-        .filter(|it| reached.iter().all(|namespace| namespace.is_attached_to(it)));
-    let told = granted.map(|it| {
-        let device_paths = match it.endpoint {
+        .filter(|access| reached.iter().all(|namespace| namespace.is_attached_to(access)));
+    let told = granted.map(|access| {
+        let device_paths = match access.endpoint {
             Endpoint::Rabbit => reached
                 .iter()
-                .filter_map(|it| Some(it.device.as_ref()?.display().to_string()))
+                .filter_map(|namespace| Some(namespace.device.as_ref()?.display().to_string()))
                 .collect(),
             Endpoint::Compute(_) => Vec::new(),
         };
-        let storage_group_id = format!("{pool}-{}", it.endpoint.number());
-        (it.node.to_string(), NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id })
+        let storage_group_id = format!("{pool}-{}", access.endpoint.number());
+        (
+            access.node.to_string(),
+            NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id },
+        )
     });
     told.collect()
 }
@@ -149,7 +157,7 @@ fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
 /// Whether any allocation was last known to have namespaces.
 #[must_use]
 pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
-    status.allocations.iter().any(|it| !it.devices.is_empty())
+    status.allocations.iter().any(|allocation| !allocation.devices.is_empty())
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ use super::{
     servers,
 };
 use crate::{
+    cache::{Cache, NoProfile},
     failure::combined,
     node_storage::desired::namespaces,
     pass::{Context, Pass},
-    world::{NoProfile, World},
 };
 
 /// What to do about a ClientMount.
@@ -44,19 +44,19 @@ pub enum Work {
 pub fn units(
     object: &ClientMount,
     goal: Goal,
-    world: &World,
+    cache: &Cache,
     site: &Site,
 ) -> Result<MountUnits, Failure> {
-    let profile = world.profile(object).map_err(|why| why.to_string());
-    let profile = profile.as_ref().map(|it| &**it).map_err(String::as_str);
-    let references = |reference: &ClientMountDeviceReference| follow(reference, world, site);
+    let profile = cache.profile(object).map_err(|why| why.to_string());
+    let profile = profile.as_ref().map(|profile| &**profile).map_err(String::as_str);
+    let references = |reference: &ClientMountDeviceReference| follow(reference, cache, site);
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
 /// The namespaces behind a reference: those of the block storage of that name, the only one when it is shared.
 fn follow(
     reference: &ClientMountDeviceReference,
-    world: &World,
+    cache: &Cache,
     site: &Site,
 ) -> Result<Vec<NamespaceId>, ReferenceError> {
     let not_ready = |why: String| ReferenceError::NotReady(why);
@@ -68,7 +68,7 @@ fn follow(
             site.node
         )));
     }
-    let block = world.block_storage(name);
+    let block = cache.block_storage(name);
     let block = block.ok_or_else(|| {
         not_ready(format!("NnfNodeBlockStorage {namespace}/{name} does not exist"))
     })?;
@@ -94,38 +94,38 @@ pub struct Prepared {
     pub moved: Vec<String>,
 }
 
-fn former(object: &ClientMount, world: &World, site: &Site) -> Earlier {
-    let versions = world.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
-    let units = |version: &ClientMount| units(version, Goal::Unmounted, world, site);
+fn former(object: &ClientMount, cache: &Cache, site: &Site) -> Earlier {
+    let versions = cache.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+    let units = |version: &ClientMount| units(version, Goal::Unmounted, cache, site);
     versions.map(|version| (version.clone(), units(version))).collect()
 }
 
 /// Every mount point of what an object asked for earlier.
-pub fn former_points(object: &ClientMount, world: &World, site: &Site) -> Vec<MountPoint> {
-    mount_points_of(&former(object, world, site)).cloned().collect()
+pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<MountPoint> {
+    mount_points_of(&former(object, cache, site)).cloned().collect()
 }
 
 /// Notes what an object asked for before it was changed, where that can be mounted for it.
 pub fn note_change(
     before: &ClientMount,
     after: &ClientMount,
-    world: &mut World,
+    cache: &mut Cache,
     site: &Site,
     claims: &Claims,
 ) {
     let uid = before.metadata.uid.clone().unwrap_or_default();
-    let units = units(before, Goal::Unmounted, world, site).ok();
+    let units = units(before, Goal::Unmounted, cache, site).ok();
     let had = |place: usize| {
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
         mount.is_some_and(|mount| !claims.is_anothers(&uid, &mount.target))
     };
-    world.former.changed(before, Some(after), had);
+    cache.former.changed(before, Some(after), had);
 }
 
 /// What to do about an object now, its mount points claimed.
-pub fn prepare(object: &ClientMount, world: &World, site: &Site, claims: &mut Claims) -> Prepared {
+pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Claims) -> Prepared {
     match Goal::of(object) {
-        Ok(goal) => prepare_for(object, goal, world, site, claims),
+        Ok(goal) => prepare_for(object, goal, cache, site, claims),
         Err(error) => {
             let work = Work::Refuse(Goal::Mounted, Failure::from(&error));
             Prepared { work, former: Vec::new(), moved: Vec::new() }
@@ -137,17 +137,17 @@ pub fn prepare(object: &ClientMount, world: &World, site: &Site, claims: &mut Cl
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,
-    world: &World,
+    cache: &Cache,
     site: &Site,
     claims: &mut Claims,
 ) -> Prepared {
     let claimant = Claimant::of(object);
     let uid = claimant.uid.clone();
-    let former = former(object, world, site);
+    let former = former(object, cache, site);
     let points: Vec<_> = mount_points_of(&former).cloned().collect();
     // Of an object that asks for what cannot be nothing is changed, but when it goes.
     let nothing = |goal| if goal == Goal::Unmounted { former.clone() } else { Vec::new() };
-    let units = match units(object, goal, world, site) {
+    let units = match units(object, goal, cache, site) {
         Ok(units) => units,
         Err(failure) => {
             let moved = claims.set(claimant, goal, Vec::new(), points);
@@ -220,13 +220,13 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     let now = match work {
         // What cannot be understood was never mounted, unless the object was changed to that.
         Work::Refuse(..) if deleted => {
-            pass.doubtful = true;
+            pass.may_leave_mounts = true;
             Err(Outcome::absent(count))
         }
         Work::Refuse(goal, failure) => Err(Outcome::refused(goal, count, failure)),
         Work::NeverMounted => Err(Outcome::absent(count)),
         Work::Units(mut units) => {
-            pass.doubtful = deleted && units.mounts.iter().any(Result::is_err)
+            pass.may_leave_mounts = deleted && units.mounts.iter().any(Result::is_err)
                 || (0..count).any(|place| units.is_untold(place));
             computes::add(context, &computes, &object, &mut units, pass).await;
             match servers::add(context, &object, &mut units).await? {
@@ -237,7 +237,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     };
     let outcome = carry_out(context, &object, former, now, pass).await;
     if deleted && outcome.done() {
-        tell_unreadable(&object, &outcome);
+        log_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
     }
     note(&object, &outcome, pass);
@@ -276,7 +276,7 @@ fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
 }
 
 /// Once, when the object goes: until then a pass may come any moment.
-fn tell_unreadable(object: &ClientMount, outcome: &Outcome) {
+fn log_unreadable(object: &ClientMount, outcome: &Outcome) {
     if let Some(text) = report::unreadable(outcome) {
         log::warn!("{}: {text}", describe(object));
     }
@@ -300,16 +300,16 @@ pub async fn clean_up(
 ) {
     let now = match work {
         Work::Units(units) => {
-            pass.doubtful = (0..units.mounts.len()).any(|place| units.is_untold(place));
+            pass.may_leave_mounts = (0..units.mounts.len()).any(|place| units.is_untold(place));
             Ok(Arc::new(units))
         }
         Work::Refuse(..) => {
-            pass.doubtful = true;
+            pass.may_leave_mounts = true;
             Err(Outcome::absent(object.spec.mounts.len()))
         }
         Work::NeverMounted => Err(Outcome::absent(object.spec.mounts.len())),
     };
     let outcome = carry_out(context, object, former, now, pass).await;
-    tell_unreadable(object, &outcome);
+    log_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

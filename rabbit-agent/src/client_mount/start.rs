@@ -13,8 +13,8 @@ use storage::desired::MountPoint;
 
 use super::reconcile::{former_points, units};
 use crate::{
+    cache::{Cache, Key},
     node_storage::desired::{TemporaryRoot, count},
-    world::{Key, World},
 };
 
 /// Every mount point that an object of this rabbit may own. Too many are harmless; one too few would be unmounted.
@@ -22,23 +22,23 @@ use crate::{
 /// # Errors
 /// With the object whose mount points cannot be told; then nothing may be unmounted.
 pub fn keep(
-    world: &World,
+    cache: &Cache,
     site: &Site,
     temporary: &TemporaryRoot,
 ) -> Result<Vec<MountPoint>, String> {
     let mut keep = Vec::new();
     let unreadable =
-        world.client_mounts.unreadable().chain(world.node_storages.unreadable()).next();
+        cache.client_mounts.unreadable().chain(cache.node_storages.unreadable()).next();
     if let Some(metadata) = unreadable {
         let name = metadata.name.as_deref().unwrap_or_default();
         return Err(format!("what {name} may have mounted cannot be read"));
     }
     let ours = |namespace: Option<String>| namespace.as_deref() == Some(site.node.as_str());
-    for object in world.client_mounts.iter().filter(|it| ours(it.namespace())) {
-        keep.extend(mount_points(object, world, site)?);
+    for object in cache.client_mounts.iter().filter(|mount| ours(mount.namespace())) {
+        keep.extend(mount_points(object, cache, site)?);
     }
-    for object in world.node_storages.iter().filter(|it| ours(it.namespace())) {
-        keep.extend(temporary_points(object, world, temporary)?);
+    for object in cache.node_storages.iter().filter(|storage| ours(storage.namespace())) {
+        keep.extend(temporary_points(object, cache, temporary)?);
     }
     Ok(keep)
 }
@@ -48,7 +48,7 @@ pub fn keep(
 pub fn is_apart(
     key: &Key,
     kept: &BTreeSet<MountPoint>,
-    world: &World,
+    cache: &Cache,
     (site, temporary): (&Site, &TemporaryRoot),
 ) -> bool {
     let are_kept = |points: Result<Vec<MountPoint>, String>| {
@@ -56,15 +56,15 @@ pub fn is_apart(
     };
     match key {
         Key::Node | Key::LustreMgt(_) => true,
-        Key::BlockStorage(name) => world
+        Key::BlockStorage(name) => cache
             .block_storage(name)
             .is_none_or(|object| object.metadata.deletion_timestamp.is_none()),
-        Key::NodeStorage(name) => world
+        Key::NodeStorage(name) => cache
             .node_storage(name)
-            .is_none_or(|object| are_kept(temporary_points(object, world, temporary))),
-        Key::ClientMount(name) => world
+            .is_none_or(|object| are_kept(temporary_points(object, cache, temporary))),
+        Key::ClientMount(name) => cache
             .client_mount(name)
-            .is_none_or(|object| are_kept(mount_points(object, world, site))),
+            .is_none_or(|object| are_kept(mount_points(object, cache, site))),
         // What it had is just what is being unmounted.
         Key::Vanished(_) => false,
     }
@@ -72,13 +72,13 @@ pub fn is_apart(
 
 fn temporary_points(
     object: &NnfNodeStorage,
-    world: &World,
+    cache: &Cache,
     temporary: &TemporaryRoot,
 ) -> Result<Vec<MountPoint>, String> {
-    let elsewhere = world.profile(object).is_ok_and(|profile| {
+    let elsewhere = cache.profile(object).is_ok_and(|profile| {
         let data = profile.data();
         let lines = [&data.xfs_storage, &data.raw_storage, &data.gfs2_storage];
-        lines.iter().any(|it| it.variable_override.contains_key("$TEMP_DIR"))
+        lines.iter().any(|lines| lines.variable_override.contains_key("$TEMP_DIR"))
     });
     if elsewhere {
         return Err(format!("{}: its profile moves $TEMP_DIR", describe(object)));
@@ -90,34 +90,34 @@ fn temporary_points(
 
 fn mount_points(
     object: &ClientMount,
-    world: &World,
+    cache: &Cache,
     site: &Site,
 ) -> Result<Vec<MountPoint>, String> {
     let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
-    let points = match units(object, Goal::Unmounted, world, site) {
+    let points = match units(object, Goal::Unmounted, cache, site) {
         // What is to go from a path that is lost is nobody's wish; what is to stay there must be left alone.
         Ok(units)
             if units
                 .mounts
                 .iter()
                 .enumerate()
-                .all(|(place, mount)| is_told(mount) || leaving && units.is_untold(place)) =>
+                .all(|(place, mount)| is_known(mount) || leaving && units.is_untold(place)) =>
         {
-            Ok(told(&units))
+            Ok(known_points(&units))
         }
         _ => as_spelled(object, site),
     };
     let mut points = points.map_err(|why| format!("{}: {why}", describe(object)))?;
-    points.extend(former_points(object, world, site));
+    points.extend(former_points(object, cache, site));
     Ok(points)
 }
 
 /// A path that cannot be a mount point here never was one.
-fn is_told<T>(mount: &Result<T, clientmount_agent::desired::MountError>) -> bool {
+fn is_known<T>(mount: &Result<T, clientmount_agent::desired::MountError>) -> bool {
     mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
 }
 
-fn told(units: &MountUnits) -> Vec<MountPoint> {
+fn known_points(units: &MountUnits) -> Vec<MountPoint> {
     units.mount_points().cloned().collect()
 }
 
@@ -170,10 +170,10 @@ mod tests {
     }
 
     fn kept(mount: ClientMount) -> Result<Vec<String>, String> {
-        let mut world = World::new("rabbit-1".parse().unwrap());
-        world.take(Event::Applied(Ok(mount)));
-        world.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
-        keep(&world, &site(), &temporary())
+        let mut cache = Cache::new("rabbit-1".parse().unwrap());
+        cache.take(Event::Applied(Ok(mount)));
+        cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        keep(&cache, &site(), &temporary())
             .map(|paths| paths.iter().map(ToString::to_string).collect())
     }
 
@@ -196,30 +196,30 @@ mod tests {
     /// from under a mount.
     #[test]
     fn only_what_the_sweep_leaves_alone_goes_on_beside_it() {
-        let mut world = World::new("rabbit-1".parse().unwrap());
-        world.take(Event::Applied(Ok(samples::client_mount(2))));
-        world.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
-        world.take(Event::Applied(Ok(samples::block_storage_ready(2))));
+        let mut cache = Cache::new("rabbit-1".parse().unwrap());
+        cache.take(Event::Applied(Ok(samples::client_mount(2))));
+        cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        cache.take(Event::Applied(Ok(samples::block_storage_ready(2))));
         let (site, temporary) = (site(), temporary());
-        let kept: BTreeSet<_> = keep(&world, &site, &temporary).unwrap().into_iter().collect();
-        let apart = |world: &World, key: &Key| is_apart(key, &kept, world, (&site, &temporary));
+        let kept: BTreeSet<_> = keep(&cache, &site, &temporary).unwrap().into_iter().collect();
+        let apart = |cache: &Cache, key: &Key| is_apart(key, &kept, cache, (&site, &temporary));
         let mount = Key::ClientMount(samples::client_mount(2).name_any());
         let storage = Key::NodeStorage(samples::NAME.into());
         let block = Key::BlockStorage(samples::NAME.into());
         for key in [&Key::Node, &mount, &storage, &block] {
-            assert!(apart(&world, key), "{key}");
+            assert!(apart(&cache, key), "{key}");
         }
-        assert!(!apart(&world, &Key::Vanished("some".into())));
+        assert!(!apart(&cache, &Key::Vanished("some".into())));
 
         let mut moved = samples::client_mount(2);
         moved.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
-        world.take(Event::Applied(Ok(moved)));
-        world.take(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
+        cache.take(Event::Applied(Ok(moved)));
+        cache.take(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
         let mut leaving = samples::block_storage_ready(2);
         leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        world.take(Event::Applied(Ok(leaving)));
+        cache.take(Event::Applied(Ok(leaving)));
         for key in [&mount, &storage, &block] {
-            assert!(!apart(&world, key), "{key}");
+            assert!(!apart(&cache, key), "{key}");
         }
     }
 

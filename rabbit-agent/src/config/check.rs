@@ -178,8 +178,10 @@ mod tests {
 
     #[test]
     fn allocations_go_over_as_many_drives_as_a_rabbit_spares_unless_told_otherwise() {
-        let policy = |args: &[&str]| check(args).map(|it| it.rabbit.policy);
-        let spread = |args: &[&str]| policy(args).map(|it| (it.spread.most(), it.spread.least()));
+        let policy = |args: &[&str]| check(args).map(|config| config.rabbit.policy);
+        let spread = |args: &[&str]| {
+            policy(args).map(|policy| (policy.spread.most(), policy.spread.least()))
+        };
         assert_eq!(spread(&[]), Ok((16, 14)));
         assert_eq!(spread(&["--file-pool", "/p"]), Ok((1, 1)));
         assert_eq!(spread(&["--volumes", "plain"]), Ok((1, 1)));

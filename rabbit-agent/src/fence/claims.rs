@@ -54,7 +54,8 @@ impl Claims {
         }
         match object {
             Ok(object) => {
-                let asked = object.spec.allocations.iter().flat_map(|it| &it.access);
+                let asked =
+                    object.spec.allocations.iter().flat_map(|allocation| &allocation.access);
                 self.named.extend(asked.cloned());
                 object.status.iter().for_each(|status| self.told(status));
             }
@@ -69,7 +70,8 @@ impl Claims {
         for allocation in &status.allocations {
             self.named.extend(allocation.accesses.keys().cloned());
             let devices = allocation.devices.iter();
-            self.devices.extend(devices.map(|it| (it.nqn.clone(), it.namespace_id.clone())));
+            self.devices
+                .extend(devices.map(|device| (device.nqn.clone(), device.namespace_id.clone())));
         }
     }
 
@@ -116,14 +118,14 @@ impl Who {
         let computes = chassis.slots().into_iter();
         let mut owners: BTreeMap<_, _> =
             computes.map(|(slot, name)| (Endpoint::Compute(slot), name)).collect();
-        let is_of_the_chassis = owners.values().any(|it| it == node);
+        let is_of_the_chassis = owners.values().any(|owner| owner == node);
         owners.insert(Endpoint::Rabbit, chassis.rabbit().clone());
         Self { node: node.clone(), owners, is_of_the_chassis }
     }
 
     /// Whether `host` is the node itself: by the name that it was given access under, or by its place.
     pub(super) fn is(&self, host: &Attached) -> bool {
-        let owner = host.endpoint.and_then(|it| self.owners.get(&it));
+        let owner = host.endpoint.and_then(|endpoint| self.owners.get(&endpoint));
         host.node == self.node || owner == Some(&self.node)
     }
 
@@ -133,12 +135,12 @@ impl Who {
     }
 
     fn knows_the_name(&self, host: &Attached) -> bool {
-        let is_place = host.endpoint.is_some_and(|it| it.name() == host.node);
-        is_place || self.owners.values().any(|it| *it == host.node)
+        let is_place = host.endpoint.is_some_and(|endpoint| endpoint.name() == host.node);
+        is_place || self.owners.values().any(|owner| *owner == host.node)
     }
 
     fn knows_the_place(&self, host: &Attached) -> bool {
-        host.endpoint.is_none_or(|it| self.owners.contains_key(&it))
+        host.endpoint.is_none_or(|endpoint| self.owners.contains_key(&endpoint))
     }
 }
 

@@ -7,9 +7,9 @@ use storage::desired::NodeName;
 /// Names are compared in full, and then up to their first dot: a cluster may call its nodes shorter than the API does.
 pub(super) fn node_id(text: &str, node: &NodeName) -> Option<u32> {
     let nodes = nodes(text);
-    let full = |it: &&Node<'_>| it.names.contains(&node.as_str());
-    let short = |it: &&Node<'_>| {
-        it.names.iter().any(|name| first_label(name) == first_label(node.as_str()))
+    let full = |entry: &&Node<'_>| entry.names.contains(&node.as_str());
+    let short = |entry: &&Node<'_>| {
+        entry.names.iter().any(|name| first_label(name) == first_label(node.as_str()))
     };
     if let Some(found) = nodes.iter().find(full) {
         return found.id;

@@ -36,7 +36,7 @@ impl Host for Gate {
                     target: id.to_string(),
                     source: io::Error::new(io::ErrorKind::ResourceBusy, why),
                 };
-                Some(self.fences.grant(node).map_err(closed)?)
+                Some(self.fences.attach(node).map_err(closed)?)
             }
             _ => None,
         };
@@ -66,7 +66,7 @@ mod tests {
         };
         // There is no such namespace, and so it is told who was asked for it.
         let asked_the_drive = attach(Endpoint::Compute(0), "compute-01");
-        fences.saw(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
+        fences.update(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
         let closed = attach(Endpoint::Compute(0), "compute-01");
         assert_ne!(closed, asked_the_drive);
         assert_eq!(attach(Endpoint::Rabbit, "rabbit-1"), asked_the_drive);

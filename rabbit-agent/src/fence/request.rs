@@ -80,7 +80,7 @@ impl FileName {
             Some(Self { node, id })
         });
         // As written: a name that reads the same and is spelled otherwise is another file.
-        file.filter(|it| it.to_string() == name).map_or(Named::Nameless, Named::File)
+        file.filter(|file| file.to_string() == name).map_or(Named::Nameless, Named::File)
     }
 
     /// The node that is or was to be fenced.

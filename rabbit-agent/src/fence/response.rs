@@ -9,32 +9,32 @@ use super::request::Request;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The node reaches nothing any more; in words what was taken from it.
-    Cut(String),
+    Detached(String),
     /// It had no GFS2 of this rabbit, and reaches none.
     Nothing(String),
     /// It may still reach something.
-    Doubtful(String),
+    NotProved(String),
 }
 
 impl Verdict {
     pub(super) fn is_success(&self) -> bool {
         match self {
-            Self::Cut(_) | Self::Nothing(_) => true,
-            Self::Doubtful(_) => false,
+            Self::Detached(_) | Self::Nothing(_) => true,
+            Self::NotProved(_) => false,
         }
     }
 
     /// The same with something to add.
     pub(super) fn and(&self, more: &str) -> Self {
         match self {
-            Self::Cut(text) => Self::Cut(format!("{text}; {more}")),
+            Self::Detached(text) => Self::Detached(format!("{text}; {more}")),
             Self::Nothing(text) => Self::Nothing(format!("{text}; {more}")),
-            Self::Doubtful(text) => Self::Doubtful(format!("{text}; {more}")),
+            Self::NotProved(text) => Self::NotProved(format!("{text}; {more}")),
         }
     }
 
     pub(super) fn text(&self) -> &str {
-        let (Self::Cut(text) | Self::Nothing(text) | Self::Doubtful(text)) = self;
+        let (Self::Detached(text) | Self::Nothing(text) | Self::NotProved(text)) = self;
         text
     }
 }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_the_request_and_says_how_it_went() {
-        let answer = answered(&Verdict::Cut("gone".into()));
+        let answer = answered(&Verdict::Detached("gone".into()));
         assert_eq!(
             answer,
             json!({
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn only_success_marks_a_node() {
         for (verdict, marks) in [
-            (Verdict::Cut(String::new()), true),
+            (Verdict::Detached(String::new()), true),
             (Verdict::Nothing(String::new()), true),
-            (Verdict::Doubtful(String::new()), false),
+            (Verdict::NotProved(String::new()), false),
         ] {
             assert_eq!(is_marker(answered(&verdict).to_string().as_bytes()).unwrap(), marks);
         }

@@ -16,53 +16,53 @@ use tokio::{
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-pub(crate) use super::cut::Tools;
+pub(crate) use super::detach::Tools;
 use super::{
     FenceConfig,
     answer::{answer_all, finish},
     barrier::Closed,
-    cut::{cut, doubtful},
+    detach::{detach, not_proved},
     notify::Watch,
     request::{FileName, Request},
     response::Verdict,
     spool::{Scan, Spool},
 };
-use crate::{pass::blocking, signs::Signs, watch::Update};
+use crate::{pass::blocking, status::AgentStatus, watch::Update};
 
 /// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
 /// that too.
-const CUT_WITHIN: Duration = Duration::from_secs(40);
+const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
 /// After which time the agent opens or reads the directories again when that failed: a disk is mounted late or comes back, want
 /// of memory or of descriptors passes.
-const READ_AGAIN: Duration = Duration::from_secs(5);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The same while the directories were never there and no cluster is configured that could ask for a fence.
-const READ_AGAIN_UNUSED: Duration = Duration::from_secs(60);
+const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
 /// Fences as it is asked to.
 pub(crate) struct Fencer {
-    desk: Option<Desk>,
+    spool: Option<OpenSpool>,
     /// Why the last look at the directories failed, so that nobody is given anything until one succeeds.
-    unread: Option<String>,
+    unreadable: Option<String>,
     /// Whether directories that were open went away: only who has their files can bring them back.
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
-    signs: Signs,
-    tell: mpsc::UnboundedSender<Update>,
+    status: AgentStatus,
+    updates: mpsc::UnboundedSender<Update>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
     /// Requests that could not be answered or taken away: there is nothing to gain before anything changes.
-    given_up: BTreeSet<FileName>,
+    failed: BTreeSet<FileName>,
     /// Nodes whose files may have changed since the work on them began.
     outdated: BTreeSet<NodeName>,
     /// What was said of files that cannot be read.
-    told: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 /// The directories, and what the kernel says of them.
-struct Desk {
+struct OpenSpool {
     spool: Spool,
     watch: Watch,
 }
@@ -77,13 +77,13 @@ struct Ended {
 }
 
 /// What to do next.
-enum Turn {
+enum Next {
     Changed,
     Ended(Ended),
     Lost(io::Error),
 }
 
-impl Desk {
+impl OpenSpool {
     /// Opens the directories, and makes those that are missing if that is wanted.
     fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
         let (requests, responses) = (config.requests.clone(), config.responses.clone());
@@ -97,9 +97,9 @@ impl Desk {
 }
 
 /// Ends when anything changed in the directories, if they are open.
-async fn changed(desk: Option<&Desk>) -> io::Result<()> {
-    match desk {
-        Some(desk) => desk.watch.changed().await,
+async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
+    match spool {
+        Some(open) => open.watch.changed().await,
         None => std::future::pending().await,
     }
 }
@@ -112,170 +112,170 @@ impl Fencer {
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
-        signs: Signs,
+        status: AgentStatus,
     ) -> (Self, impl Stream<Item = Update> + use<>) {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (updates, received) = mpsc::unbounded_channel();
         let mut fencer = Self {
-            desk: None,
-            unread: None,
+            spool: None,
+            unreadable: None,
             lost: false,
             tools: Arc::new(tools),
             config: Arc::new(config),
-            signs,
-            tell,
+            status,
+            updates,
             running: JoinSet::new(),
             busy: BTreeSet::new(),
-            given_up: BTreeSet::new(),
+            failed: BTreeSet::new(),
             outdated: BTreeSet::new(),
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
         };
-        match Desk::open(&fencer.config, true) {
-            Ok((desk, scan)) => {
-                fencer.saw(&scan);
-                fencer.desk = Some(desk);
+        match OpenSpool::open(&fencer.config, true) {
+            Ok((open, scan)) => {
+                fencer.take_in(&scan);
+                fencer.spool = Some(open);
             }
             Err(why) => {
                 // A node of a cluster may carry a GFS2, and DLM needs one.
                 let in_use = fencer.config.corosync.exists();
                 let level = if in_use { log::Level::Warn } else { log::Level::Info };
                 log::log!(level, "no compute is fenced, and none is given a GFS2: {why}");
-                fencer.tools.fences.blind(why.clone());
-                fencer.unread = Some(why);
+                fencer.tools.fences.set_unknown(why.clone());
+                fencer.unreadable = Some(why);
             }
         }
         // At its end nobody is fenced any more, but what was said stays.
-        (fencer, UnboundedReceiverStream::new(told).chain(futures::stream::pending()))
+        (fencer, UnboundedReceiverStream::new(received).chain(futures::stream::pending()))
     }
 
     /// Works for ever.
     pub(crate) async fn run(mut self) {
         self.look().await;
         loop {
-            let read_again = self.read_again();
-            let turn = tokio::select! {
-                changed = changed(self.desk.as_ref()) => match changed {
-                    Ok(()) => Turn::Changed,
-                    Err(error) => Turn::Lost(error),
+            let retry_after = self.retry_after();
+            let next = tokio::select! {
+                changed = changed(self.spool.as_ref()) => match changed {
+                    Ok(()) => Next::Changed,
+                    Err(error) => Next::Lost(error),
                 },
-                Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
-                () = tokio::time::sleep(read_again), if self.unread.is_some() => Turn::Changed,
+                Some(ended) = self.running.join_next() => Next::Ended(joined(ended)),
+                () = tokio::time::sleep(retry_after), if self.unreadable.is_some() => Next::Changed,
             };
-            match turn {
-                Turn::Changed => {
-                    self.given_up.clear();
+            match next {
+                Next::Changed => {
+                    self.failed.clear();
                     self.outdated.clone_from(&self.busy);
                 }
-                Turn::Ended(Ended { node, left, closed }) => {
+                Next::Ended(Ended { node, left, closed }) => {
                     self.busy.remove(&node);
                     // What was in the way may have gone before it was known that anything was.
                     if !self.outdated.remove(&node) {
-                        self.given_up.extend(left);
+                        self.failed.extend(left);
                     }
                     // First what the files say of it now, so that it is not open in between.
                     self.look().await;
                     drop(closed);
-                    self.changed();
+                    self.publish();
                     continue;
                 }
-                Turn::Lost(error) => {
-                    let why = self.lose(&error);
-                    self.could_not_read(why);
+                Next::Lost(error) => {
+                    let why = self.close_spool(&error);
+                    self.set_unreadable(why);
                 }
             }
             self.look().await;
         }
     }
 
-    fn read_again(&self) -> Duration {
-        let is_used = self.desk.is_some() || self.lost || self.config.corosync.exists();
-        if is_used { READ_AGAIN } else { READ_AGAIN_UNUSED }
+    fn retry_after(&self) -> Duration {
+        let is_used = self.spool.is_some() || self.lost || self.config.corosync.exists();
+        if is_used { RETRY_AFTER } else { RETRY_AFTER_UNUSED }
     }
 
     /// Nobody listens any more only when the agent stops.
-    fn changed(&self) {
-        drop(self.tell.send(Update::of_fences()));
+    fn publish(&self) {
+        drop(self.updates.send(Update::of_fences()));
     }
 
     async fn look(&mut self) {
         let scan = match self.scan().await {
             Ok(scan) => scan,
-            Err(why) => return self.could_not_read(why),
+            Err(why) => return self.set_unreadable(why),
         };
-        let others = self.saw(&scan);
-        let again = self.unread.take().is_some();
+        let others = self.take_in(&scan);
+        let again = self.unreadable.take().is_some();
         if again {
             log::info!("fence requests can be read again");
-            self.tools.fences.sees();
+            self.tools.fences.set_known();
         }
         if others || again {
-            self.changed();
+            self.publish();
         }
         self.start(scan);
     }
 
     /// What lies in the directories, which are opened first if they are not.
     async fn scan(&mut self) -> Result<Scan, String> {
-        if let Some(desk) = &self.desk {
-            let spool = desk.spool.clone();
+        if let Some(open) = &self.spool {
+            let spool = open.spool.clone();
             let scan = blocking(move || spool.scan()).await.map_err(|error| chain(&error));
             // Another directory may lie at the path now, of which nobody knows whose answers it lacks.
-            let Err(error) = desk.watch.check() else { return scan };
-            return Err(self.lose(&error));
+            let Err(error) = open.watch.check() else { return scan };
+            return Err(self.close_spool(&error));
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
-        let (desk, scan) = blocking(move || Desk::open(&config, to_make)).await?;
+        let (open, scan) = blocking(move || OpenSpool::open(&config, to_make)).await?;
         // Nobody can have let a node come back while its answer was away.
-        let marked = self.tools.fences.marked();
-        if let Some(node) = marked.difference(&scan.marked).next() {
+        let fenced = self.tools.fences.fenced();
+        if let Some(node) = fenced.difference(&scan.fenced).next() {
             let path = self.config.responses.display();
             return Err(format!(
                 "{path} came back without the answer that says that {node} is fenced: bring it back with its files, or restart the agent if {node} may come back"
             ));
         }
-        (self.desk, self.lost) = (Some(desk), false);
+        (self.spool, self.lost) = (Some(open), false);
         Ok(scan)
     }
 
-    fn lose(&mut self, error: &io::Error) -> String {
-        (self.desk, self.lost) = (None, true);
+    fn close_spool(&mut self, error: &io::Error) -> String {
+        (self.spool, self.lost) = (None, true);
         format!("watch the fence requests: {error}; bring their directories back with their files")
     }
 
     /// Directories that are open are still watched, so that nothing is missed when they can be read again.
-    fn could_not_read(&mut self, why: String) {
-        if self.unread.as_ref() != Some(&why) {
+    fn set_unreadable(&mut self, why: String) {
+        if self.unreadable.as_ref() != Some(&why) {
             log::error!("no compute is given a GFS2 until fence requests can be read: {why}");
-            self.tools.fences.blind(why.clone());
-            self.unread = Some(why);
-            self.changed();
+            self.tools.fences.set_unknown(why.clone());
+            self.unreadable = Some(why);
+            self.publish();
         }
     }
 
     /// Takes in what was read; whether others are fenced than before.
-    fn saw(&mut self, scan: &Scan) -> bool {
-        for trouble in scan.troubles.difference(&self.told) {
+    fn take_in(&mut self, scan: &Scan) -> bool {
+        for trouble in scan.troubles.difference(&self.logged) {
             log::warn!("{trouble}");
         }
-        self.told.clone_from(&scan.troubles);
+        self.logged.clone_from(&scan.troubles);
         let asked = scan.asked.keys().map(|name| name.node().clone()).collect();
-        self.tools.fences.saw(scan.marked.clone(), asked)
+        self.tools.fences.update(scan.fenced.clone(), asked)
     }
 
     /// Goes on with each node where its files stand: what is answered comes to its end before anything new is begun.
     fn start(&mut self, scan: Scan) {
-        let Some(desk) = &self.desk else { return };
-        let spool = desk.spool.clone();
+        let Some(open) = &self.spool else { return };
+        let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, of) = (Arc::clone(&self.config), spool.clone(), node.clone());
             // What it may be given, its answer says: a node that was not fenced keeps all that it has.
-            self.work_on(node, None, finish(config, spool, of, answered));
+            self.spawn(node, None, finish(config, spool, of, answered));
         }
         for (node, requests) in self.by_node(scan.asked) {
-            requests.iter().for_each(|_| self.signs.count_fence());
+            requests.iter().for_each(|_| self.status.count_fence());
             let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
             let (spool, of) = (spool.clone(), node.clone());
             let closed = tools.fences.close(&node);
-            self.work_on(node, Some(closed), fence(tools, config, spool, of, requests));
+            self.spawn(node, Some(closed), fence(tools, config, spool, of, requests));
         }
     }
 
@@ -283,14 +283,14 @@ impl Fencer {
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, of) in files {
-            if !self.given_up.contains(&name) && !self.busy.contains(name.node()) {
+            if !self.failed.contains(&name) && !self.busy.contains(name.node()) {
                 by_node.entry(name.node().clone()).or_default().push((name, of));
             }
         }
         by_node
     }
 
-    fn work_on(
+    fn spawn(
         &mut self,
         node: NodeName,
         closed: Option<Closed>,
@@ -313,8 +313,10 @@ async fn fence(
         requests.into_iter().partition(|(_, request)| request.served().is_ok());
     let mut left = Vec::new();
     for asked in refused {
-        let why = asked.1.served().err().map(|it| it.to_string()).unwrap_or_default();
-        left.extend(answer_all(&config, &spool, &node, vec![asked], &doubtful(&node, &why)).await);
+        let why = asked.1.served().err().map(|error| error.to_string()).unwrap_or_default();
+        left.extend(
+            answer_all(&config, &spool, &node, vec![asked], &not_proved(&node, &why)).await,
+        );
     }
     if served.is_empty() {
         return left;
@@ -326,7 +328,7 @@ async fn fence(
             request.request_id
         );
     }
-    let (verdict, late) = cut_in_time(&tools, &node).await;
+    let (verdict, late) = detach_in_time(&tools, &node).await;
     if verdict.is_success() {
         log::info!("{}", verdict.text());
     } else {
@@ -341,18 +343,18 @@ async fn fence(
 }
 
 /// The fence, or that it did not come to its end, with what of it still runs.
-async fn cut_in_time(
+async fn detach_in_time(
     tools: &Arc<Tools>,
     node: &NodeName,
 ) -> (Verdict, Option<JoinHandle<Verdict>>) {
     let (used, target) = (Arc::clone(tools), node.clone());
-    let mut cutting = tokio::spawn(async move { cut(&used, &target).await });
-    match tokio::time::timeout(CUT_WITHIN, &mut cutting).await {
+    let mut detaching = tokio::spawn(async move { detach(&used, &target).await });
+    match tokio::time::timeout(DETACH_WITHIN, &mut detaching).await {
         Ok(Ok(verdict)) => (verdict, None),
-        Ok(Err(error)) => (doubtful(node, &format!("the fence ended early: {error}")), None),
+        Ok(Err(error)) => (not_proved(node, &format!("the fence ended early: {error}")), None),
         Err(_) => {
-            let why = format!("it did not come to an end within {} s", CUT_WITHIN.as_secs());
-            (doubtful(node, &why), Some(cutting))
+            let why = format!("it did not come to an end within {} s", DETACH_WITHIN.as_secs());
+            (not_proved(node, &why), Some(detaching))
         }
     }
 }
@@ -393,7 +395,7 @@ mod tests {
             dlm_tool: "dlm_tool".into(),
             corosync: at.join("corosync.conf"),
         };
-        Fencer::open(config, tools, Signs::default()).0
+        Fencer::open(config, tools, AgentStatus::default()).0
     }
 
     #[tokio::test]
@@ -402,16 +404,16 @@ mod tests {
         let in_the_way = directory.path().join("requests");
         fs::write(&in_the_way, "").unwrap();
         let mut closed = fencer(directory.path());
-        assert_eq!(closed.read_again(), READ_AGAIN_UNUSED);
+        assert_eq!(closed.retry_after(), RETRY_AFTER_UNUSED);
         closed.lost = true;
-        assert_eq!(closed.read_again(), READ_AGAIN, "somebody used them");
+        assert_eq!(closed.retry_after(), RETRY_AFTER, "somebody used them");
         closed.lost = false;
         fs::write(directory.path().join("corosync.conf"), "").unwrap();
-        assert_eq!(closed.read_again(), READ_AGAIN, "a disk may be mounted late");
+        assert_eq!(closed.retry_after(), RETRY_AFTER, "a disk may be mounted late");
 
         fs::remove_file(directory.path().join("corosync.conf")).unwrap();
         fs::remove_file(in_the_way).unwrap();
-        assert_eq!(fencer(directory.path()).read_again(), READ_AGAIN, "they are open");
+        assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "they are open");
     }
 
     /// The agent works on something else while the directory is replaced, and reads before the kernel's event reaches it.
@@ -423,12 +425,12 @@ mod tests {
         let answer = format!("compute-01-{}.json", crate::fence::request::tests::ID);
         fs::write(responses.join(answer), r#"{"success": true}"#).unwrap();
         fencer.look().await;
-        assert_eq!(fencer.tools.fences.marked().len(), 1);
+        assert_eq!(fencer.tools.fences.fenced().len(), 1);
 
         fs::rename(&responses, directory.path().join("elsewhere")).unwrap();
         fs::create_dir(&responses).unwrap();
         fencer.look().await;
-        assert_eq!(fencer.tools.fences.marked().len(), 1, "its answer was taken away");
-        assert!(fencer.desk.is_none() && fencer.unread.is_some());
+        assert_eq!(fencer.tools.fences.fenced().len(), 1, "its answer was taken away");
+        assert!(fencer.spool.is_none() && fencer.unreadable.is_some());
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Spool {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     /// Nodes with an answer that says, or may say, that they are fenced.
-    pub(super) marked: BTreeSet<NodeName>,
+    pub(super) fenced: BTreeSet<NodeName>,
     /// Requests without an answer.
     pub(super) asked: BTreeMap<FileName, Request>,
     /// Requests that have one, each with whether it says that the node is fenced: a crash came before they were deleted.
@@ -105,7 +105,7 @@ impl Spool {
                 true
             });
             if marks {
-                scan.marked.insert(name.node().clone());
+                scan.fenced.insert(name.node().clone());
             }
         }
         for (name, bytes) in requests {
@@ -239,7 +239,8 @@ mod tests {
 
     fn spool() -> (tempfile::TempDir, Spool) {
         let directory = tempfile::tempdir().unwrap();
-        let [requests, responses] = ["requests", "responses"].map(|it| directory.path().join(it));
+        let [requests, responses] =
+            ["requests", "responses"].map(|name| directory.path().join(name));
         let spool = Spool::open(requests, responses, true).unwrap();
         (directory, spool)
     }
@@ -283,23 +284,23 @@ mod tests {
         assert_eq!(spool.scan().unwrap(), Scan::default());
         let name = ask(&spool, "compute-01");
         let scan = spool.scan().unwrap();
-        assert!(scan.asked.contains_key(&name) && scan.marked.is_empty());
+        assert!(scan.asked.contains_key(&name) && scan.fenced.is_empty());
 
         // A crash between the answer and the end of the request.
-        answer(&spool, &name, &Verdict::Cut(String::new()));
+        answer(&spool, &name, &Verdict::Detached(String::new()));
         let scan = spool.scan().unwrap();
-        assert_eq!((nodes(&scan.marked), scan.asked.len()), (vec!["compute-01"], 0));
+        assert_eq!((nodes(&scan.fenced), scan.asked.len()), (vec!["compute-01"], 0));
         assert_eq!(scan.answered, [(name.clone(), true)].into());
         spool.take_away(&name).unwrap();
         spool.take_away(&name).unwrap();
         let scan = spool.scan().unwrap();
-        assert_eq!((nodes(&scan.marked), scan.answered.len()), (vec!["compute-01"], 0));
+        assert_eq!((nodes(&scan.fenced), scan.answered.len()), (vec!["compute-01"], 0));
 
         fs::remove_file(spool.responses.join(name.to_string())).unwrap();
         assert_eq!(spool.scan().unwrap(), Scan::default());
         let bytes = body("compute-01").to_string();
         let request = Request::read(&name, bytes.as_bytes()).unwrap();
-        let verdict = Verdict::Cut(String::new());
+        let verdict = Verdict::Detached(String::new());
         spool.amend(&name, &Response::new(&request, &verdict, Timestamp::UNIX_EPOCH)).unwrap();
         assert_eq!(spool.scan().unwrap(), Scan::default(), "it is not fenced anew");
     }
@@ -308,13 +309,13 @@ mod tests {
     fn a_refusal_marks_nobody_and_one_success_is_enough() {
         let (_directory, spool) = spool();
         let name = ask(&spool, "compute-01");
-        answer(&spool, &name, &Verdict::Doubtful(String::new()));
+        answer(&spool, &name, &Verdict::NotProved(String::new()));
         let scan = spool.scan().unwrap();
-        assert!(scan.marked.is_empty());
+        assert!(scan.fenced.is_empty());
         assert_eq!(scan.answered, [(name.clone(), false)].into());
         let other = name.to_string().replace("0b9b", "1b9b");
         fs::write(spool.responses.join(other), r#"{"status": "success"}"#).unwrap();
-        assert_eq!(nodes(&spool.scan().unwrap().marked), ["compute-01"]);
+        assert_eq!(nodes(&spool.scan().unwrap().fenced), ["compute-01"]);
     }
 
     #[test]
@@ -331,7 +332,7 @@ mod tests {
         fs::write(spool.responses.join(&torn), r#"{"success": tr"#).unwrap();
         let scan = spool.scan().unwrap();
         assert!(scan.asked.is_empty() && scan.answered.is_empty());
-        assert_eq!(nodes(&scan.marked), ["compute-02"]);
+        assert_eq!(nodes(&scan.fenced), ["compute-02"]);
         assert_eq!(scan.troubles.len(), 4, "{:#?}", scan.troubles);
         assert!(request.exists());
 
@@ -348,8 +349,8 @@ mod tests {
         fs::write(&path, r#"{"success": tr"#).unwrap();
         let scan = spool.scan().unwrap();
         assert!(scan.asked.contains_key(&name) && scan.answered.is_empty());
-        answer(&spool, &name, &Verdict::Doubtful("x".into()));
-        assert!(spool.scan().unwrap().marked.is_empty(), "it was replaced as a whole");
+        answer(&spool, &name, &Verdict::NotProved("x".into()));
+        assert!(spool.scan().unwrap().fenced.is_empty(), "it was replaced as a whole");
     }
 
     #[test]
@@ -358,8 +359,8 @@ mod tests {
         let name = ask(&spool, "compute-01");
         fs::write(spool.responses.join(format!(".{name}")), r#"{"success": true}"#).unwrap();
         let scan = spool.scan().unwrap();
-        assert!(scan.marked.is_empty() && scan.asked.contains_key(&name));
-        answer(&spool, &name, &Verdict::Cut(String::new()));
+        assert!(scan.fenced.is_empty() && scan.asked.contains_key(&name));
+        answer(&spool, &name, &Verdict::Detached(String::new()));
         assert!(!spool.responses.join(format!(".{name}")).exists());
     }
 
@@ -370,7 +371,7 @@ mod tests {
         assert!(spool.scan().is_err());
         let name = ask(&spool, "compute-01");
         let request = Request::read(&name, body("compute-01").to_string().as_bytes()).unwrap();
-        let verdict = Verdict::Cut(String::new());
+        let verdict = Verdict::Detached(String::new());
         let response = Response::new(&request, &verdict, Timestamp::UNIX_EPOCH);
         assert!(spool.answer(&name, &response).is_err());
     }

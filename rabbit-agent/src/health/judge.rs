@@ -52,7 +52,7 @@ pub(super) struct Counters {
 }
 
 /// Whether a look tells anything of a condition.
-enum Told {
+enum Presence {
     /// What it was about is no more.
     Gone,
     /// It was not looked at, or could not be.
@@ -66,20 +66,20 @@ impl Judgement {
     /// trace. One that cannot be asked is called what it was called when it could. Both are forgotten when the agent starts anew.
     #[must_use]
     pub fn with_missing(&self, mut observed: Observed) -> Observed {
-        for drive in observed.drives.iter_mut().filter(|it| it.fault.is_some()) {
+        for drive in observed.drives.iter_mut().filter(|drive| drive.fault.is_some()) {
             if let Some(known) = self.known.drives.get(&drive.nqn) {
                 name_as(drive, known);
             }
         }
-        let is_there = |nqn: &Nqn| observed.drives.iter().any(|it| it.nqn == *nqn);
-        let missing = self.known.drives.values().filter(|it| !is_there(&it.nqn));
+        let is_there = |nqn: &Nqn| observed.drives.iter().any(|drive| drive.nqn == *nqn);
+        let missing = self.known.drives.values().filter(|drive| !is_there(&drive.nqn));
         let missing: Vec<_> = missing
-            .map(|it| Drive {
+            .map(|drive| Drive {
                 capacity: 0,
                 allocated: 0,
                 warnings: Vec::new(),
                 fault: Some(MISSING.to_owned()),
-                ..it.clone()
+                ..drive.clone()
             })
             .collect();
         observed.drives.extend(missing);
@@ -113,10 +113,10 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let staying = findings(seen, &before.known, LEAVE);
     let mut conditions = BTreeMap::new();
     for (key, condition) in &before.conditions {
-        let stays = match told(seen, key) {
-            Told::Gone => None,
-            Told::Nothing => Some(condition.clone()),
-            Told::Seen => match staying.get(key) {
+        let stays = match presence(seen, key) {
+            Presence::Gone => None,
+            Presence::Nothing => Some(condition.clone()),
+            Presence::Seen => match staying.get(key) {
                 Some(finding) => Some(entered(finding.clone())),
                 None => settling(key.1, condition, now),
             },
@@ -125,10 +125,10 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     }
     let entering = findings(seen, &before.known, ENTER);
     conditions.extend(entering.into_iter().map(|(key, finding)| (key, entered(finding))));
-    let end_of = |((_, kind), it): (&(Subject, Kind), &Condition)| ends(*kind, it);
+    let end_of = |((_, kind), condition): (&(Subject, Kind), &Condition)| ends(*kind, condition);
     let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
-    let lasts = |it: (&(Subject, Kind), &Condition)| match end_of(it) {
-        None => !it.0.1.needs_no_look(),
+    let lasts = |entry: (&(Subject, Kind), &Condition)| match end_of(entry) {
+        None => !entry.0.1.needs_no_look(),
         // This look could not tell that it is over, and one at once would not either.
         Some(end) => end <= now,
     };
@@ -153,55 +153,57 @@ fn ends(kind: Kind, condition: &Condition) -> Option<Instant> {
     Some(condition.clean_since? + kind.settles_in())
 }
 
-fn told(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Told {
+fn presence(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Presence {
     match subject {
         Subject::Rabbit => of_rabbit(seen, *kind),
         Subject::Drive(nqn) => of_drive(seen, nqn, *kind),
         Subject::Compute(slot) => match seen.links.map(|links| links.get(slot)) {
-            None => Told::Nothing,
-            Some(Some(_)) if !seen.computes.contains_key(slot) => Told::Gone,
-            Some(None) => Told::Gone,
-            Some(Some(Link::Unread(_))) if *kind != Kind::Unread => Told::Nothing,
-            Some(Some(_)) => Told::Seen,
+            None => Presence::Nothing,
+            Some(Some(_)) if !seen.computes.contains_key(slot) => Presence::Gone,
+            Some(None) => Presence::Gone,
+            Some(Some(Link::Unread(_))) if *kind != Kind::Unread => Presence::Nothing,
+            Some(Some(_)) => Presence::Seen,
         },
         Subject::FileSystem(target) => {
             let listed = seen.facts.and_then(|facts| facts.file_systems.as_ref());
-            among(listed.map(|all| all.iter().any(|it| it.target == *target)))
+            among(listed.map(|all| all.iter().any(|file_system| file_system.target == *target)))
         }
         Subject::Group(name) => {
             let listed = seen.facts.and_then(|facts| facts.groups.as_ref());
-            among(listed.map(|all| all.iter().any(|it| it.name == *name)))
+            among(listed.map(|all| all.iter().any(|group| group.name == *name)))
         }
     }
 }
 
-fn among(listed: Option<bool>) -> Told {
+fn among(listed: Option<bool>) -> Presence {
     match listed {
-        None => Told::Nothing,
-        Some(false) => Told::Gone,
-        Some(true) => Told::Seen,
+        None => Presence::Nothing,
+        Some(false) => Presence::Gone,
+        Some(true) => Presence::Seen,
     }
 }
 
-fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Told {
+fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Presence {
     let of_facts = |is_there: fn(&Facts) -> bool| match seen.facts {
-        Some(facts) if is_there(facts) => Told::Seen,
-        _ => Told::Nothing,
+        Some(facts) if is_there(facts) => Presence::Seen,
+        _ => Presence::Nothing,
     };
     match (kind, seen.drives) {
         (Kind::Unread, _) => of_facts(|_| true),
         (Kind::Memory, _) => of_facts(|facts| facts.memory.is_some()),
         (Kind::Pressure, _) => of_facts(|facts| facts.pressure.is_some()),
         (Kind::Load, _) => of_facts(|facts| facts.load.is_some()),
-        (_, DrivesSeen::NotAsked) => Told::Nothing,
-        (Kind::NotLooked, _) | (_, DrivesSeen::Whole { .. }) => Told::Seen,
-        (_, DrivesSeen::Failed) => Told::Nothing,
+        (_, DrivesSeen::NotAsked) => Presence::Nothing,
+        (Kind::NotLooked, _) | (_, DrivesSeen::Whole { .. }) => Presence::Seen,
+        (_, DrivesSeen::Failed) => Presence::Nothing,
     }
 }
 
-fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Told {
-    let DrivesSeen::Whole { observed, .. } = seen.drives else { return Told::Nothing };
-    let Some(drive) = observed.drives.iter().find(|it| it.nqn == *nqn) else { return Told::Gone };
+fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Presence {
+    let DrivesSeen::Whole { observed, .. } = seen.drives else { return Presence::Nothing };
+    let Some(drive) = observed.drives.iter().find(|drive| drive.nqn == *nqn) else {
+        return Presence::Gone;
+    };
     let facts = seen.facts.and_then(|facts| facts.drives.get(nqn));
     let smart = observed.smart.get(nqn);
     let is_seen = match kind {
@@ -211,14 +213,14 @@ fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Told {
         Kind::Hot | Kind::TooHot => temperature(facts, smart).is_some(),
         _ => facts.is_some_and(|facts| is_read(facts, kind)),
     };
-    if is_seen { Told::Seen } else { Told::Nothing }
+    if is_seen { Presence::Seen } else { Presence::Nothing }
 }
 
 /// Whether of what the kernel knows of a drive that was read which a condition is about.
 fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     match kind {
         Kind::LinkLost | Kind::LinkDegraded => {
-            facts.link.as_ref().is_some_and(|it| !matches!(it, Link::Unread(_)))
+            facts.link.as_ref().is_some_and(|link| !matches!(link, Link::Unread(_)))
         }
         Kind::LinkErrors => facts.errors.is_some(),
         Kind::Controller => !facts.controller.is_empty(),
@@ -238,15 +240,21 @@ fn learn(before: &Known, seen: &Seen<'_>) -> Known {
             }
             let counters = known.counters.entry(drive.nqn.clone()).or_default();
             counters.smart = observed.smart.get(&drive.nqn).copied().or(counters.smart);
-            let errors = seen.facts.and_then(|it| it.drives.get(&drive.nqn)?.errors);
+            let errors = seen.facts.and_then(|facts| facts.drives.get(&drive.nqn)?.errors);
             counters.errors = errors.or(counters.errors);
         }
-        known.counters.retain(|nqn, _| observed.drives.iter().any(|it| it.nqn == *nqn));
+        known.counters.retain(|nqn, _| observed.drives.iter().any(|drive| drive.nqn == *nqn));
     }
-    if let Some(mounted) = seen.facts.and_then(|it| it.file_systems.as_ref()) {
-        let place = |it: &storage::health::FileSystemFacts| (it.target.clone(), it.device);
-        known.writable.retain(|known| mounted.iter().any(|it| place(it) == *known));
-        known.writable.extend(mounted.iter().filter(|it| !it.is_read_only).map(place));
+    if let Some(mounted) = seen.facts.and_then(|facts| facts.file_systems.as_ref()) {
+        let place = |file_system: &storage::health::FileSystemFacts| {
+            (file_system.target.clone(), file_system.device)
+        };
+        known
+            .writable
+            .retain(|known| mounted.iter().any(|file_system| place(file_system) == *known));
+        known
+            .writable
+            .extend(mounted.iter().filter(|file_system| !file_system.is_read_only).map(place));
     }
     known
 }

@@ -101,8 +101,15 @@ pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findin
             &"the drives cannot be looked at: see the log of rabbit-agent",
         ),
         DrivesSeen::Whole { observed, unclaimed: strays, lost: gone } => {
-            for it in &observed.drives {
-                drive::drive(it, observed.smart.get(&it.nqn), seen.facts, known, at, &mut found);
+            for drive in &observed.drives {
+                drive::drive(
+                    drive,
+                    observed.smart.get(&drive.nqn),
+                    seen.facts,
+                    known,
+                    at,
+                    &mut found,
+                );
             }
             no_drive(observed, &mut found);
             unclaimed(strays, &mut found);
@@ -204,7 +211,7 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
 }
 
 fn no_drive(observed: &Observed, found: &mut Findings) {
-    if observed.drives.iter().all(|it| it.capacity == 0) {
+    if observed.drives.iter().all(|drive| drive.capacity == 0) {
         let text = "no drive is usable: check the drives of this node and --drive-model, or name a pool with --file-pool";
         note(found, &Subject::Rabbit, Kind::NoDrive, Severity::Critical, &text);
     }
@@ -227,7 +234,7 @@ fn unclaimed(strays: &[String], found: &mut Findings) {
 
 /// One that two looks missed: what was deleted with its object while one looked is not lost.
 fn lost(gone: &[String], known: &Known, found: &mut Findings) {
-    let gone: Vec<_> = gone.iter().filter(|it| known.missed.contains(*it)).cloned().collect();
+    let gone: Vec<_> = gone.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
     if gone.is_empty() {
         return;
     }

@@ -19,7 +19,7 @@ use nix::{
 };
 use udev::{Event, MonitorBuilder, MonitorSocket};
 
-use super::Board;
+use super::HealthState;
 
 /// A drive that is pulled is some ten events within milliseconds, a chassis that powers up thousands: those that come within
 /// this time of the first are one call for a look.
@@ -29,13 +29,13 @@ const GATHER: Duration = Duration::from_millis(100);
 const ROOM: usize = 8 << 20;
 
 /// Calls for a look whenever a device moves from now on, until the process ends.
-pub fn listen(board: Board) {
+pub fn listen(health: HealthState) {
     let (opened, is_open) = mpsc::channel::<()>();
     let begun = thread::Builder::new().name("uevents".to_owned()).spawn(move || {
         let heard = vital_now("who hears device events", || {
             let monitor = open();
             drop(opened);
-            hear(&monitor?, &board)
+            hear(&monitor?, &health)
         });
         if let Err(error) = heard {
             unheard(&error);
@@ -62,7 +62,7 @@ fn open() -> io::Result<MonitorSocket> {
     monitor.listen()
 }
 
-fn hear(monitor: &MonitorSocket, board: &Board) -> io::Result<()> {
+fn hear(monitor: &MonitorSocket, health: &HealthState) -> io::Result<()> {
     loop {
         wait(monitor, None)?;
         if drain(monitor)? {
@@ -70,7 +70,7 @@ fn hear(monitor: &MonitorSocket, board: &Board) -> io::Result<()> {
             while wait(monitor, Some(end.saturating_duration_since(Instant::now())))?.is_some() {
                 drain(monitor)?;
             }
-            board.call();
+            health.request_check();
         }
     }
 }

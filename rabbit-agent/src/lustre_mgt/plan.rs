@@ -100,7 +100,7 @@ pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
 #[must_use]
 pub fn without_claim(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> NnfLustreMgtStatus {
     let mut status = status(object);
-    status.claim_list.retain(|it| it != claim);
+    status.claim_list.retain(|other| other != claim);
     status
 }
 
@@ -120,7 +120,7 @@ pub fn with_commands_run(
         ready: error.is_none(),
         error: error.cloned(),
     };
-    match status.command_list.iter_mut().find(|it| it.reference == entry.reference) {
+    match status.command_list.iter_mut().find(|command| command.reference == entry.reference) {
         Some(known) => *known = told,
         None => status.command_list.push(told),
     }
@@ -182,7 +182,7 @@ fn name(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, 
     };
     let next = counted("status.fsNameNext", &status.fs_name_next)?.first_free(&taken);
     let after = next.next().first_free(&taken);
-    if published.is_some_and(|it| it.next.as_deref() != Some(&*after.to_string())) {
+    if published.is_some_and(|published| published.next.as_deref() != Some(&*after.to_string())) {
         return Ok(Action::Publish(after));
     }
     let (reference, fs_name) = (claim.clone().into(), next.to_string());
@@ -192,7 +192,9 @@ fn name(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, 
 }
 
 fn start(object: &NnfLustreMgt, published: Option<&Published>) -> Result<FsName, MgtError> {
-    if let Some((published, next)) = published.and_then(|it| Some((it, it.next.as_deref()?))) {
+    if let Some((published, next)) =
+        published.and_then(|published| Some((published, published.next.as_deref()?)))
+    {
         return counted(&format!("ConfigMap {}: data.{KEY}", published.place()), next);
     }
     match object.spec.fs_name_start.as_str() {
@@ -209,7 +211,7 @@ fn counted(field: &str, value: &str) -> Result<FsName, MgtError> {
 fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     let mut after = status(object);
     let asked = |told: &NnfLustreMgtStatusCommand| {
-        object.spec.command_list.iter().any(|it| it.reference == told.reference)
+        object.spec.command_list.iter().any(|command| command.reference == told.reference)
     };
     after.command_list.retain(asked);
     let differs = after.command_list.len() != status(object).command_list.len();
@@ -219,7 +221,7 @@ fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
 /// Names whose claim is gone. One that nobody ever claimed is nobody's to withdraw.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
-        claim.reference.given().is_some_and(|it| !object.spec.claim_list.contains(it))
+        claim.reference.given().is_some_and(|reference| !object.spec.claim_list.contains(reference))
     };
     let names: Vec<_> = status(object).claim_list.into_iter().filter(withdrawn).collect();
     names.into_iter().map(|claim| {
@@ -239,7 +241,9 @@ fn commands(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
         .spec
         .command_list
         .iter()
-        .filter(move |entry| !told.iter().any(|it| it.reference == entry.reference && it.ready))
+        .filter(move |entry| {
+            !told.iter().any(|command| command.reference == entry.reference && command.ready)
+        })
         .map(|entry| (Work::Commands(entry.reference.clone()), Ok(Action::Run(entry.clone()))))
 }
 

@@ -144,7 +144,7 @@ impl Run<'_> {
         &mut self,
         entry: NnfLustreMgtSpecCommand,
     ) -> Result<Result<(), MgtError>, WriteError> {
-        let place = self.object.spec.command_list.iter().position(|it| *it == entry);
+        let place = self.object.spec.command_list.iter().position(|command| *command == entry);
         let place = place.expect("the entry is one of the object's");
         let (deadline, lines) = (self.context.mgs.deadline, entry.commands.clone());
         let object = describe(&self.object);
@@ -192,7 +192,8 @@ impl Run<'_> {
             object: object.clone(),
             source: Box::new(source),
         })?;
-        let same = found.items.into_iter().find(|it: &NnfLustreMgt| it.uid() == self.object.uid());
+        let same =
+            found.items.into_iter().find(|mgt: &NnfLustreMgt| mgt.uid() == self.object.uid());
         same.ok_or(WriteError::Unknown { object })
     }
 

@@ -9,7 +9,7 @@ use storage::{
     health::{Facts, GroupFacts},
 };
 
-use crate::{health::Board, pass::Context};
+use crate::{health::HealthState, pass::Context};
 
 /// How long volume groups are waited for: one on a drive that hangs must not hide how the others are.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,15 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// no tool of LVM's to look with, and has nothing to look at.
 pub(super) async fn facts(
     context: &Context,
-    board: &Board,
+    health: &HealthState,
     owners: &BTreeSet<ObjectUid>,
 ) -> Option<Facts> {
-    let probe = board.probe()?;
+    let probe = health.probe()?;
     if context.site.volumes == Volumes::Plain {
         return Some(context.blocking(move || probe.facts()).await);
     }
     let (mut facts, seen) =
-        tokio::join!(context.blocking(move || probe.facts()), volumes(context, board, owners));
+        tokio::join!(context.blocking(move || probe.facts()), volumes(context, health, owners));
     match seen {
         Ok(seen) => facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::of).collect()),
         Err(why) => facts.unread.push(format!("volume groups: {why}")),
@@ -37,10 +37,10 @@ pub(super) async fn facts(
 /// A look that hangs is left to end by itself, and until then no other is begun.
 async fn volumes(
     context: &Context,
-    board: &Board,
+    health: &HealthState,
     owners: &BTreeSet<ObjectUid>,
 ) -> Result<Observed, String> {
-    let turn = board.groups_turn().ok_or("the look before has not ended")?;
+    let turn = health.lock_groups().ok_or("the look before has not ended")?;
     let (converger, unit) = (Arc::clone(&context.converger), Desired::OnlyVolumes(owners.clone()));
     let look = context.blocking(move || {
         let converged = converger.converge(&unit);

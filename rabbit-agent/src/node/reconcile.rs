@@ -22,13 +22,13 @@ use storage::{
     plan::allocatable,
 };
 
-use super::{facts::facts, news, report};
+use super::{events, facts::facts, report};
 use crate::{
+    cache::Key,
     chassis::Chassis,
     fence,
-    health::{Board, DrivesSeen, Judgement, Seen},
+    health::{DrivesSeen, HealthState, Judgement, Seen},
     pass::{Context, Pass},
-    world::Key,
 };
 
 /// What the NnfNode is made from.
@@ -41,7 +41,7 @@ pub struct View {
     /// Every NnfNodeBlockStorage of the rabbit.
     pub claimants: BTreeSet<ObjectUid>,
     /// Namespaces that they were told to have, each with the name of its object, but for what is being deleted.
-    pub told: BTreeMap<NamespaceId, String>,
+    pub reported: BTreeMap<NamespaceId, String>,
     /// After whom volume groups are named that objects of this rabbit see to.
     pub owners: BTreeSet<ObjectUid>,
 }
@@ -54,36 +54,36 @@ pub struct View {
 pub async fn reconcile(
     context: &Context,
     view: &View,
-    board: &Board,
+    health: &HealthState,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let mut object = own(context, view, pass).await?;
-    let (looked, facts) = look_around(context, view, board, &mut object, pass).await?;
+    let (looked, facts) = look_around(context, view, health, &mut object, pass).await?;
     let seen = looked.as_ref().ok();
     pass.drives = seen.map(usable);
-    let known = board.judged();
+    let known = health.judged();
     let spread = context.policy.spread;
-    let lost = seen.map(|seen| report::lost(seen, &view.told)).unwrap_or_default();
+    let lost = seen.map(|seen| report::lost(seen, &view.reported)).unwrap_or_default();
     // Each tells of its own.
     let objects: BTreeSet<_> = lost.iter().map(|(_, object)| *object).collect();
-    pass.wakes.extend(objects.into_iter().map(|it| Key::BlockStorage(it.to_owned())));
+    pass.wakes.extend(objects.into_iter().map(|name| Key::BlockStorage(name.to_owned())));
     let lost: Vec<_> =
         lost.iter().map(|(id, object)| format!("{id} of NnfNodeBlockStorage {object}")).collect();
-    let judged = judge(view, board, seen.map(|seen| (seen, &*lost)), (facts.as_ref(), spread));
+    let judged = judge(view, health, seen.map(|seen| (seen, &*lost)), (facts.as_ref(), spread));
     if let Err(failure) = &looked {
         pass.failed(&object, failure);
     }
     let before = object.status.clone().unwrap_or_default();
-    let mut status = report::status(&before, seen, &view.chassis, &judged, board.slots(), spread);
-    fence::shown::show(&mut status.servers, &context.fences.marked());
+    let mut status = report::status(&before, seen, &view.chassis, &judged, health.slots(), spread);
+    fence::servers::mark_fenced(&mut status.servers, &context.fences.fenced());
     if let Some(nid) = facts.as_ref().and_then(|facts| facts.nids.first()) {
         status.lnet_nid.clone_from(nid);
     }
     let unknown = facts.as_ref().and_then(|facts| report::unknown_nid(&before, facts));
     pass.failures.extend(unknown.map(|why| format!("{}: {why}", describe(&object))));
-    let told = news::news((&before, &known), (&status, &judged), seen);
+    let events = events::events((&before, &known), (&status, &judged), seen);
     pass.report(context, &object, status).await?;
-    context.events.tell(&object, told);
+    context.events.tell(&object, events);
     Ok(())
 }
 
@@ -101,21 +101,21 @@ async fn own(context: &Context, view: &View, pass: &mut Pass) -> Result<NnfNode,
 async fn look_around(
     context: &Context,
     view: &View,
-    board: &Board,
+    health: &HealthState,
     object: &mut NnfNode,
     pass: &mut Pass,
 ) -> Result<(Result<Observed, Failure>, Option<Facts>), WriteError> {
-    let mut called = board.called();
-    tell_links(context, view, board, object, pass).await?;
-    let looking = async { tokio::join!(look(context), facts(context, board, &view.owners)) };
+    let mut called = health.check_requests();
+    tell_links(context, view, health, object, pass).await?;
+    let looking = async { tokio::join!(look(context), facts(context, health, &view.owners)) };
     tokio::pin!(looking);
     let (looked, mut facts) = loop {
         tokio::select! {
             looked = &mut looking => break looked,
-            Ok(()) = called.changed() => tell_links(context, view, board, object, pass).await?,
+            Ok(()) = called.changed() => tell_links(context, view, health, object, pass).await?,
         }
     };
-    let looked = looked.map(|observed| board.with_missing(observed));
+    let looked = looked.map(|observed| health.with_missing(observed));
     if let (Some(facts), Ok(seen)) = (&mut facts, &looked) {
         facts.link_drives(&seen.drives);
     }
@@ -123,21 +123,21 @@ async fn look_around(
 }
 
 fn usable(seen: &Observed) -> BTreeSet<Nqn> {
-    let usable = seen.drives.iter().filter(|it| it.fault.is_none());
-    usable.map(|it| it.nqn.clone()).collect()
+    let usable = seen.drives.iter().filter(|drive| drive.fault.is_none());
+    usable.map(|drive| drive.nqn.clone()).collect()
 }
 
 /// Judges what was seen, and puts that up for the coordinator.
 fn judge(
     view: &View,
-    board: &Board,
+    health: &HealthState,
     seen: Option<(&Observed, &[String])>,
     (facts, spread): (Option<&Facts>, Spread),
 ) -> Judgement {
     let unclaimed: Vec<String> = seen
         .iter()
         .flat_map(|(seen, _)| report::unclaimed(&seen.namespaces, &view.claimants))
-        .map(|it| it.id.to_string())
+        .map(|id| id.id.to_string())
         .collect();
     let drives = seen.map_or(DrivesSeen::Failed, |(observed, lost)| DrivesSeen::Whole {
         observed,
@@ -147,10 +147,10 @@ fn judge(
     let claimants = Some(&view.claimants);
     let computes = &view.chassis.slots();
     let judged =
-        board.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
+        health.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
     let (free, allocated) = seen
         .map_or((0, 0), |(seen, _)| (allocatable(seen, spread), report::allocated(&seen.drives)));
-    board.tell(&judged, free.saturating_add(allocated), allocated);
+    health.publish(&judged, free.saturating_add(allocated), allocated);
     judged
 }
 
@@ -158,28 +158,28 @@ fn judge(
 async fn tell_links(
     context: &Context,
     view: &View,
-    board: &Board,
+    health: &HealthState,
     object: &mut NnfNode,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let Some(probe) = board.probe() else { return Ok(()) };
+    let Some(probe) = health.probe() else { return Ok(()) };
     let links = context.blocking(move || probe.links()).await;
     let (facts, drives, claimants) = (None, DrivesSeen::NotAsked, None);
     let computes = &view.chassis.slots();
     let seen = Seen { computes, links: Some(&links), facts, drives, claimants };
-    let judged: Judgement = board.judge(&seen, Instant::now());
-    board.tell_more(&judged);
-    let Some(status) = object.status.as_ref().filter(|it| it.status.is_some()) else {
+    let judged: Judgement = health.judge(&seen, Instant::now());
+    health.publish_conditions(&judged);
+    let Some(status) = object.status.as_ref().filter(|status| status.status.is_some()) else {
         return Ok(());
     };
     let mut after = object.clone();
     let mut servers = report::servers(&view.chassis, &judged);
-    fence::shown::show(&mut servers, &context.fences.marked());
-    let told = news::computes(&status.servers, &servers);
+    fence::servers::mark_fenced(&mut servers, &context.fences.fenced());
+    let events = events::computes(&status.servers, &servers);
     after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
     if let Some(stored) = patch::status(&context.client, object, &after).await? {
         pass.wrote(stored.clone());
-        context.events.tell(&stored, told);
+        context.events.tell(&stored, events);
         *object = stored;
     }
     Ok(())
@@ -189,7 +189,7 @@ async fn look(context: &Context) -> Result<Observed, Failure> {
     let converged = context.converge(vec![Desired::Inventory]).await.pop();
     let converged = converged.expect("one unit has one answer");
     let failed = |error| Failure { retry: Retry::Later, ..Failure::of_convergence(&error) };
-    converged.map(|it| it.observed).map_err(failed)
+    converged.map(|converged| converged.observed).map_err(failed)
 }
 
 /// Which pod speaks for the rabbit changes with every start of one.

@@ -46,7 +46,8 @@ pub fn status(
         after.health = Some(NnfResourceHealth::Critical);
         return after;
     };
-    let is_usable = |it: &&Drive| health::of_drive(judged, &it.nqn).0 != NnfResourceStatus::Offline;
+    let is_usable =
+        |drive: &&Drive| health::of_drive(judged, &drive.nqn).0 != NnfResourceStatus::Offline;
     let usable = seen.drives.iter().filter(is_usable).count();
     after.status = Some(match (seen.drives.len(), usable) {
         (0, _) => NnfResourceStatus::NotPresent,
@@ -62,7 +63,8 @@ pub fn status(
     let count = seen.drives.len();
     let mut labels = labels(&seen.drives);
     let mut label = || labels.next().unwrap_or_default();
-    let there = seen.drives.iter().enumerate().map(|(id, it)| drive(id, label(), it, judged));
+    let there =
+        seen.drives.iter().enumerate().map(|(id, observed)| drive(id, label(), observed, judged));
     after.drives = there.collect();
     after.drives.extend((count..slots.into()).map(|id| empty_slot(id, label())));
     after
@@ -71,7 +73,7 @@ pub fn status(
 /// What is written beside each drive's slot, and where nothing tells, its number, and then numbers for empty slots. No number is
 /// one that a drive has. Printed labels count from 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
-    let printed = drives.iter().map(|it| it.label.clone()).filter(|it| !it.is_empty());
+    let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
     let mut given: BTreeSet<_> = printed.collect();
     let first = u32::from(!given.is_empty());
     let mut there = Vec::new();
@@ -93,14 +95,14 @@ fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
 
 /// The first number from `first` on that was not given.
 fn free(given: &BTreeSet<String>, first: u32) -> String {
-    let mut numbers = (first..).map(|it| it.to_string());
-    numbers.find(|it| !given.contains(it)).unwrap_or_default()
+    let mut numbers = (first..).map(|number| number.to_string());
+    numbers.find(|number| !given.contains(number)).unwrap_or_default()
 }
 
 /// Bytes that namespaces occupy; never more than there are.
 #[must_use]
 pub fn allocated(drives: &[Drive]) -> u64 {
-    drives.iter().fold(0_u64, |sum, it| sum.saturating_add(it.allocated.min(it.capacity)))
+    drives.iter().fold(0_u64, |sum, drive| sum.saturating_add(drive.allocated.min(drive.capacity)))
 }
 
 /// Namespaces that no NnfNodeBlockStorage claims. They are told and never deleted: whose data it is, is not ours to guess.
@@ -109,9 +111,10 @@ pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
     claimants: &BTreeSet<ObjectUid>,
 ) -> Vec<&'a Namespace> {
-    let claimed =
-        |it: &Namespace| it.owner.allocation().is_some_and(|id| claimants.contains(&id.owner));
-    namespaces.iter().filter(|it| !claimed(it)).collect()
+    let claimed = |namespace: &Namespace| {
+        namespace.owner.allocation().is_some_and(|id| claimants.contains(&id.owner))
+    };
+    namespaces.iter().filter(|namespace| !claimed(namespace)).collect()
 }
 
 /// Namespaces that objects were told to have, by the objects' names, and that are on no drive. What is on a drive that cannot be
@@ -121,9 +124,9 @@ pub fn lost<'a>(
     seen: &Observed,
     told: &'a BTreeMap<NamespaceId, String>,
 ) -> Vec<(&'a NamespaceId, &'a str)> {
-    let there: BTreeSet<_> = seen.namespaces.iter().map(|it| &it.id).collect();
-    let unusable = seen.drives.iter().filter(|it| it.fault.is_some());
-    let unusable: BTreeSet<_> = unusable.map(|it| &it.nqn).collect();
+    let there: BTreeSet<_> = seen.namespaces.iter().map(|namespace| &namespace.id).collect();
+    let unusable = seen.drives.iter().filter(|drive| drive.fault.is_some());
+    let unusable: BTreeSet<_> = unusable.map(|drive| &drive.nqn).collect();
     let is_lost = |id: &NamespaceId| !there.contains(id) && !unusable.contains(&id.subsystem);
     let lost = told.iter().filter(|(id, _)| is_lost(id));
     lost.map(|(id, object)| (id, object.as_str())).collect()
@@ -323,8 +326,8 @@ mod tests {
         let named: Vec<_> = status
             .servers
             .iter()
-            .filter(|it| !it.hostname.is_empty())
-            .map(|it| (&*it.id, &*it.name, &*it.hostname))
+            .filter(|server| !server.hostname.is_empty())
+            .map(|server| (&*server.id, &*server.name, &*server.hostname))
             .collect();
         assert_eq!(status.servers.len(), 17);
         assert_eq!(
@@ -363,7 +366,7 @@ mod tests {
     fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
         let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
         let facts = |nids: &[&str]| storage::health::Facts {
-            nids: nids.iter().map(|it| (*it).to_owned()).collect(),
+            nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
             ..storage::health::Facts::default()
         };
         let told = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
@@ -376,7 +379,8 @@ mod tests {
     fn slots_without_a_drive_are_not_present() {
         let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
         let status = told_of(&seen, 3);
-        let told: Vec<_> = status.drives.iter().map(|it| (&*it.id, it.status.clone())).collect();
+        let told: Vec<_> =
+            status.drives.iter().map(|drive| (&*drive.id, drive.status.clone())).collect();
         let not_present = || Some(NnfResourceStatus::NotPresent);
         let ready = Some(NnfResourceStatus::Ready);
         assert_eq!(told, [("0", ready), ("1", not_present()), ("2", not_present())]);
@@ -399,7 +403,7 @@ mod tests {
         assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
         let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
         let told = told_of(&seen, 3).drives;
-        let told: Vec<_> = told.iter().map(|it| (&*it.id, &*it.slot)).collect();
+        let told: Vec<_> = told.iter().map(|drive| (&*drive.id, &*drive.slot)).collect();
         assert_eq!(told, [("0", "8"), ("1", "7"), ("2", "1")]);
     }
 

@@ -106,10 +106,10 @@ pub fn check_block(
         });
     }
     let rabbit = name_of(&object.metadata.namespace);
-    let lacking = made.iter().take(needed).position(|it| {
+    let lacking = made.iter().take(needed).position(|allocation| {
         // Fewer paths than devices, or none: drives are away. Whether the volume can do without is for the volume to say, and
         // what is away of one is no other's trouble.
-        it.devices.is_empty() || !it.accesses.contains_key(&rabbit)
+        allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
 }
@@ -214,7 +214,7 @@ impl Text<'_> {
     fn layer(&self, variables: &Variables) -> Result<VolumeLayer, NodeStorageError> {
         let field = format!("data.{}.blockDeviceCommands.rabbitCommands", self.field);
         let commands = &self.lines.block_device_commands.rabbit_commands;
-        let lines = making(&field, commands, variables).map_err(|it| self.wrong_line(it))?;
+        let lines = making(&field, commands, variables).map_err(|error| self.wrong_line(error))?;
         Ok(self.volumes.layer(lines))
     }
 

@@ -28,10 +28,11 @@ pub fn progress(results: &[Outcome]) -> Vec<Progress> {
 
 /// What to tell of it, after `before` was told.
 #[must_use]
-pub fn news(before: &[Progress], now: &[Progress]) -> Vec<String> {
-    let is_told = |it: &&Progress| before.iter().any(|old| old.stage == it.stage);
-    let goes_on = |old: &&Progress| now.iter().any(|it| it.stage.0 == old.stage.0);
-    let further = now.iter().filter(|it| !is_told(it)).map(|it| it.text.clone());
+pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
+    let is_told = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
+    let goes_on = |old: &&Progress| now.iter().any(|progress| progress.stage.0 == old.stage.0);
+    let further =
+        now.iter().filter(|progress| !is_told(progress)).map(|progress| progress.text.clone());
     let over = before.iter().filter(|old| !goes_on(old));
     let over = over.map(|old| format!("file system {} is not waited for any more", old.stage.0));
     further.chain(over).collect()
@@ -60,15 +61,15 @@ mod tests {
             ("38.00", None),
         ] {
             let now = progress(&[Some(Ok(Converged::default())), at(percent)]);
-            let news = news(&before, &now);
-            assert_eq!(news.len(), usize::from(told.is_some()), "{percent}: {news:?}");
-            if let (Some(told), [news]) = (told, &news[..]) {
-                assert!(news.contains(told) && news.starts_with("file system 1: "), "{news}");
+            let lines = changes(&before, &now);
+            assert_eq!(lines.len(), usize::from(told.is_some()), "{percent}: {lines:?}");
+            if let (Some(told), [line]) = (told, &lines[..]) {
+                assert!(line.contains(told) && line.starts_with("file system 1: "), "{line}");
             }
             before = now;
         }
         let over = progress(&[Some(Ok(Converged::default())), Some(Ok(Converged::default()))]);
-        assert_eq!(news(&before, &over), ["file system 1 is not waited for any more"]);
-        assert_eq!(news(&over, &over), [""; 0]);
+        assert_eq!(changes(&before, &over), ["file system 1 is not waited for any more"]);
+        assert_eq!(changes(&over, &over), [""; 0]);
     }
 }

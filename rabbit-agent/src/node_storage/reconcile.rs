@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     block_storage::report::is_current,
+    cache::{NoProfile, block_name},
     failure::combined,
     pass::{Context, Pass},
-    world::{NoProfile, block_name},
 };
 use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
@@ -119,10 +119,11 @@ fn units(
     let units = if object.spec.file_system_type == FileSystemType::Lustre {
         let places = Places { roots: &context.site.roots, temporary };
         targets(object, profile, block, places)
-            .map(|units| units.into_iter().map(|it| Unit::Target(Box::new(it))).collect())
+            .map(|units| units.into_iter().map(|target| Unit::Target(Box::new(target))).collect())
     } else {
-        desired(object, profile, block, temporary, context.site.volumes)
-            .map(|units| units.into_iter().map(|it| Unit::FileSystem(Box::new(it))).collect())
+        desired(object, profile, block, temporary, context.site.volumes).map(|units| {
+            units.into_iter().map(|file_system| Unit::FileSystem(Box::new(file_system))).collect()
+        })
     };
     units.map_err(|error| Failure::from(&error))
 }
@@ -135,7 +136,7 @@ async fn make(
 ) -> Result<(), WriteError> {
     let results = unit::make(context, units.clone()).await;
     let told = object.status.iter().flat_map(|status| &status.allocations);
-    let was_ready: Vec<_> = told.map(|it| it.ready).collect();
+    let was_ready: Vec<_> = told.map(|allocation| allocation.ready).collect();
     let of = |(index, (unit, outcome))| {
         State::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
     };
@@ -148,7 +149,8 @@ async fn make(
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
-    let error = failure.map(|it| context.resource_error(&it, "unable to create file system"));
+    let error =
+        failure.map(|failure| context.resource_error(&failure, "unable to create file system"));
     pass.report(context, object, report::status(&states, error)).await
 }
 
@@ -224,7 +226,8 @@ fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
 
 fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
     let errors = results.iter().enumerate();
-    let errors = errors.filter_map(|(index, it)| Some((index, it.as_ref()?.as_ref().err()?)));
+    let errors =
+        errors.filter_map(|(index, outcome)| Some((index, outcome.as_ref()?.as_ref().err()?)));
     let failed = errors
         .filter(|(_, error)| !is_syncing(error))
         .map(|(index, error)| (named(object, index, error), Failure::of_convergence(error)));

@@ -54,7 +54,7 @@ impl State {
 
 /// A pool that does without a device of its own is degraded.
 fn of_pool(observed: &Observed) -> NnfStorageHealth {
-    let pool = observed.zpool.as_ref().and_then(|it| it.imported.as_ref());
+    let pool = observed.zpool.as_ref().and_then(|pool| pool.imported.as_ref());
     let is_degraded = pool.is_some_and(storage::observed::Zpool::is_degraded);
     if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
@@ -81,7 +81,7 @@ fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
     let report = observed.volume.as_ref().and_then(|state| state.lvm.as_ref()?.report.as_ref());
     let group = report.and_then(|report| report.group(&volume.group));
     let trouble = group.is_some_and(|group| {
-        let troubled = group.volume(&volume.logical).is_some_and(|it| it.trouble.is_some());
+        let troubled = group.volume(&volume.logical).is_some_and(|volume| volume.trouble.is_some());
         group.missing > 0 || troubled
     });
     if trouble { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
@@ -92,16 +92,17 @@ fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
 /// Health is told only of what was seen; of a file system that failed it is not known, and left out.
 #[must_use]
 pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageStatus {
-    let name =
-        |state: &State, of: fn(&Volume) -> &String| state.volume.as_ref().map(|it| of(it).clone());
+    let name = |state: &State, of: fn(&Volume) -> &String| {
+        state.volume.as_ref().map(|volume| of(volume).clone())
+    };
     let allocation = |state: &State| NnfNodeStorageAllocationStatus {
-        volume_group: name(state, |it| &it.group).unwrap_or_default(),
-        logical_volume: name(state, |it| &it.logical).unwrap_or_default(),
+        volume_group: name(state, |volume| &volume.group).unwrap_or_default(),
+        logical_volume: name(state, |volume| &volume.logical).unwrap_or_default(),
         health: state.health.clone(),
         ready: state.health.is_some(),
     };
-    let ready = states.iter().all(|it| it.health.is_some());
-    let is_degraded = states.iter().any(|it| it.health == Some(NnfStorageHealth::Degraded));
+    let ready = states.iter().all(|state| state.health.is_some());
+    let is_degraded = states.iter().any(|state| state.health == Some(NnfStorageHealth::Degraded));
     let health = if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy };
     NnfNodeStorageStatus {
         allocations: states.iter().map(allocation).collect(),

@@ -73,7 +73,7 @@ fn wrong(field: &str, value: &str, remedy: &'static str) -> NodeStorageError {
 fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeStorageError> {
     let spec = &object.spec.lustre_storage;
     let name = &spec.file_system_name;
-    let is_plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     // lustre(7): a file system's name has at most 8 characters. A management target alone serves any.
     let needs_name = *kind != LustreTargetType::Mgt;
     if !is_plain || name.len() > 8 || (needs_name && name.is_empty()) {

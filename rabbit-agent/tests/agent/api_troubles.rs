@@ -166,13 +166,13 @@ async fn without<K: Kind>() {
     let list = format!("/{}", K::plural(&()));
     // The second try, so the first one was survived.
     bench.until_asked(2, |_, path| path.ends_with(&list)).await;
-    assert!(!bench.signs.is_ready(), "it does not claim to be ready");
+    assert!(!bench.status.is_ready(), "it does not claim to be ready");
     install(&bench, missing).await;
     let computes = system(&[("compute-01", 0)]);
     bench.make::<api::SystemConfiguration>("default", computes).await;
     bench.make::<NnfStorageProfile>("default", profile()).await;
     job(&bench).await;
-    assert!(bench.signs.is_ready());
+    assert!(bench.status.is_ready());
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     bench.start();
     job(&bench).await;
     // With a mount of which nothing is known, nothing that looks unwanted is removed; with none, it is.
-    assert!(bench.signs.is_ready());
+    assert!(bench.status.is_ready());
     // A block storage that may be in use by what cannot be read keeps its namespaces.
     let other = block_storage("other", &[(1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, other).await;
@@ -223,10 +223,10 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     let mut over = node_storage("over", 1);
     over["spec"]["blockReference"]["name"] = json!("nothing");
     bench.make::<NnfNodeStorage>(RABBIT, over).await;
-    bench.until("over", "held", |it: &NnfNodeStorage| !it.finalizers().is_empty()).await;
+    bench.until("over", "held", |storage: &NnfNodeStorage| !storage.finalizers().is_empty()).await;
     bench.delete::<NnfNodeStorage>("over").await;
-    let refused = |it: &NnfNodeStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let refused = |storage: &NnfNodeStorage| {
+        let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         error.is_some_and(|error| error.debug_message.contains("/nothing cannot be read"))
     };
     bench.until("over", "refused", refused).await;

@@ -40,7 +40,7 @@ use rabbit_agent::{
     fence::FenceConfig,
     lustre_mgt::args::Mgs,
     node_storage::desired::TemporaryRoot,
-    signs::Signs,
+    status::AgentStatus,
     work,
 };
 use serde_json::{Value, json};
@@ -121,14 +121,18 @@ impl Host for Watched {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         self.looks.lock().unwrap().push(desired.clone());
         let bug = self.trouble.lock().unwrap().bug;
-        assert!(!bug.is_some_and(|it| it(desired)), "a bug in a look");
+        assert!(!bug.is_some_and(|applies| applies(desired)), "a bug in a look");
         let mut seen = self.host.observe(desired)?;
         let is_faulty = self.trouble.lock().unwrap().fault;
         // A look at a file system is none at the drives.
         if let Some(drive) = seen.drives.first_mut().filter(|_| is_faulty) {
             drive.fault = Some("it does not answer".into());
-            let of_drive = |it: &&mut storage::observed::Namespace| it.id.subsystem == drive.nqn;
-            seen.namespaces.iter_mut().filter(of_drive).for_each(|it| it.access.clear());
+            let of_drive =
+                |namespace: &&mut storage::observed::Namespace| namespace.id.subsystem == drive.nqn;
+            seen.namespaces
+                .iter_mut()
+                .filter(of_drive)
+                .for_each(|namespace| namespace.access.clear());
         }
         Ok(seen)
     }
@@ -139,7 +143,7 @@ impl Host for Watched {
             begun.send(()).unwrap();
             assert!(until.recv().is_err());
         }
-        let jammed = |it: &mut Option<OfSteps>| it.is_some_and(|is_it| is_it(step));
+        let jammed = |steps: &mut Option<OfSteps>| steps.is_some_and(|is_it| is_it(step));
         drop(self.jam.over.wait_while(self.jam.is_it.lock().unwrap(), jammed).unwrap());
         self.host.apply(step)?;
         match step {
@@ -160,7 +164,7 @@ pub(crate) struct Bench {
     pub(crate) host: Arc<FakeHost>,
     pub(crate) trouble: Arc<Mutex<Trouble>>,
     jam: Arc<Jam>,
-    pub(crate) signs: Signs,
+    pub(crate) status: AgentStatus,
     pub(crate) volumes: Volumes,
     pub(crate) index_root: Option<IndexRoot>,
     agent: Option<Agent>,
@@ -192,7 +196,7 @@ impl Gate {
         let gate = self.clone();
         let service = service_fn(move |request: http::Request<Body>| {
             let asked = (request.method().clone(), request.uri().path().to_owned());
-            let refused = gate.refusal.lock().unwrap().as_ref().and_then(|it| it(&request));
+            let refused = gate.refusal.lock().unwrap().as_ref().and_then(|refuse| refuse(&request));
             gate.asked.send_modify(|all| all.push(asked));
             let client = client.clone();
             async move {
@@ -300,7 +304,7 @@ impl Bench {
             host,
             trouble: Arc::default(),
             jam: Arc::default(),
-            signs: Signs::default(),
+            status: AgentStatus::default(),
             volumes: Volumes::Plain,
             index_root: None,
             agent: None,
@@ -392,7 +396,7 @@ impl Bench {
             config,
             host,
             (self.gate.client(self.client.clone()), records),
-            self.signs.clone(),
+            self.status.clone(),
             stop_agent,
         ));
         self.agent = Some(Agent { stop, task });
@@ -519,13 +523,13 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let named = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
     let usual = api::crd::crd_values();
     for crd in &usual {
-        match crds.iter().find(|it| named(it) == named(crd)) {
+        match crds.iter().find(|known| named(known) == named(crd)) {
             Some(same) if same == crd => {}
             Some(other) => install_crds(&client, std::slice::from_ref(other)).await.unwrap(),
             None => undefine(&definitions, &named(crd)).await,
         }
     }
-    for more in crds.iter().filter(|crd| !usual.iter().any(|it| named(it) == named(crd))) {
+    for more in crds.iter().filter(|crd| !usual.iter().any(|other| named(other) == named(crd))) {
         // An earlier test's objects go with it.
         undefine(&definitions, &named(more)).await;
         install_crds(&client, std::slice::from_ref(more)).await.unwrap();
@@ -540,7 +544,7 @@ async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
         Err(kube::Error::Api(status)) if status.code == 404 => return,
         Err(error) => panic!("delete {name}: {error}"),
     }
-    await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none()).await.unwrap();
+    await_condition(definitions.clone(), name, |crd: Option<&_>| crd.is_none()).await.unwrap();
 }
 
 /// Repeats what is refused by definitions that were replaced: a real server goes by them until it has heard of the new ones.

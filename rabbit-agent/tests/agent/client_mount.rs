@@ -34,8 +34,8 @@ async fn the_tree_appears_and_goes_in_four_writes() {
     assert_eq!(links.len(), 3, "{links:#?}");
 
     bench.change::<ClientMount>(MOUNT, json!({"spec": {"desiredState": "unmounted"}})).await;
-    let unmounted = |it: &ClientMount| {
-        it.status.as_ref().is_some_and(|status| {
+    let unmounted = |mount: &ClientMount| {
+        mount.status.as_ref().is_some_and(|status| {
             status.all_ready && status.mounts[0].state.as_str() == "unmounted"
         })
     };
@@ -128,10 +128,10 @@ async fn the_second_object_for_a_path_waits_for_the_first() {
     bench.until("a-first", "mounted", mount_ready).await;
     bench.make::<ClientMount>(RABBIT, client_mount("second", &COMPUTES[..1])).await;
     let object = bench
-        .until("second", "contested", |it: &ClientMount| {
-            mount_failed(it)
-                || (mount_ready(it)
-                    && it.status.as_ref().is_some_and(|status| status.error.is_none()))
+        .until("second", "contested", |mount: &ClientMount| {
+            mount_failed(mount)
+                || (mount_ready(mount)
+                    && mount.status.as_ref().is_some_and(|status| status.error.is_none()))
         })
         .await;
     // Of two objects of one second the uid decides which keeps the path.
@@ -159,7 +159,7 @@ async fn an_object_that_went_before_it_was_held_keeps_nobody_from_its_path() {
     // Of two of one second chance decides who comes first.
     let mut other = client_mount("other", &COMPUTES[..1]);
     other["spec"]["mounts"][0]["mountPath"] = json!(in_tree("other"));
-    let created = |it: &ClientMount| it.creation_timestamp().map(|at| at.0);
+    let created = |mount: &ClientMount| mount.creation_timestamp().map(|at| at.0);
     while {
         let other = bench.make::<ClientMount>(RABBIT, other.clone()).await;
         bench.delete::<ClientMount>("other").await;
@@ -380,8 +380,8 @@ async fn what_a_changed_spec_dropped_is_unmounted_and_swaps_resolve() {
         bench.change::<ClientMount>(MOUNT, asking(after)).await;
         let at = |(name, index): &(&str, usize)| ((*name).to_owned(), before[*index].clone());
         until_shown(&bench, &after.iter().map(at).collect()).await;
-        let all = |it: &ClientMount| {
-            mount_ready(it) && it.status.as_ref().unwrap().mounts.len() == after.len()
+        let all = |mount: &ClientMount| {
+            mount_ready(mount) && mount.status.as_ref().unwrap().mounts.len() == after.len()
         };
         bench.until(MOUNT, "changed", all).await;
         bench.delete::<ClientMount>(MOUNT).await;
@@ -406,13 +406,13 @@ async fn an_object_stays_while_what_it_dropped_is_held() {
             bench.delete::<ClientMount>(MOUNT).await;
             bench.start();
         }
-        let held = |it: &ClientMount| mount_failed(it) && !mount_ready(it);
+        let held = |mount: &ClientMount| mount_failed(mount) && !mount_ready(mount);
         let object: ClientMount = bench.until(MOUNT, "held", held).await;
         assert!(user_message(&object).contains("node-0"), "{}", user_message(&object));
         bench.delete::<ClientMount>(MOUNT).await;
         bench
-            .until(MOUNT, "held", |it: &ClientMount| {
-                held(it) && it.metadata.deletion_timestamp.is_some()
+            .until(MOUNT, "held", |mount: &ClientMount| {
+                held(mount) && mount.metadata.deletion_timestamp.is_some()
             })
             .await;
         bench.host.let_go(&target);

@@ -15,7 +15,7 @@ use crate::bench::{
 use controller::Object as Kind;
 
 fn has<K: Kind>(finalizer: &'static str) -> impl Fn(&K) -> bool {
-    move |object| object.finalizers().iter().any(|it| it == finalizer)
+    move |object| object.finalizers().iter().any(|name| name == finalizer)
 }
 
 async fn tell<K: Kind>(bench: &Bench, name: &str, status: Value) {
@@ -87,7 +87,7 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     bench.file_systems(1).await;
     let block =
         bench.until(NAME, "held", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
-    assert!(block.finalizers().iter().any(|it| it == finalizer::NNF_NODE_BLOCK_STORAGE));
+    assert!(block.finalizers().iter().any(|name| name == finalizer::NNF_NODE_BLOCK_STORAGE));
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
@@ -120,24 +120,27 @@ async fn leave_stale(bench: &Bench) {
 
 async fn until_true_again(bench: &Bench) {
     let mount = bench
-        .until(MOUNT, "told truly", |it: &ClientMount| {
-            it.status.as_ref().is_some_and(|it| it.mounts.len() == 2 && it.error.is_none())
+        .until(MOUNT, "told truly", |mount: &ClientMount| {
+            mount
+                .status
+                .as_ref()
+                .is_some_and(|status| status.mounts.len() == 2 && status.error.is_none())
         })
         .await;
     let told = serde_json::to_value(mount.status.unwrap()).unwrap();
     let entry = json!({"state": "mounted", "ready": true});
     assert_eq!(told, json!({"mounts": [entry, entry], "allReady": true}));
     let storage = bench
-        .until(NAME, "told truly", |it: &NnfNodeStorage| {
-            it.status.as_ref().is_some_and(|it| it.ready && it.error.is_none())
+        .until(NAME, "told truly", |storage: &NnfNodeStorage| {
+            storage.status.as_ref().is_some_and(|status| status.ready && status.error.is_none())
         })
         .await;
     let told = serde_json::to_value(storage.status.unwrap()).unwrap();
     let entry = json!({"ready": true, "health": "Healthy"});
     assert_eq!(told, json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"}));
     let block = bench
-        .until(NAME, "told truly", |it: &NnfNodeBlockStorage| {
-            it.status.as_ref().is_some_and(|it| it.error.is_none())
+        .until(NAME, "told truly", |block: &NnfNodeBlockStorage| {
+            block.status.as_ref().is_some_and(|status| status.error.is_none())
         })
         .await;
     let status = block.status.unwrap();
@@ -196,8 +199,8 @@ async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
     // Another allocation makes the agent tell the capacity anew.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let node: NnfNode = bench
-        .until("nnf-nlc", "told anew", |it: &NnfNode| {
-            it.status.as_ref().is_some_and(|it| it.capacity_allocated > 0)
+        .until("nnf-nlc", "told anew", |node: &NnfNode| {
+            node.status.as_ref().is_some_and(|status| status.capacity_allocated > 0)
         })
         .await;
     let status = node.status.unwrap();
@@ -220,8 +223,8 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     tell::<NnfNodeBlockStorage>(&bench, NAME, status).await;
     bench.start();
     let block = bench
-        .until(NAME, "refused", |it: &NnfNodeBlockStorage| {
-            it.status.as_ref().is_some_and(|it| it.error.is_some())
+        .until(NAME, "refused", |block: &NnfNodeBlockStorage| {
+            block.status.as_ref().is_some_and(|status| status.error.is_some())
         })
         .await;
     let status = block.status.unwrap();
@@ -232,12 +235,14 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
         "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3"
     );
     assert_eq!(status.allocations[1].devices.len(), 1, "what was never told is made");
-    let failed = |it: &NnfNodeStorage| it.status.as_ref().is_some_and(|it| it.error.is_some());
+    let failed = |storage: &NnfNodeStorage| {
+        storage.status.as_ref().is_some_and(|status| status.error.is_some())
+    };
     let storage: NnfNodeStorage = bench.until(NAME, "without its first", failed).await;
     let status = storage.status.unwrap();
     let user = status.error.unwrap().user_message.unwrap();
     assert!(user.contains("file system 0") && !user.contains("file system 1"), "{user}");
-    let ready: Vec<_> = status.allocations.iter().map(|it| it.ready).collect();
+    let ready: Vec<_> = status.allocations.iter().map(|allocation| allocation.ready).collect();
     assert_eq!(ready, [false, true]);
     let steps = bench.host.applied();
     let count = |of: fn(&Step) -> bool| steps.iter().filter(|step| of(step)).count();
@@ -264,14 +269,14 @@ async fn the_mounts_of_an_object_in_another_namespace_are_not_made() {
 async fn readiness_and_counters_show_that_the_agent_works() {
     let mut bench = Bench::bare().await;
     bench.site().await;
-    assert!(!bench.signs.is_ready());
+    assert!(!bench.status.is_ready());
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
-    assert!(bench.signs.is_ready());
-    let told = bench.signs.metrics();
+    assert!(bench.status.is_ready());
+    let told = bench.status.metrics();
     let count =
-        told.lines().find_map(|it| it.strip_prefix("nnf_node_block_storage_reconciles_total "));
+        told.lines().find_map(|line| line.strip_prefix("nnf_node_block_storage_reconciles_total "));
     assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{told}");
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     bench.until(NAME, "ready", storage_ready).await;

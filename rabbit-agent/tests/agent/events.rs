@@ -24,7 +24,7 @@ async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: 
         loop {
             let listed = bench.of::<Event>(RABBIT).list(&wanted).await.unwrap();
             let mut of_reason =
-                listed.into_iter().filter(|it| it.reason.as_deref() == Some(reason));
+                listed.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
             if let Some(event) = of_reason.next() {
                 return event;
             }
@@ -57,7 +57,7 @@ async fn a_drive_that_is_pulled_is_told_of_the_rabbit() {
     let bench = Bench::new().await;
     let node: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
     bench.host.pull_drive(1);
-    bench.signs.health.call();
+    bench.status.health.request_check();
     let event = event_of(&bench, "NnfNode", &node, "DriveFailed").await;
     assert!(event.message.unwrap().contains("it is not there any more"));
     assert_eq!(event.involved_object.field_path.as_deref(), Some("status.drives{FAKE0001}"));

@@ -99,24 +99,29 @@ fn shared(name: &str, access: &[&str]) -> Value {
 fn reach(bench: &Bench, node: &str) -> usize {
     let node: NodeName = node.parse().unwrap();
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
-    seen.namespaces.iter().filter(|it| it.access.iter().any(|host| host.node == node)).count()
+    seen.namespaces
+        .iter()
+        .filter(|namespace| namespace.access.iter().any(|host| host.node == node))
+        .count()
 }
 
 fn given(object: &NnfNodeBlockStorage, node: &str) -> bool {
     object.status.as_ref().is_some_and(|status| {
-        status.ready && status.allocations.iter().all(|it| it.accesses.contains_key(node))
+        status.ready
+            && status.allocations.iter().all(|allocation| allocation.accesses.contains_key(node))
     })
 }
 
 fn taken(object: &NnfNodeBlockStorage, node: &str) -> bool {
     object.status.as_ref().is_some_and(|status| {
-        status.ready && !status.allocations.iter().any(|it| it.accesses.contains_key(node))
+        status.ready
+            && !status.allocations.iter().any(|allocation| allocation.accesses.contains_key(node))
     })
 }
 
 fn shown(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
     let servers = &node.status.as_ref()?.servers;
-    let server = servers.iter().find(|it| it.hostname == NODE)?;
+    let server = servers.iter().find(|server| server.hostname == NODE)?;
     Some((server.status.clone()?, server.health.clone()?))
 }
 
@@ -129,10 +134,10 @@ async fn sharing() -> Bench {
     plant_cluster(&bench);
     let all = [RABBIT, "compute-01", NODE];
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &all)).await;
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 2));
     bench
 }
@@ -154,14 +159,14 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
         "after the answer, and before the end of the request"
     );
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
-    bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
-    bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
+    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
 
     // Whatever is asked for meanwhile, and after a restart.
     let spec = json!({"spec": {"allocations": [
         {"capacity": MIB, "access": [RABBIT, NODE]}, {"capacity": MIB, "access": [RABBIT, NODE]}]}});
     bench.change::<NnfNodeBlockStorage>(NAME, spec).await;
-    bench.until(NAME, "changed", |it: &NnfNodeBlockStorage| taken(it, "compute-01")).await;
+    bench.until(NAME, "changed", |block: &NnfNodeBlockStorage| taken(block, "compute-01")).await;
     assert_eq!(reach(&bench, NODE), 1);
     bench.stop().await;
     bench.host.reboot();
@@ -172,11 +177,13 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     assert_eq!(shown(&bench.get(NNF_NODE).await), FENCED);
 
     fs::remove_file(response(&bench, 0, NODE)).unwrap();
-    bench.until(NAME, "given again", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    bench.until(NNF_NODE, "free", |it: &NnfNode| shown(it).is_some() && shown(it) != FENCED).await;
+    bench.until(NAME, "given again", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench
+        .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
+        .await;
     assert_eq!(reach(&bench, NODE), 5);
-    assert!(bench.signs.metrics().contains("gfs2_fence_requests_total 1"));
+    assert!(bench.status.metrics().contains("gfs2_fence_requests_total 1"));
 }
 
 #[tokio::test]
@@ -188,7 +195,7 @@ async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
     assert_eq!((&told["success"], &told["status"]), (&json!(true), &json!("success")), "{told}");
     assert!(told["message"].as_str().unwrap().starts_with("No block storage resources found"));
     assert_ne!(told["timestamp"], "2026-06-01T07:12:09+00:00");
-    bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
+    bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
 }
 
 #[tokio::test]
@@ -223,8 +230,10 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     );
 
     assert_eq!(told_dlm(&bench), "");
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    bench.until(NNF_NODE, "free", |it: &NnfNode| shown(it).is_some() && shown(it) != FENCED).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench
+        .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
+        .await;
     let told = fence(&bench, 6, NODE).await;
     assert_eq!(told["success"], json!(true), "the next request is tried anew: {told}");
     assert_eq!(reach(&bench, NODE), 1);
@@ -248,7 +257,7 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     drop(hold);
     let told = answer(&bench, 0, NODE).await;
     assert_eq!(told["success"], json!(true), "{told}");
-    bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 0);
     let last = bench.host.applied().into_iter().rfind(|step| match step {
         Step::Attach { node, .. } | Step::Detach { node, .. } => node.as_str() == NODE,
@@ -268,7 +277,7 @@ async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
     assert_eq!(told["success"], json!(true), "{told}");
     assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
     drop(hold);
-    bench.until("another", "made", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    bench.until("another", "made", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 }
 
@@ -285,7 +294,7 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
             let seen = bench.host.observe(&Desired::Inventory).unwrap();
             let object: NnfNodeBlockStorage = bench.get(NAME).await;
             let uid = object.metadata.uid.unwrap().parse().unwrap();
-            let ours = seen.namespaces.iter().filter(|it| match &it.owner {
+            let ours = seen.namespaces.iter().filter(|namespace| match &namespace.owner {
                 storage::observed::NamespaceOwner::Ours(id) => id.owner == uid,
                 _ => false,
             });
@@ -303,8 +312,8 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
         bench.start();
         let told = answer(&bench, 0, NODE).await;
         assert_eq!(told["success"], json!(true), "{point}: {told}");
-        bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
-        bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+        bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
+        bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
         let attached = bench.host.applied()[before..]
             .iter()
             .any(|step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE));
@@ -348,7 +357,11 @@ async fn namespaces_that_no_object_claims_are_taken_too() {
     // By force: the finalizers are cut off, and the agent does not hear of it before the fence looks.
     let api = bench.of::<NnfNodeBlockStorage>(RABBIT);
     bench.refuse(|request| {
-        request.uri().query().is_some_and(|it| it.contains("watch=true")).then_some(Refused::Away)
+        request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"))
+            .then_some(Refused::Away)
     });
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.delete(NAME, &DeleteParams::default()).await.unwrap();
@@ -376,12 +389,12 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     assert!(told.contains("not known which of them are fenced"), "{told}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 
     // The disk came late.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     let told = fence(&bench, 0, NODE).await;
     assert_eq!(told["success"], json!(true), "{told}");
     assert_eq!(reach(&bench, NODE), 1);
@@ -392,7 +405,8 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
     let bench = sharing().await;
     let told = fence(&bench, 0, "compute-01").await;
     assert_eq!(told["success"], json!(true), "{told}");
-    let (there, away) = ["responses", "elsewhere"].map(|it| bench.directory.path().join(it)).into();
+    let (there, away) =
+        ["responses", "elsewhere"].map(|name| bench.directory.path().join(name)).into();
     fs::rename(&there, &away).unwrap();
     let all = [RABBIT, "compute-01", NODE];
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &all)).await;
@@ -402,10 +416,10 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
 
     // Another disk, which knows nothing of compute-01.
     fs::create_dir(&there).unwrap();
-    let told = |it: &NnfNodeBlockStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.clone());
-        error.is_some_and(|it| {
-            it.debug_message.contains("without the answer that says that compute-01")
+    let told = |block: &NnfNodeBlockStorage| {
+        let error = block.status.as_ref().and_then(|status| status.error.clone());
+        error.is_some_and(|error| {
+            error.debug_message.contains("without the answer that says that compute-01")
         })
     };
     bench.until("another", "refused for what is missing", told).await;
@@ -413,7 +427,7 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
 
     fs::remove_dir(&there).unwrap();
     fs::rename(&away, &there).unwrap();
-    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (5, 0));
 }
 
@@ -422,12 +436,12 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    let (real, link) = ["real", "requests"].map(|it| bench.directory.path().join(it)).into();
+    let (real, link) = ["real", "requests"].map(|name| bench.directory.path().join(name)).into();
     fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
 
     fs::remove_file(&link).unwrap();
     fs::write(real.join("anything"), "").unwrap();
@@ -436,7 +450,7 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
     bench.until("another", "refused", block_failed).await;
 
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     let told = fence(&bench, 0, NODE).await;
     assert_eq!(told["success"], json!(true), "{told}");
 }

@@ -62,7 +62,7 @@ fn links(bench: &Bench) -> BTreeSet<String> {
             Step::Link { root, link } => drop(links.insert(format!("{root}: {link}"))),
             Step::Unlink { root, name } => {
                 let gone = format!("{root}: {name} ->");
-                links.retain(|it| !it.starts_with(&gone));
+                links.retain(|link| !link.starts_with(&gone));
             }
             _ => {}
         }
@@ -73,7 +73,7 @@ fn links(bench: &Bench) -> BTreeSet<String> {
 async fn until_links(bench: &Bench, expected: &[&str]) {
     let root = in_tree("").replace("/mnt/nnf/", "/mnt/index/");
     let root = root.trim_end_matches('/');
-    let expected: BTreeSet<_> = expected.iter().map(|it| format!("{root}: {it}")).collect();
+    let expected: BTreeSet<_> = expected.iter().map(|entry| format!("{root}: {entry}")).collect();
     let reached = async {
         while links(bench) != expected {
             tokio::time::sleep(Duration::from_millis(20)).await;

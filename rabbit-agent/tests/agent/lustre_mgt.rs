@@ -41,7 +41,7 @@ fn names(object: &NnfLustreMgt) -> Vec<String> {
 }
 
 fn has(wanted: &[&str]) -> impl Fn(&NnfLustreMgt) -> bool {
-    let wanted: Vec<String> = wanted.iter().map(|it| (*it).to_owned()).collect();
+    let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
     move |object| names(object) == wanted && status(object).error.is_none()
 }
 
@@ -104,7 +104,7 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
-    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
     let told = bench.until("mgt", "told", failed).await;
     assert_eq!(names(&told), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
     let error = status(&told).error.unwrap();
@@ -143,7 +143,7 @@ async fn an_object_goes_though_a_name_on_its_target_cannot_be_erased() {
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
-    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
     bench.until("mgt", "told", failed).await;
     bench.delete::<NnfLustreMgt>("mgt").await;
     bench.until_gone::<NnfLustreMgt>("mgt").await;
@@ -227,7 +227,7 @@ async fn the_config_map_is_ahead_of_the_status_and_a_crash_between_them_skips_no
 async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_again() {
     let bench = Bench::new().await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
-    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
     let told = status(&bench.until("mgt", "told", failed).await).error.unwrap();
     for part in ["ConfigMap default/names", "create it", "warren-lustre-names"] {
         assert!(told.debug_message.contains(part), "{told:?}");
@@ -259,9 +259,10 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
         {"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}
     ]);
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
-    let all = |it: &NnfLustreMgt| status(it).command_list.len() == 3 && status(it).error.is_some();
+    let all =
+        |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 3 && status(mgt).error.is_some();
     let told = status(&bench.until("mgt", "told", all).await);
-    let ready: Vec<bool> = told.command_list.iter().map(|it| it.ready).collect();
+    let ready: Vec<bool> = told.command_list.iter().map(|command| command.ready).collect();
     assert_eq!(ready, [false, false, true]);
     let bad = told.command_list[0].error.clone().unwrap();
     assert_eq!(bad.severity, Severity::Major, "the workflow waits for it");
@@ -275,16 +276,20 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
     let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
     let ran = target.said("ran");
-    assert!(!ran.iter().any(|it| it == "never" || it == "torn"), "{ran:?}");
-    assert_eq!(ran.iter().filter(|it| *it == "first").count(), 1, "what is ready is not run again");
+    assert!(!ran.iter().any(|line| line == "never" || line == "torn"), "{ran:?}");
+    assert_eq!(
+        ran.iter().filter(|line| *line == "first").count(),
+        1,
+        "what is ready is not run again"
+    );
     assert_eq!(ran[ran.len().min(3) - 2..ran.len().min(3)], ["first", "second"]);
     // The entries that failed are taken out.
     let good = json!([{"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}]);
     bench.change::<NnfLustreMgt>("mgt", json!({"spec": {"commandList": good}})).await;
     let clean =
-        |it: &NnfLustreMgt| status(it).command_list.len() == 1 && status(it).error.is_none();
+        |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 1 && status(mgt).error.is_none();
     bench.until("mgt", "clean", clean).await;
-    assert_eq!(target.said("ran").iter().filter(|it| *it == "first").count(), 1);
+    assert_eq!(target.said("ran").iter().filter(|line| *line == "first").count(), 1);
 }
 
 #[tokio::test]
@@ -309,8 +314,8 @@ async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
     .unwrap();
     bench.change::<NnfLustreMgt>("mgt", claims(&["one"])).await;
     fs::write(go, "").unwrap();
-    let both = |it: &NnfLustreMgt| {
-        names(it) == ["aaaaaaaa"] && status(it).command_list.iter().any(|it| it.ready)
+    let both = |mgt: &NnfLustreMgt| {
+        names(mgt) == ["aaaaaaaa"] && status(mgt).command_list.iter().any(|command| command.ready)
     };
     bench.until("mgt", "named and ready", both).await;
     assert_eq!(target.said("ran"), ["slow"]);

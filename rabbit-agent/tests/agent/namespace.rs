@@ -42,7 +42,8 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
             < first_deleted.unwrap()
     );
     // The agent outlives its namespace, and makes itself known in a new one. The old one goes kind by kind.
-    let another = |it: Option<&Namespace>| it.is_some_and(|it| it.uid() != first);
+    let another =
+        |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);
     tokio::time::timeout(PATIENCE, anew).await.unwrap().unwrap();
     bench.until("nnf-nlc", "told anew", node_told).await;

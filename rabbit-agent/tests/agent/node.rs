@@ -24,8 +24,8 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
         .await
         .unwrap();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
-    let used = |it: &NnfNode| {
-        it.status.as_ref().is_some_and(|status| status.capacity_allocated == 1 << 20)
+    let used = |node: &NnfNode| {
+        node.status.as_ref().is_some_and(|status| status.capacity_allocated == 1 << 20)
     };
     let status = bench.until(NNF_NODE, "used", used).await.status.unwrap();
     assert_eq!(status.capacity, (2 << 30) - (1 << 20));
@@ -34,7 +34,7 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
     bench.until(NAME, "ready", block_ready).await;
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     let free =
-        |it: &NnfNode| it.status.as_ref().is_some_and(|status| status.capacity_allocated == 0);
+        |node: &NnfNode| node.status.as_ref().is_some_and(|status| status.capacity_allocated == 0);
     bench.until(NNF_NODE, "free", free).await;
 }
 
@@ -43,10 +43,10 @@ async fn namespaces_that_nobody_claims_are_told_and_left() {
     let mut bench = Bench::bare().await;
     bench.host.plant_namespace(4096);
     let foreign = bench.host.foreign();
-    let mut health = bench.signs.health.listen();
+    let mut health = bench.status.health.listen();
     bench.start();
-    let warned = |it: &NnfNode| {
-        it.status.as_ref().and_then(|status| status.health.clone())
+    let warned = |node: &NnfNode| {
+        node.status.as_ref().and_then(|status| status.health.clone())
             == Some(NnfResourceHealth::Warning)
     };
     bench.until(NNF_NODE, "warning", warned).await;
@@ -61,8 +61,8 @@ async fn a_node_that_is_deleted_comes_back() {
     let first: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
     bench.delete::<NnfNode>(NNF_NODE).await;
     bench
-        .until(NNF_NODE, "back", |it: &NnfNode| {
-            it.metadata.uid != first.metadata.uid && node_told(it)
+        .until(NNF_NODE, "back", |node: &NnfNode| {
+            node.metadata.uid != first.metadata.uid && node_told(node)
         })
         .await;
 }

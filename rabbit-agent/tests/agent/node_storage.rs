@@ -55,8 +55,12 @@ async fn a_life_takes_three_writes() {
     let (_, living) = seen.split_last().unwrap();
     let told: Vec<_> = living
         .iter()
-        .map(|it| {
-            (it.finalizers().len(), storage_ready(it), it.metadata.deletion_timestamp.is_some())
+        .map(|index| {
+            (
+                index.finalizers().len(),
+                storage_ready(index),
+                index.metadata.deletion_timestamp.is_some(),
+            )
         })
         .collect();
     // finalizer, status, (our delete), and then it goes with its finalizer
@@ -78,8 +82,9 @@ async fn waiting_for_devices_is_no_error() {
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     let block = bench.until(NAME, "waiting for slots", block_failed).await;
     assert_eq!(block.status.unwrap().error.unwrap().severity, Severity::Minor);
-    let storage: NnfNodeStorage =
-        bench.until(NAME, "held", |it: &NnfNodeStorage| !it.finalizers().is_empty()).await;
+    let storage: NnfNodeStorage = bench
+        .until(NAME, "held", |storage: &NnfNodeStorage| !storage.finalizers().is_empty())
+        .await;
     assert_eq!(storage.status, None);
     bench.make::<api::SystemConfiguration>("default", system(&[("compute-01", 0)])).await;
     let storage = bench.until(NAME, "ready", storage_ready).await;
@@ -100,8 +105,8 @@ async fn without_block_storage_or_profile_it_says_so_and_goes_on_when_they_come(
     assert_eq!(error.debug_message, text);
 
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
-    let of_profile = |it: &NnfNodeStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let of_profile = |storage: &NnfNodeStorage| {
+        let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         error
             .and_then(|error| error.user_message.as_ref())
             .is_some_and(|text| text.contains("NnfStorageProfile default/job-7-0"))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE};
-use rabbit_agent::{health::Board, signs::Signs};
+use rabbit_agent::{health::HealthState, status::AgentStatus};
 use storage::{
     Desired,
     health::{Facts, Link, Probe},
@@ -64,7 +64,7 @@ impl Probe for Defective {
 async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
     let defective = Arc::new(Defective::default());
     let mut bench = Bench::bare().await;
-    bench.signs = Signs::of(Board::new(defective.clone(), None, 0));
+    bench.status = AgentStatus::of(HealthState::new(defective.clone(), None, 0));
     bench.site().await;
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(SIZE, &[RABBIT])])).await;
@@ -73,5 +73,5 @@ async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
     defective.asked.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);
-    bench.until(NNF_NODE, "told", |it: &NnfNode| node_told(it)).await;
+    bench.until(NNF_NODE, "told", |node: &NnfNode| node_told(node)).await;
 }

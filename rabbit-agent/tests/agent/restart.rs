@@ -121,7 +121,9 @@ async fn what_is_going_away_and_lost_its_namespaces_gets_no_new_ones() {
     let (bench, before) = lost_while_held(&[0, 1]).await;
     let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", looked_up).await;
     let status = block.status.unwrap();
-    assert!(!status.ready && status.allocations.iter().all(|it| it.devices.is_empty()));
+    assert!(
+        !status.ready && status.allocations.iter().all(|allocation| allocation.devices.is_empty())
+    );
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
@@ -177,7 +179,8 @@ async fn what_lost_a_drive_before_a_restart_is_torn_down_and_given_back() {
     bench.start();
     let block: NnfNodeBlockStorage = bench.until(NAME, "without its first", block_failed).await;
     let status = block.status.unwrap();
-    let paths = status.allocations.iter().map(|it| it.accesses[RABBIT].device_paths.len());
+    let paths =
+        status.allocations.iter().map(|allocation| allocation.accesses[RABBIT].device_paths.len());
     assert_eq!(paths.collect::<Vec<_>>(), [0, 1]);
     delete_both(&bench).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
@@ -190,15 +193,15 @@ async fn what_is_going_away_without_a_drive_is_torn_down_and_given_back_with_it(
     delete_both(&bench).await;
     bench.start();
     bench.until_gone::<NnfNodeStorage>(NAME).await;
-    let waits = |it: &NnfNodeBlockStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let waits = |block: &NnfNodeBlockStorage| {
+        let error = block.status.as_ref().and_then(|status| status.error.as_ref());
         let user = error.and_then(|error| error.user_message.as_ref());
         user.is_some_and(|user| user.contains("give back allocation 0"))
     };
     let block: NnfNodeBlockStorage = bench.until(NAME, "waiting", waits).await;
     assert_eq!(block.finalizers(), [finalizer::NNF_NODE_BLOCK_STORAGE]);
     bench.host.put_drive_back(0);
-    bench.signs.health.call();
+    bench.status.health.request_check();
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     assert!(bench.host.is_clean());
 }
@@ -211,8 +214,8 @@ async fn what_cannot_be_torn_down_yet_says_what_it_waits_for() {
     bench.change::<NnfNodeBlockStorage>(NAME, asked).await;
     delete_both(&bench).await;
     bench.start();
-    let waits = |it: &NnfNodeStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let waits = |storage: &NnfNodeStorage| {
+        let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         let user = error.and_then(|error| error.user_message.as_ref());
         user.is_some_and(|user| user.contains(NAME) && user.contains("compute-77"))
     };

@@ -76,7 +76,7 @@ async fn assert_marked<K: Kind>(bench: &Bench, name: &str, list: &str) {
     assert_eq!(object.data["spec"]["future"]["deep"], json!([1, 2]), "{object:#?}");
     assert_eq!(object.data["status"]["future"], "x", "{object:#?}");
     let entries = object.data["status"][list].as_array().cloned().unwrap_or_default();
-    assert!(entries.iter().all(|it| it["future"] == "in an entry"), "{object:#?}");
+    assert!(entries.iter().all(|entry| entry["future"] == "in an entry"), "{object:#?}");
 }
 
 #[tokio::test]
@@ -108,14 +108,19 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     unsay::<NnfNodeStorage>(&bench, NAME, json!({"ready": false})).await;
     bench.start();
     bench
-        .until(MOUNT, "told", |it: &ClientMount| mount_ready(it) && !it.finalizers().is_empty())
+        .until(MOUNT, "told", |mount: &ClientMount| {
+            mount_ready(mount) && !mount.finalizers().is_empty()
+        })
         .await;
     bench
-        .until(NAME, "told", |it: &NnfNodeStorage| storage_ready(it) && !it.finalizers().is_empty())
+        .until(NAME, "told", |storage: &NnfNodeStorage| {
+            storage_ready(storage) && !storage.finalizers().is_empty()
+        })
         .await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("more", &[(1 << 20, &[RABBIT])])).await;
-    let allocated =
-        |it: &NnfNode| it.status.as_ref().is_some_and(|it| it.capacity_allocated > 1 << 20);
+    let allocated = |node: &NnfNode| {
+        node.status.as_ref().is_some_and(|status| status.capacity_allocated > 1 << 20)
+    };
     bench.until("nnf-nlc", "told", allocated).await;
     assert_marked::<ClientMount>(&bench, MOUNT, "mounts").await;
     assert_marked::<NnfNodeStorage>(&bench, NAME, "allocations").await;
@@ -142,7 +147,7 @@ fn older() -> Vec<Value> {
             status["properties"].as_object_mut().unwrap().remove(*field).unwrap();
         }
         if let Some(required) = status.get_mut("required").and_then(Value::as_array_mut) {
-            required.retain(|it| !pruned.contains(&it.as_str().unwrap()));
+            required.retain(|field| !pruned.contains(&field.as_str().unwrap()));
         }
     }
     crds
@@ -159,7 +164,8 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     let mut refused = client_mount("refused", &["compute-01"]);
     refused["spec"]["mounts"][0]["mountPath"] = json!("../../etc");
     bench.make::<ClientMount>(RABBIT, refused).await;
-    let told = |it: &ClientMount| it.status.as_ref().is_some_and(|it| it.mounts.len() == 1);
+    let told =
+        |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
     bench.until("refused", "told", told).await;
     // Work on others, so that a loop on the first would have had its time.
     for count in 0..5 {

@@ -24,7 +24,7 @@ pub fn started_after<'a>(
     now: Timestamp,
     objects: impl Iterator<Item = &'a Arc<NnfNodeBlockStorage>>,
 ) -> Time {
-    let told = objects.filter_map(|it| it.status.as_ref()?.pod_start_time.as_ref());
+    let told = objects.filter_map(|block| block.status.as_ref()?.pod_start_time.as_ref());
     let after = told.map(|at| at.0.as_second().saturating_add(1)).max();
     // Kubernetes keeps whole seconds of a time.
     let second = after.map_or(now.as_second(), |after| after.max(now.as_second()));

@@ -11,7 +11,7 @@ use storage::{
 use super::*;
 use crate::health::{
     condition::Severity,
-    tell::{health, of_drive, overall},
+    report::{health, of_drive, overall},
 };
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 
@@ -108,7 +108,7 @@ impl Rabbit {
         let (facts, claimants) = (Some(&self.facts), Some(&self.claimants));
         let seen = Seen { computes: &self.computes, links, facts, drives, claimants };
         self.judged = judge(&self.judged, &seen, self.now);
-        self.judged.conditions.values().map(|it| it.text.clone()).collect()
+        self.judged.conditions.values().map(|condition| condition.text.clone()).collect()
     }
 
     fn after(&mut self, seconds: u64) -> Vec<String> {

@@ -62,7 +62,7 @@ pub(in crate::health) fn temperature(
     facts: Option<&DriveFacts>,
     smart: Option<&Smart>,
 ) -> Option<Temperature> {
-    facts.and_then(|it| it.temperature).or(smart.and_then(|it| it.temperature))
+    facts.and_then(|facts| facts.temperature).or(smart.and_then(|smart| smart.temperature))
 }
 
 fn worn_out(
@@ -77,7 +77,7 @@ fn worn_out(
             format!("{spare} % of its spare blocks are left, threshold {threshold} %: replace it");
         tell(Kind::SpareLow, Severity::Warning, text);
     }
-    let Some(before) = before.and_then(|it| it.smart) else { return };
+    let Some(before) = before.and_then(|counters| counters.smart) else { return };
     let (was, is) = (before.media_errors, smart.media_errors);
     if is > was {
         let text = format!(
@@ -109,13 +109,13 @@ fn attached(
             format!("its controller is {}, not live: see the kernel's log", facts.controller);
         tell(Kind::Controller, Severity::Warning, text);
     }
-    if let Some(namespaces) = facts.read_only.as_ref().filter(|it| !it.is_empty()) {
+    if let Some(namespaces) = facts.read_only.as_ref().filter(|namespaces| !namespaces.is_empty()) {
         let text = format!(
             "namespaces {namespaces:?} take no writes: see blockdev --getro, and nvme smart-log"
         );
         tell(Kind::ReadOnlyNamespace, Severity::Warning, text);
     }
-    if let (Some(is), Some(was)) = (facts.errors, before.and_then(|it| it.errors)) {
+    if let (Some(is), Some(was)) = (facts.errors, before.and_then(|counters| counters.errors)) {
         errors(was, is, tell);
     }
 }

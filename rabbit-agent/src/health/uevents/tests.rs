@@ -97,14 +97,14 @@ fn the_kernel_is_heard() {
 #[tokio::test]
 async fn what_the_kernel_says_of_a_pci_function_is_a_call_for_a_look() {
     let mut functions = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten();
-    let function = functions.next().and_then(Result::ok).map(|it| it.path());
+    let function = functions.next().and_then(Result::ok).map(|entry| entry.path());
     let missing = function.is_none().then_some("this machine has no PCI");
     if !gate::open("uevents", missing) || !gate::uevents(function.as_deref().unwrap()) {
         return;
     }
-    let board = Board::default();
-    let mut called = board.called();
-    listen(board);
+    let health = HealthState::default();
+    let mut called = health.check_requests();
+    listen(health);
     announce(function.as_deref().unwrap());
     called.changed().await.unwrap();
 }

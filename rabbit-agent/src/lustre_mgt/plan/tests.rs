@@ -60,7 +60,12 @@ fn settle(
 }
 
 fn names_of(object: &NnfLustreMgt) -> Vec<&str> {
-    object.status.iter().flat_map(|it| &it.claim_list).map(|it| &*it.fs_name).collect()
+    object
+        .status
+        .iter()
+        .flat_map(|status| &status.claim_list)
+        .map(|claim| &*claim.fs_name)
+        .collect()
 }
 
 fn next_of(object: &NnfLustreMgt) -> &str {
@@ -170,9 +175,10 @@ fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
     let (done, _) = settle(&mut object, None);
     assert_eq!(done, ["lctl one", "lctl two"]);
     let told = &object.status.as_ref().unwrap().command_list;
-    let names: Vec<_> = told.iter().map(|it| it.reference.name.clone().unwrap()).collect();
+    let names: Vec<_> =
+        told.iter().map(|command| command.reference.name.clone().unwrap()).collect();
     assert_eq!(names, ["two", "one"]);
-    assert!(told.iter().all(|it| it.ready && it.error.is_none()), "{told:?}");
+    assert!(told.iter().all(|command| command.ready && command.error.is_none()), "{told:?}");
 }
 
 #[test]

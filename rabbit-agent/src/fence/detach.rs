@@ -13,13 +13,13 @@ use thiserror::Error;
 use super::{
     Fences,
     claims::{Claims, Who},
-    doubt::{doubts, to_withdraw},
+    proof::{to_detach, unproved},
     response::Verdict,
 };
 use crate::{chassis::Chassis, pass::blocking};
 
 /// An attachment that has begun is not waited for longer: whoever asked waits too, and asks again.
-const QUIET_WITHIN: Duration = Duration::from_secs(15);
+const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
 
 /// An API that is well answers a list in less than a second.
 const LISTED_WITHIN: Duration = Duration::from_secs(8);
@@ -39,12 +39,12 @@ pub(crate) struct Tools {
 
 /// Why nothing is proved.
 #[derive(Debug, Error)]
-enum CutError {
+enum DetachError {
     /// An agent that cuts its own rabbit off would fence every compute.
     #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
     Itself(NodeName),
     /// What is withdrawn could be given back.
-    #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", QUIET_WITHIN.as_secs())]
+    #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", ATTACHED_WITHIN.as_secs())]
     Busy,
     /// Whose the namespaces are is not known.
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
@@ -62,44 +62,46 @@ enum CutError {
     Unknown(NodeName),
     /// What remains.
     #[error("{}", .0.join("; "))]
-    Doubts(Vec<String>),
+    Unproved(Vec<String>),
 }
 
 /// Takes every GFS2 of this rabbit from `node`.
-pub(super) async fn cut(tools: &Tools, node: &NodeName) -> Verdict {
-    proved(tools, node).await.unwrap_or_else(|error| doubtful(node, &error.to_string()))
+pub(super) async fn detach(tools: &Tools, node: &NodeName) -> Verdict {
+    detach_and_prove(tools, node).await.unwrap_or_else(|error| not_proved(node, &error.to_string()))
 }
 
 /// The answer when `why` keeps it from being proved.
-pub(super) fn doubtful(node: &NodeName, why: &str) -> Verdict {
-    Verdict::Doubtful(format!("{node} is not fenced, or it cannot be proved: {why}"))
+pub(super) fn not_proved(node: &NodeName, why: &str) -> Verdict {
+    Verdict::NotProved(format!("{node} is not fenced, or it cannot be proved: {why}"))
 }
 
-async fn proved(tools: &Tools, node: &NodeName) -> Result<Verdict, CutError> {
+async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, DetachError> {
     if *node == tools.node {
-        return Err(CutError::Itself(node.clone()));
+        return Err(DetachError::Itself(node.clone()));
     }
-    let quiet = tokio::time::timeout(QUIET_WITHIN, tools.fences.quiet(node)).await;
-    quiet.map_err(|_| CutError::Busy)?;
+    let quiet =
+        tokio::time::timeout(ATTACHED_WITHIN, tools.fences.wait_for_attachments(node)).await;
+    quiet.map_err(|_| DetachError::Busy)?;
     // Drives first: of what is on them the API has heard before.
     let before = look(tools).await?;
     let claims = Claims::of(&objects(tools).await?);
     let who = Who::of(node, &chassis(tools).await?);
     let named = claims.name(node);
-    let seen = before.namespaces.iter().any(|it| it.access.iter().any(|host| who.is(host)));
+    let seen =
+        before.namespaces.iter().any(|namespace| namespace.access.iter().any(|host| who.is(host)));
     if !(who.is_of_the_chassis || named || seen) {
-        return Err(CutError::Unknown(node.clone()));
+        return Err(DetachError::Unknown(node.clone()));
     }
-    let units = to_withdraw(&before, &claims, &who);
+    let units = to_detach(&before, &claims, &who);
     let (count, failures) = withdraw(tools, units).await;
     let after = look(tools).await?;
-    let mut left = doubts(&after, &claims, &who);
+    let mut left = unproved(&after, &claims, &who);
     if !left.is_empty() {
         left.extend(failures);
-        return Err(CutError::Doubts(left));
+        return Err(DetachError::Unproved(left));
     }
     Ok(if named || count > 0 {
-        Verdict::Cut(format!(
+        Verdict::Detached(format!(
             "{node} reaches no namespace of a GFS2 on {}: {count} were detached, and every drive was looked at again",
             tools.node
         ))
@@ -123,23 +125,23 @@ async fn withdraw(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
     (count, failures)
 }
 
-async fn look(tools: &Tools) -> Result<Observed, CutError> {
+async fn look(tools: &Tools) -> Result<Observed, DetachError> {
     let converger = Arc::clone(&tools.converger);
     let seen = blocking(move || converger.observe(&Desired::Inventory)).await;
-    seen.map_err(|error| CutError::Look(chain(&error)))
+    seen.map_err(|error| DetachError::Look(chain(&error)))
 }
 
 /// All of them, from the API and not from a watch, which may be behind.
-async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStorage>>, CutError> {
+async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStorage>>, DetachError> {
     let api = Api::namespaced(tools.client.clone(), tools.node.as_str());
-    listed(&api, ListParams::default()).await.map_err(CutError::List)
+    listed(&api, ListParams::default()).await.map_err(DetachError::List)
 }
 
-async fn chassis(tools: &Tools) -> Result<Chassis, CutError> {
+async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
     let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
     // As it is watched: a rabbit has no right to get it.
     let one = ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    let systems = listed(&api, one).await.map_err(CutError::Chassis)?;
+    let systems = listed(&api, one).await.map_err(DetachError::Chassis)?;
     Ok(Chassis::new(&tools.node, systems.first()))
 }
 
@@ -148,7 +150,7 @@ async fn listed<K: Clone + Debug + DeserializeOwned>(
     which: ListParams,
 ) -> Result<Vec<K>, String> {
     match tokio::time::timeout(LISTED_WITHIN, api.list(&which)).await {
-        Ok(listed) => listed.map(|it| it.items).map_err(|error| plain(&error)),
+        Ok(listed) => listed.map(|list| list.items).map_err(|error| plain(&error)),
         Err(_) => Err(format!("it did not answer within {} s", LISTED_WITHIN.as_secs())),
     }
 }

@@ -14,8 +14,8 @@ use super::{
 #[must_use]
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut wrong: Vec<_> = judgement.conditions.iter().collect();
-    wrong.sort_by_key(|(_, it)| std::cmp::Reverse(it.severity));
-    let told: Vec<_> = wrong.into_iter().map(|(_, it)| it.text.clone()).collect();
+    wrong.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
+    let told: Vec<_> = wrong.into_iter().map(|(_, condition)| condition.text.clone()).collect();
     let state = match overall(judgement) {
         NnfResourceHealth::Critical => State::Critical,
         NnfResourceHealth::Ok => State::Ok,
@@ -32,8 +32,8 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
 /// What is critical for one drive, one compute or one file system is a warning for the rabbit, which serves the others.
 #[must_use]
 pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
-    let critical = |((subject, _), it): (&(Subject, Kind), &Condition)| {
-        *subject == Subject::Rabbit && it.severity == Severity::Critical
+    let critical = |((subject, _), condition): (&(Subject, Kind), &Condition)| {
+        *subject == Subject::Rabbit && condition.severity == Severity::Critical
     };
     if judgement.conditions.iter().any(critical) {
         NnfResourceHealth::Critical
@@ -93,12 +93,12 @@ fn of<'a>(
     judgement: &'a Judgement,
     subject: &'a Subject,
 ) -> impl Iterator<Item = (&'a Kind, &'a Condition)> {
-    let all = judgement.conditions.iter().filter(move |((it, _), _)| it == subject);
+    let all = judgement.conditions.iter().filter(move |((about, _), _)| about == subject);
     all.map(|((_, kind), condition)| (kind, condition))
 }
 
 fn worst(judgement: &Judgement, subject: &Subject) -> NnfResourceHealth {
-    match of(judgement, subject).map(|(_, it)| it.severity).max() {
+    match of(judgement, subject).map(|(_, condition)| condition.severity).max() {
         None => NnfResourceHealth::Ok,
         Some(Severity::Warning) => NnfResourceHealth::Warning,
         Some(Severity::Critical) => NnfResourceHealth::Critical,

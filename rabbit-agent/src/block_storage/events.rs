@@ -18,7 +18,7 @@ pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Opti
         let reason = if works { "AllocationDegraded" } else { "AllocationFailed" };
         return Some(Note::warning(reason, ALLOCATE, failure.debug.clone()));
     }
-    let steps = outcomes.iter().flatten().flat_map(|it| &it.steps);
+    let steps = outcomes.iter().flatten().flat_map(|converged| &converged.steps);
     let (mut count, mut bytes, mut drives) = (0_u32, 0_u64, BTreeSet::new());
     for step in steps {
         if let Step::CreateNamespace { drive, size, .. } = step {

@@ -10,8 +10,11 @@ use storage::{
 use super::claims::{Claims, Who};
 
 /// What to bring about, for everything of a GFS2 that the node reaches.
-pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<Desired> {
-    let reached = seen.namespaces.iter().filter_map(|it| Some((claims.concerned(&it.owner)?, it)));
+pub(super) fn to_detach(seen: &Observed, claims: &Claims, who: &Who) -> Vec<Desired> {
+    let reached = seen
+        .namespaces
+        .iter()
+        .filter_map(|namespace| Some((claims.concerned(&namespace.owner)?, namespace)));
     let pairs: BTreeSet<_> = reached
         .flat_map(|(id, namespace)| {
             namespace.access.iter().filter(|host| who.is(host)).map(move |host| (id, host.clone()))
@@ -23,34 +26,36 @@ pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<De
 
 /// Why it cannot be said that the node reaches no GFS2; nothing when it is proved. What is on a drive that is gone for good is
 /// reached by nobody, and no answer will ever come from it.
-pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
-    let mut doubts = claims.unreadable.clone();
-    let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
-    let namespaces = namespaces.filter(|it| !seen.is_replaced(&it.id.subsystem));
-    doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
-    doubts.extend(seen.unreadable.iter().map(|nqn| {
-        let fault = drive(seen, &nqn.to_string()).and_then(|it| it.fault.as_deref());
+pub(super) fn unproved(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
+    let mut reasons = claims.unreadable.clone();
+    let namespaces =
+        seen.namespaces.iter().filter(|namespace| !claims.is_of_others(&namespace.owner));
+    let namespaces = namespaces.filter(|namespace| !seen.is_replaced(&namespace.id.subsystem));
+    reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, seen, who)));
+    reasons.extend(seen.unreadable.iter().map(|nqn| {
+        let fault = drive(seen, &nqn.to_string()).and_then(|drive| drive.fault.as_deref());
         format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
     }));
     let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
-    let missing = missing.filter(|(nqn, _)| !seen.replaced.iter().any(|it| it.to_string() == *nqn));
-    doubts.extend(missing.map(|(nqn, nsid)| {
+    let missing = missing
+        .filter(|(nqn, _)| !seen.replaced.iter().any(|replaced| replaced.to_string() == *nqn));
+    reasons.extend(missing.map(|(nqn, nsid)| {
         format!("namespace {nsid} of drive {nqn} carries a GFS2, and the drive cannot be asked who reaches it")
     }));
-    doubts.sort();
-    doubts.dedup();
-    doubts
+    reasons.sort();
+    reasons.dedup();
+    reasons
 }
 
-fn doubts_of(namespace: &Namespace, seen: &Observed, who: &Who) -> Vec<String> {
+fn unproved_of(namespace: &Namespace, seen: &Observed, who: &Who) -> Vec<String> {
     let id = &namespace.id;
-    let mut doubts = Vec::new();
+    let mut reasons = Vec::new();
     let drive = drive(seen, &id.subsystem.to_string());
-    if let Some(fault) = drive.and_then(|it| it.fault.as_deref()) {
-        doubts.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
+    if let Some(fault) = drive.and_then(|drive| drive.fault.as_deref()) {
+        reasons.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
     }
     for host in namespace.access.iter().filter(|host| who.may_be(host)) {
-        doubts.push(if who.is(host) {
+        reasons.push(if who.is(host) {
             format!("it still reaches namespace {id}")
         } else {
             format!(
@@ -59,15 +64,15 @@ fn doubts_of(namespace: &Namespace, seen: &Observed, who: &Who) -> Vec<String> {
             )
         });
     }
-    doubts
+    reasons
 }
 
 fn drive<'a>(seen: &'a Observed, nqn: &str) -> Option<&'a Drive> {
-    seen.drives.iter().find(|it| it.nqn.to_string() == nqn)
+    seen.drives.iter().find(|drive| drive.nqn.to_string() == nqn)
 }
 
 fn is_well(drive: Option<&Drive>) -> bool {
-    drive.is_some_and(|it| it.fault.is_none())
+    drive.is_some_and(|drive| drive.fault.is_none())
 }
 
 #[cfg(test)]
@@ -119,7 +124,7 @@ mod tests {
             owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
             size: 4096,
             members: 1,
-            access: access.iter().map(|it| host(it)).collect(),
+            access: access.iter().map(|node| host(node)).collect(),
             device: None,
         }
     }
@@ -136,7 +141,7 @@ mod tests {
         let mut xfs =
             serde_json::to_value(samples::block_storage(&[(1, &["compute-03"])])).unwrap();
         xfs["metadata"]["uid"] = json!(XFS_UID);
-        let objects = [gfs2, xfs].map(|it| serde_json::from_value(it).unwrap());
+        let objects = [gfs2, xfs].map(|object| serde_json::from_value(object).unwrap());
         let claims = Claims::of(&objects.map(|object| DeserializeGuard(Ok(object))));
         assert!(claims.unreadable.is_empty() && claims.devices.len() == 1);
         claims
@@ -147,11 +152,11 @@ mod tests {
     }
 
     fn told(seen: &Observed) -> String {
-        doubts(seen, &claims(), &who()).join("; ")
+        unproved(seen, &claims(), &who()).join("; ")
     }
 
     fn withdrawn(seen: &Observed) -> Vec<String> {
-        let units = to_withdraw(seen, &claims(), &who());
+        let units = to_detach(seen, &claims(), &who());
         let told = |unit: &Desired| match unit {
             Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
             other => panic!("{other:?}"),
@@ -179,9 +184,9 @@ mod tests {
             format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
         ];
         assert_eq!(withdrawn(&seen), expected);
-        let doubts = told(&seen);
-        assert_eq!(doubts.matches("still reaches").count(), 4, "{doubts}");
-        assert!(!doubts.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {doubts}");
+        let reasons = told(&seen);
+        assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
+        assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {reasons}");
     }
 
     #[test]
@@ -207,7 +212,10 @@ mod tests {
             namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@2"]),
         ]);
         let expected = ["compute-03 (endpoint 2)", "compute-02 (endpoint 7)"];
-        assert_eq!(withdrawn(&seen), expected.map(|it| format!("{}/{it}", samples::BLOCK_UID)));
+        assert_eq!(
+            withdrawn(&seen),
+            expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
+        );
         assert_eq!(told(&seen).matches("still reaches").count(), 2, "{}", told(&seen));
     }
 
@@ -243,7 +251,7 @@ mod tests {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
-        assert_eq!(doubts(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
+        assert_eq!(unproved(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
         seen.replaced.insert(DRIVE.parse().unwrap());
         assert_eq!(told(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));

@@ -65,10 +65,10 @@ pub enum Wake {
     Related(Key),
     /// Its status is another than this agent knows, as of this resourceVersion: written by a pass that still runs, or by
     /// somebody else.
-    Retold(Key, String),
+    StatusChanged(Key, String),
     /// The ClientMount of this name and uid went before our finalizer was on it, or after it was off: it asks for no path any
     /// more.
-    LetGo(String, String),
+    Deleted(String, String),
 }
 
 /// Why an object's profile cannot be had, in words for the user.
@@ -81,7 +81,7 @@ pub enum NoProfile {
     Unnamed,
     /// The watch has not brought it.
     #[error("NnfStorageProfile {namespace}/{name} does not exist: create it with data.pinned true")]
-    Unseen {
+    Missing {
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -91,7 +91,7 @@ pub enum NoProfile {
 
 /// The objects that this rabbit's agent knows.
 #[derive(Debug)]
-pub struct World {
+pub struct Cache {
     node: NodeName,
     pub(crate) block_storages: Store<NnfNodeBlockStorage>,
     pub(crate) node_storages: Store<NnfNodeStorage>,
@@ -109,24 +109,24 @@ pub struct World {
     pub(crate) has_moved: bool,
 }
 
-/// Something to tell the world, whatever its kind.
-pub type Tell = Box<dyn FnOnce(&mut World) -> Vec<Wake> + Send>;
+/// Something to tell the cache, whatever its kind.
+pub type CacheUpdate = Box<dyn FnOnce(&mut Cache) -> Vec<Wake> + Send>;
 
-/// A kind that the world keeps.
-pub trait Kept: Object {
+/// A kind that the cache keeps.
+pub trait Cached: Object {
     /// Where.
-    fn store(world: &mut World) -> &mut Store<Self>;
+    fn store(cache: &mut Cache) -> &mut Store<Self>;
     /// The work on it, if there is any.
     fn key(&self) -> Option<Key>;
     /// Who must look again.
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake>;
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake>;
     /// Whether both tell the same of what was done; where that is nobody's business, they do.
-    fn tells_the_same(&self, _other: &Self) -> bool {
+    fn same_status(&self, _other: &Self) -> bool {
         true
     }
 }
 
-impl World {
+impl Cache {
     /// A rabbit of which nothing is known yet.
     #[must_use]
     pub fn new(node: NodeName) -> Self {
@@ -147,25 +147,25 @@ impl World {
     }
 
     /// Takes in an event of a watch.
-    pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
+    pub fn take<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
             changes.iter().flat_map(|change| K::wakes(self, change)).collect();
-        wakes.extend(changes.iter().filter_map(|change| self.retold(change)));
+        wakes.extend(changes.iter().filter_map(|change| self.status_change(change)));
         wakes
     }
 
     /// A pass tells what it wrote itself, so what a watch brings and nobody told is somebody else's.
-    fn retold<K: Kept>(&self, change: &Change<K>) -> Option<Wake> {
+    fn status_change<K: Cached>(&self, change: &Change<K>) -> Option<Wake> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
         // What was recorded has no version, and its status is not known.
         old.resource_version()?;
-        let same = old.uid() != new.uid() || old.tells_the_same(new) || !self.is_ours(&**new);
-        (!same).then(|| Some(Wake::Retold(new.key()?, new.resource_version()?)))?
+        let same = old.uid() != new.uid() || old.same_status(new) || !self.is_ours(&**new);
+        (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?
     }
 
     /// Takes in the API's answer to a write of ours.
-    pub fn wrote<K: Kept>(&mut self, object: K) -> Vec<Wake> {
+    pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
         let changes = K::store(self).wrote(object);
         changes.iter().flat_map(|change| K::wakes(self, change)).collect()
     }
@@ -208,51 +208,57 @@ impl World {
     /// Uids of every NnfNodeBlockStorage of the rabbit, whether it can be read or not.
     #[must_use]
     pub fn claimants(&self) -> BTreeSet<ObjectUid> {
-        let readable = self.block_storages.iter().map(|it| &it.metadata);
+        let readable = self.block_storages.iter().map(|block| &block.metadata);
         let metadata = readable.chain(self.block_storages.unreadable());
-        metadata.filter_map(|it| it.uid.as_deref()?.parse().ok()).collect()
+        metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
     }
 
     /// After whom the volume groups are named that an object of this rabbit, or one that went away in its middle, sees to.
     #[must_use]
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
-        let storages = self.node_storages.iter().map(|it| &it.metadata);
-        let mounts = self.client_mounts.iter().chain(self.vanished.values()).map(|it| &it.metadata);
+        let storages = self.node_storages.iter().map(|storage| &storage.metadata);
+        let mounts =
+            self.client_mounts.iter().chain(self.vanished.values()).map(|mount| &mount.metadata);
         let readable = storages.chain(mounts).chain(self.node_storages.unreadable());
         let all = readable.chain(self.client_mounts.unreadable());
-        let labels = all.filter_map(|it| it.labels.as_ref());
-        let named = labels.flat_map(|it| {
-            [label::OWNER_UID, label::TARGET_OWNER_UID].into_iter().filter_map(|key| it.get(key))
+        let labels = all.filter_map(|metadata| metadata.labels.as_ref());
+        let named = labels.flat_map(|labels| {
+            [label::OWNER_UID, label::TARGET_OWNER_UID]
+                .into_iter()
+                .filter_map(|key| labels.get(key))
         });
         named.filter_map(|uid| uid.parse().ok()).collect()
     }
 
     /// Namespaces that the status of any other NnfNodeBlockStorage of the rabbit names.
     #[must_use]
-    pub fn told_elsewhere(&self, block_storage: &str) -> Elsewhere {
+    pub fn reported_elsewhere(&self, block_storage: &str) -> Elsewhere {
         if self.block_storages.unreadable().next().is_some() {
             return Elsewhere::Unreadable;
         }
-        let others = self.block_storages.iter().filter(|it| self.is_ours(&***it));
-        let others = others.filter(|it| it.name_any() != block_storage);
-        let told = others.flat_map(|it| it.status.iter().flat_map(|status| &status.allocations));
-        let devices = told.flat_map(|it| &it.devices);
-        let named = devices.filter_map(|it| NamespaceId::parse(&it.nqn, &it.namespace_id).ok());
-        Elsewhere::Told(named.collect())
+        let others = self.block_storages.iter().filter(|block| self.is_ours(&***block));
+        let others = others.filter(|block| block.name_any() != block_storage);
+        let told =
+            others.flat_map(|block| block.status.iter().flat_map(|status| &status.allocations));
+        let devices = told.flat_map(|allocation| &allocation.devices);
+        let named =
+            devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok());
+        Elsewhere::Reported(named.collect())
     }
 
     /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, each with the name of its object. Of what is being
     /// deleted nobody knows how much is left.
     #[must_use]
-    pub fn told(&self) -> BTreeMap<NamespaceId, String> {
-        let stays = |it: &&Arc<NnfNodeBlockStorage>| {
-            self.is_ours(&***it) && it.metadata.deletion_timestamp.is_none()
+    pub fn reported_namespaces(&self) -> BTreeMap<NamespaceId, String> {
+        let stays = |block: &&Arc<NnfNodeBlockStorage>| {
+            self.is_ours(&***block) && block.metadata.deletion_timestamp.is_none()
         };
         let mut told = BTreeMap::new();
         for object in self.block_storages.iter().filter(stays) {
             let allocations = object.status.iter().flat_map(|status| &status.allocations);
-            let devices = allocations.flat_map(|it| &it.devices);
-            let ids = devices.filter_map(|it| NamespaceId::parse(&it.nqn, &it.namespace_id).ok());
+            let devices = allocations.flat_map(|allocation| &allocation.devices);
+            let ids = devices
+                .filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok());
             told.extend(ids.map(|id| (id, object.name_any())));
         }
         told
@@ -261,8 +267,9 @@ impl World {
     /// Whether a NnfNodeBlockStorage of this rabbit is there, and cannot be read.
     #[must_use]
     pub fn is_unreadable_block(&self, name: &str) -> bool {
-        let is_it = |it: &ObjectMeta| {
-            it.namespace.as_deref() == Some(self.node.as_str()) && it.name.as_deref() == Some(name)
+        let is_it = |metadata: &ObjectMeta| {
+            metadata.namespace.as_deref() == Some(self.node.as_str())
+                && metadata.name.as_deref() == Some(name)
         };
         self.block_storages.unreadable().any(is_it)
     }
@@ -270,24 +277,27 @@ impl World {
     /// Whether there is a NnfNodeStorage on this block storage, or one that cannot be read and may be.
     #[must_use]
     pub fn is_in_use(&self, block_storage: &str) -> bool {
-        self.node_storages.iter().any(|it| block_name(it) == block_storage)
+        self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
             || self.node_storages.unreadable().next().is_some()
     }
 
     /// ClientMounts of this rabbit through which a file system of this NnfNodeStorage may be mounted.
     #[must_use]
     pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
-        let known =
-            self.client_mounts.iter().filter(|it| self.is_ours(&***it) && may_be_mounted(it));
-        let known = known.chain(self.vanished.values()).map(|it| &**it);
-        let refer = known.chain(self.former.all()).filter(|it| refers_to(it, node_storage));
+        let known = self
+            .client_mounts
+            .iter()
+            .filter(|mount| self.is_ours(&***mount) && may_be_mounted(mount));
+        let known = known.chain(self.vanished.values()).map(|mount| &**mount);
+        let refer = known.chain(self.former.all()).filter(|mount| refers_to(mount, node_storage));
         refer.map(ResourceExt::name_any).collect()
     }
 
     /// The block storages of this rabbit that a ClientMount of it refers to.
     #[must_use]
     pub fn blocks_under(&self, client_mount: &str) -> BTreeSet<String> {
-        let mounts = self.client_mount(client_mount).into_iter().flat_map(|it| &it.spec.mounts);
+        let mounts =
+            self.client_mount(client_mount).into_iter().flat_map(|mount| &mount.spec.mounts);
         let names = mounts.filter_map(|mount| {
             mount.device.device_reference.as_ref()?.object_reference.name.as_ref()
         });
@@ -309,9 +319,9 @@ impl World {
 
     /// Whether a pass over it erases namespaces.
     #[must_use]
-    pub fn is_erased(&self, key: &Key) -> bool {
+    pub fn erases(&self, key: &Key) -> bool {
         let Key::BlockStorage(name) = key else { return false };
-        self.block_storage(name).is_some_and(|it| it.metadata.deletion_timestamp.is_some())
+        self.block_storage(name).is_some_and(|block| block.metadata.deletion_timestamp.is_some())
     }
 
     /// A ClientMount is as it was recorded, until the API tells of it: its versions of which something may be mounted, the
@@ -348,7 +358,7 @@ impl World {
     /// When the labels name none, or it was not seen.
     pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, NoProfile> {
         let named = object.pinned_profile().ok_or(NoProfile::Unnamed)?;
-        self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Unseen {
+        self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Missing {
             namespace: named.namespace.to_owned(),
             name: named.name.to_owned(),
         })
@@ -358,23 +368,29 @@ impl World {
     #[must_use]
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
         match key {
-            Key::Node => self.nnf_node().map(|it| Fingerprint::of(&**it)),
-            Key::BlockStorage(name) => self.block_storage(name).map(|it| Fingerprint::of(&**it)),
-            Key::NodeStorage(name) => self.node_storage(name).map(|it| Fingerprint::of(&**it)),
-            Key::ClientMount(name) => self.client_mount(name).map(|it| Fingerprint::of(&**it)),
-            Key::LustreMgt(name) => self.lustre_mgt(name).map(|it| Fingerprint::of(&**it)),
+            Key::Node => self.nnf_node().map(|node| Fingerprint::of(&**node)),
+            Key::BlockStorage(name) => {
+                self.block_storage(name).map(|block| Fingerprint::of(&**block))
+            }
+            Key::NodeStorage(name) => {
+                self.node_storage(name).map(|storage| Fingerprint::of(&**storage))
+            }
+            Key::ClientMount(name) => {
+                self.client_mount(name).map(|mount| Fingerprint::of(&**mount))
+            }
+            Key::LustreMgt(name) => self.lustre_mgt(name).map(|mgt| Fingerprint::of(&**mgt)),
             Key::Vanished(_) => None,
         }
     }
 
     /// Every object there is work for, for the first pass.
     #[must_use]
-    pub fn everything(&self) -> Vec<Key> {
+    pub fn all_keys(&self) -> Vec<Key> {
         let mut keys = vec![Key::Node];
-        keys.extend(self.block_storages.iter().map(|it| Key::BlockStorage(it.name_any())));
-        keys.extend(self.node_storages.iter().map(|it| Key::NodeStorage(it.name_any())));
-        keys.extend(self.client_mounts.iter().map(|it| Key::ClientMount(it.name_any())));
-        keys.extend(self.lustre_mgts.iter().map(|it| Key::LustreMgt(it.name_any())));
+        keys.extend(self.block_storages.iter().map(|block| Key::BlockStorage(block.name_any())));
+        keys.extend(self.node_storages.iter().map(|storage| Key::NodeStorage(storage.name_any())));
+        keys.extend(self.client_mounts.iter().map(|mount| Key::ClientMount(mount.name_any())));
+        keys.extend(self.lustre_mgts.iter().map(|mgt| Key::LustreMgt(mgt.name_any())));
         keys
     }
 
@@ -396,8 +412,9 @@ fn may_be_mounted(object: &ClientMount) -> bool {
 }
 
 fn refers_to(mount: &ClientMount, name: &str) -> bool {
-    let references = mount.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
-    references.into_iter().any(|it| it.object_reference.name.as_deref() == Some(name))
+    let references =
+        mount.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
+    references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
 }
 
 /// Name of the block storage under a NnfNodeStorage: the one it refers to, or else its namesake.

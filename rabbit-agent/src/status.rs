@@ -7,13 +7,13 @@ use std::sync::{
 
 use prometheus_client::{encoding::text::encode, metrics::counter::Counter, registry::Registry};
 
-use crate::{health::Board, world::Key};
+use crate::{cache::Key, health::HealthState};
 
 /// Shared by the agent, which gives them, and by those who look.
 #[derive(Debug, Clone, Default)]
-pub struct Signs {
+pub struct AgentStatus {
     /// The rabbit's health, for the coordinator.
-    pub health: Board,
+    pub health: HealthState,
     ready: Arc<AtomicBool>,
     passes: Passes,
 }
@@ -29,10 +29,14 @@ struct Passes {
     fences: Counter,
 }
 
-impl Signs {
-    /// Signs of an agent whose rabbit's health hangs on this board.
+/// The name that `run` and `probes` still use.
+#[doc(hidden)]
+pub use AgentStatus as Signs;
+
+impl AgentStatus {
+    /// AgentStatus of an agent whose rabbit's health hangs on this board.
     #[must_use]
-    pub fn of(health: Board) -> Self {
+    pub fn of(health: HealthState) -> Self {
         Self { health, ..Self::default() }
     }
 
@@ -95,17 +99,17 @@ mod tests {
 
     #[test]
     fn counters_have_the_names_that_dashboards_know() {
-        let signs = Signs::default();
+        let status = AgentStatus::default();
         for key in [
             Key::Node,
             Key::ClientMount("a".into()),
             Key::Vanished("b".into()),
             Key::NodeStorage("a".into()),
         ] {
-            signs.count(&key);
+            status.count(&key);
         }
-        signs.count_fence();
-        let told = signs.metrics();
+        status.count_fence();
+        let told = status.metrics();
         for line in [
             "nnf_clientmount_reconciles_total 2",
             "nnf_node_reconciles_total 1",
@@ -114,16 +118,16 @@ mod tests {
             "nnf_lustre_mgt_reconciles_total 0",
             "gfs2_fence_requests_total 1",
         ] {
-            assert!(told.lines().any(|it| it == line), "{line} is not in\n{told}");
+            assert!(told.lines().any(|printed| printed == line), "{line} is not in\n{told}");
         }
     }
 
     #[test]
     fn ready_is_ready_for_all_who_look() {
-        let signs = Signs::default();
-        let other = signs.clone();
+        let status = AgentStatus::default();
+        let other = status.clone();
         assert!(!other.is_ready());
-        signs.set_ready();
+        status.set_ready();
         assert!(other.is_ready());
     }
 }

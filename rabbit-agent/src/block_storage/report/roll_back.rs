@@ -22,12 +22,12 @@ pub fn to_roll_back(
     wanted: &[Allocation],
     outcomes: &[Outcome],
 ) -> Vec<AllocationId> {
-    if !outcomes.iter().any(|it| it.as_ref().is_err_and(is_lack_of_room)) {
+    if !outcomes.iter().any(|outcome| outcome.as_ref().is_err_and(is_lack_of_room)) {
         return Vec::new();
     }
     let reported = |index: usize| {
         let status = object.status.as_ref().and_then(|status| status.allocations.get(index));
-        status.is_some_and(|it| !it.devices.is_empty())
+        status.is_some_and(|allocation| !allocation.devices.is_empty())
     };
     let is_new = |converged: &Converged| {
         converged.steps.iter().any(|step| matches!(step, Step::CreateNamespace { .. }))
@@ -43,10 +43,13 @@ pub fn to_roll_back(
 #[must_use]
 pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
     let told = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    let is_told =
-        told.len() >= object.spec.allocations.len() && told.iter().all(|it| !it.devices.is_empty());
-    let devices: BTreeSet<_> =
-        told.iter().flat_map(|it| &it.devices).map(|it| it.nqn.as_str()).collect();
+    let is_told = told.len() >= object.spec.allocations.len()
+        && told.iter().all(|allocation| !allocation.devices.is_empty());
+    let devices: BTreeSet<_> = told
+        .iter()
+        .flat_map(|allocation| &allocation.devices)
+        .map(|device| device.nqn.as_str())
+        .collect();
     let drives: Vec<_> = seen.unreadable.iter().map(ToString::to_string).collect();
     let may_have = |drive: &&String| !is_told || devices.contains(drive.as_str());
     let drives: Vec<_> = drives.iter().filter(may_have).cloned().collect();
@@ -75,7 +78,7 @@ pub fn is_lost(error: &ConvergeError) -> bool {
 #[must_use]
 pub fn is_deleted(error: &ConvergeError) -> bool {
     let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
-    missing.iter().all(|it| matches!(it.why, Absence::Deleted | Absence::Partial))
+    missing.iter().all(|missing| matches!(missing.why, Absence::Deleted | Absence::Partial))
 }
 
 #[cfg(test)]
@@ -108,7 +111,7 @@ mod tests {
     fn what_may_be_on_a_drive_whose_records_cannot_be_read_is_not_taken_for_given_back() {
         let mut object = samples::block_storage_ready(1);
         let seen = |drives: &[&str]| {
-            let unread = drives.iter().map(|it| it.parse().unwrap()).collect();
+            let unread = drives.iter().map(|drive| drive.parse().unwrap()).collect();
             Observed { unreadable: unread, ..Observed::default() }
         };
         let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));

@@ -1,6 +1,6 @@
 //! What became of drives, computes and volumes since the status before. Pure.
 //!
-//! Drives and computes are compared with what the NnfNode tells, so that a restart of the agent is no news.
+//! Drives and computes are compared with what the NnfNode tells, so that a restart of the agent is no events.
 
 use controller::events::Note;
 use std::collections::BTreeSet;
@@ -16,25 +16,25 @@ use crate::health::{Judgement, Kind, Subject};
 const LOOK: &str = "LookAtHealth";
 
 /// All of it, from what was told and judged before to what is now.
-pub(super) fn news(
+pub(super) fn events(
     (told, known): (&NnfNodeStatus, &Judgement),
     (tells, judged): (&NnfNodeStatus, &Judgement),
     seen: Option<&Observed>,
 ) -> Vec<Note> {
-    let mut news = computes(&told.servers, &tells.servers);
+    let mut events = computes(&told.servers, &tells.servers);
     let looked_at = seen.map_or(&[][..], |seen| &seen.drives);
-    news.extend(drives(&told.drives, &tells.drives, looked_at, judged));
-    news.extend(volumes(known, judged));
-    news
+    events.extend(drives(&told.drives, &tells.drives, looked_at, judged));
+    events.extend(volumes(known, judged));
+    events
 }
 
 /// Computes that were fenced, or are no more.
 pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<Note> {
-    let is_fenced = |it: &NnfServerStatus| it.status == Some(NnfResourceStatus::Fenced);
-    let news = |now: &NnfServerStatus| {
-        let was = before.iter().find(|it| it.hostname == now.hostname)?;
+    let is_fenced = |server: &NnfServerStatus| server.status == Some(NnfResourceStatus::Fenced);
+    let events = |now: &NnfServerStatus| {
+        let was = before.iter().find(|server| server.hostname == now.hostname)?;
         let name = &now.hostname;
-        let news = match (is_fenced(was), is_fenced(now)) {
+        let events = match (is_fenced(was), is_fenced(now)) {
             (false, true) => Note::warning(
                 "ComputeFenced",
                 "Fence",
@@ -45,9 +45,9 @@ pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) ->
             }
             (true, true) | (false, false) => return None,
         };
-        Some(news.of_part(format!("status.servers{{{name}}}")))
+        Some(events.of_part(format!("status.servers{{{name}}}")))
     };
-    after.iter().filter(|it| !it.hostname.is_empty()).filter_map(news).collect()
+    after.iter().filter(|server| !server.hostname.is_empty()).filter_map(events).collect()
 }
 
 /// Drives that failed, or can be used again. `seen` are those that were looked at. Of one that went before the agent started
@@ -58,31 +58,31 @@ fn drives(
     seen: &[Drive],
     judged: &Judgement,
 ) -> Vec<Note> {
-    let is_well = |it: &NnfDriveStatus| it.status == Some(NnfResourceStatus::Ready);
-    let news = |drive: &Drive| {
+    let is_well = |drive: &NnfDriveStatus| drive.status == Some(NnfResourceStatus::Ready);
+    let events = |drive: &Drive| {
         let serial = &drive.serial;
-        let of_it = |it: &&NnfDriveStatus| {
+        let of_it = |reported: &&NnfDriveStatus| {
             !serial.is_empty()
-                && it.serial_number == *serial
-                && (it.model == drive.model || drive.model.is_empty())
+                && reported.serial_number == *serial
+                && (reported.model == drive.model || reported.model.is_empty())
         };
         let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
-        let news = match (is_well(was), is_well(now)) {
+        let events = match (is_well(was), is_well(now)) {
             (true, false) => Note::warning("DriveFailed", LOOK, why(drive, judged)),
             (false, true) => {
                 Note::normal("DriveReady", LOOK, format!("{} can be used again", drive.nqn))
             }
             (true, true) | (false, false) => return None,
         };
-        Some(news.of_part(format!("status.drives{{{serial}}}")))
+        Some(events.of_part(format!("status.drives{{{serial}}}")))
     };
-    seen.iter().filter_map(news).collect()
+    seen.iter().filter_map(events).collect()
 }
 
 fn why(drive: &Drive, judged: &Judgement) -> String {
     let of_it = |(subject, _): &(Subject, Kind)| *subject == Subject::Drive(drive.nqn.clone());
     let wrong = judged.conditions.iter().filter(|(key, _)| of_it(key));
-    let texts: Vec<_> = wrong.map(|(_, it)| it.text.as_str()).collect();
+    let texts: Vec<_> = wrong.map(|(_, condition)| condition.text.as_str()).collect();
     texts.join("; ")
 }
 
@@ -164,8 +164,8 @@ mod tests {
         report::status(&before, Some(&seen), &samples::chassis(), judged, 0, Spread::ONE).drives
     }
 
-    fn reasons(news: &[Note]) -> Vec<&'static str> {
-        news.iter().map(|it| it.reason).collect()
+    fn reasons(events: &[Note]) -> Vec<&'static str> {
+        events.iter().map(|event| event.reason).collect()
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
     fn a_compute_is_told_when_it_is_fenced_and_when_it_is_no_more() {
         let was = report::servers(&samples::chassis(), &Judgement::default());
         let mut is = was.clone();
-        crate::fence::shown::show(&mut is, &["compute-03".parse().unwrap()].into());
+        crate::fence::servers::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());
         let told = computes(&was, &is);
         assert_eq!(reasons(&told), ["ComputeFenced"]);
         assert_eq!(told[0].part.as_deref(), Some("status.servers{compute-03}"));

@@ -11,14 +11,14 @@ use api::{
 use controller::{Change, Store, has_finalizer};
 use kube::ResourceExt;
 
-use super::{Kept, Key, Wake, World, block_name, refers_to};
+use super::{Cache, Cached, Key, Wake, block_name, refers_to};
 use crate::fence::is_shared;
 
-impl World {
+impl Cache {
     /// Who is fenced decides who is given a GFS2, and is shown in the NnfNode.
     pub(crate) fn fences_changed(&self) -> Vec<Wake> {
-        let shared = self.block_storages.iter().filter(|it| is_shared(&it.metadata));
-        let shared = shared.map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
+        let shared = self.block_storages.iter().filter(|block| is_shared(&block.metadata));
+        let shared = shared.map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
@@ -27,68 +27,70 @@ impl World {
     /// tried again by the clock, for their tries may be what moves.
     pub(crate) fn node_moved(&mut self) -> Vec<Wake> {
         self.has_moved = true;
-        let failing = |it: &&Arc<NnfNodeBlockStorage>| {
-            it.status.as_ref().is_some_and(|status| status.error.is_some())
+        let failing = |block: &&Arc<NnfNodeBlockStorage>| {
+            block.status.as_ref().is_some_and(|status| status.error.is_some())
         };
         let failing = self.block_storages.iter().filter(failing);
-        let again = failing.map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
-        let serves = |it: &&Arc<NnfNodeStorage>| {
-            it.spec.file_system_type == FileSystemType::Lustre
-                && it.status.as_ref().is_some_and(|status| status.error.is_none())
+        let again = failing.map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
+        let serves = |storage: &&Arc<NnfNodeStorage>| {
+            storage.spec.file_system_type == FileSystemType::Lustre
+                && storage.status.as_ref().is_some_and(|status| status.error.is_none())
         };
         let serving = self.node_storages.iter().filter(serves);
-        let serving = serving.map(|it| Wake::Related(Key::NodeStorage(it.name_any())));
+        let serving = serving.map(|storage| Wake::Related(Key::NodeStorage(storage.name_any())));
         [Wake::Related(Key::Node)].into_iter().chain(again).chain(serving).collect()
     }
 
     /// What was made on drives may have lost one, or be completed or repaired with one that came.
     pub(crate) fn drives_changed(&self) -> Vec<Wake> {
-        let blocks = self.block_storages.iter().map(|it| Key::BlockStorage(it.name_any()));
-        let storages = self.node_storages.iter().map(|it| Key::NodeStorage(it.name_any()));
+        let blocks = self.block_storages.iter().map(|block| Key::BlockStorage(block.name_any()));
+        let storages =
+            self.node_storages.iter().map(|storage| Key::NodeStorage(storage.name_any()));
         blocks.chain(storages).map(Wake::Related).collect()
     }
 
     /// ClientMounts that are not done and for which `concerned` holds.
     fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
-        let undone = |it: &ClientMount| {
-            it.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
+        let undone = |mount: &ClientMount| {
+            mount.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
         };
-        let mounts = self.client_mounts.iter().filter(|it| undone(it) && concerned(it));
-        mounts.map(|it| Wake::Related(Key::ClientMount(it.name_any()))).collect()
+        let mounts = self.client_mounts.iter().filter(|mount| undone(mount) && concerned(mount));
+        mounts.map(|mount| Wake::Related(Key::ClientMount(mount.name_any()))).collect()
     }
 
     /// NnfNodeStorages that are being deleted and wait for this ClientMount.
     pub(crate) fn leaving_storages(&self, mount: &ClientMount) -> Vec<Wake> {
-        self.waiting_storages(|it| {
-            it.metadata.deletion_timestamp.is_some() && refers_to(mount, &it.name_any())
+        self.waiting_storages(|storage| {
+            storage.metadata.deletion_timestamp.is_some() && refers_to(mount, &storage.name_any())
         })
     }
 
     /// NnfNodeStorages that are not done, or wait to be repaired, and for which `concerned` holds. A Lustre target is never
     /// done: it serves for as long as it is there, and is mounted again when its devices are back after a restart.
     fn waiting_storages(&self, concerned: impl Fn(&NnfNodeStorage) -> bool) -> Vec<Wake> {
-        let undone = |it: &NnfNodeStorage| {
+        let undone = |storage: &NnfNodeStorage| {
             let whole = |status: &NnfNodeStorageStatus| {
                 let is_degraded = status.health == Some(NnfStorageHealth::Degraded);
                 status.ready && status.error.is_none() && !is_degraded
             };
-            let done = it.status.as_ref().is_some_and(whole);
-            let serves = it.spec.file_system_type == FileSystemType::Lustre;
-            !done || serves || it.metadata.deletion_timestamp.is_some()
+            let done = storage.status.as_ref().is_some_and(whole);
+            let serves = storage.spec.file_system_type == FileSystemType::Lustre;
+            !done || serves || storage.metadata.deletion_timestamp.is_some()
         };
-        let storages = self.node_storages.iter().filter(|it| undone(it) && concerned(it));
-        storages.map(|it| Wake::Related(Key::NodeStorage(it.name_any()))).collect()
+        let storages =
+            self.node_storages.iter().filter(|storage| undone(storage) && concerned(storage));
+        storages.map(|storage| Wake::Related(Key::NodeStorage(storage.name_any()))).collect()
     }
 }
 
-fn changed<K: Kept>(change: &Change<K>) -> Vec<Wake> {
+fn changed<K: Cached>(change: &Change<K>) -> Vec<Wake> {
     let key = change.object().filter(|_| change.to_act_on()).and_then(|object| object.key());
     key.map(Wake::Changed).into_iter().collect()
 }
 
-impl Kept for NnfNodeBlockStorage {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.block_storages
+impl Cached for NnfNodeBlockStorage {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.block_storages
     }
 
     fn key(&self) -> Option<Key> {
@@ -96,44 +98,48 @@ impl Kept for NnfNodeBlockStorage {
     }
 
     /// Its file systems and mounts wait for its devices; whoever lacks room waits for it to go.
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object().filter(|it| world.is_ours(&***it)) else {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object().filter(|object| cache.is_ours(&***object)) else {
             return Vec::new();
         };
         let mut wakes = changed(change);
-        let status = |it: &Option<Arc<Self>>| it.as_ref().and_then(|it| it.status.clone());
+        let status =
+            |object: &Option<Arc<Self>>| object.as_ref().and_then(|object| object.status.clone());
         if status(&change.old) != status(&change.new) || change.to_act_on() {
             let name = object.name_any();
-            wakes.extend(world.waiting_storages(|it| block_name(it) == name));
-            wakes.extend(world.waiting_mounts(|it| refers_to(it, &name)));
+            wakes.extend(cache.waiting_storages(|storage| block_name(storage) == name));
+            wakes.extend(cache.waiting_mounts(|mount| refers_to(mount, &name)));
         }
-        let held = |it: &Option<Arc<Self>>| {
-            it.as_ref().is_some_and(|it| has_finalizer(&**it, finalizer::NNF_NODE_STORAGE))
+        let held = |block: &Option<Arc<Self>>| {
+            block.as_ref().is_some_and(|block| has_finalizer(&**block, finalizer::NNF_NODE_STORAGE))
         };
         if held(&change.old) && change.new.is_some() && !held(&change.new) {
             // Whoever has file systems on it puts the finalizer on again.
             let name = object.name_any();
-            let storages = world.node_storages.iter().filter(|it| block_name(it) == name);
-            wakes.extend(storages.map(|it| Wake::Related(Key::NodeStorage(it.name_any()))));
+            let storages = cache.node_storages.iter().filter(|storage| block_name(storage) == name);
+            wakes.extend(
+                storages.map(|storage| Wake::Related(Key::NodeStorage(storage.name_any()))),
+            );
         }
         if change.new.is_none() {
-            let failing =
-                |it: &&Arc<Self>| it.status.as_ref().is_some_and(|status| status.error.is_some());
-            let failing = world.block_storages.iter().filter(failing);
-            wakes.extend(failing.map(|it| Wake::Related(Key::BlockStorage(it.name_any()))));
+            let failing = |block: &&Arc<Self>| {
+                block.status.as_ref().is_some_and(|status| status.error.is_some())
+            };
+            let failing = cache.block_storages.iter().filter(failing);
+            wakes.extend(failing.map(|block| Wake::Related(Key::BlockStorage(block.name_any()))));
             wakes.push(Wake::Related(Key::Node));
         }
         wakes
     }
 
-    fn tells_the_same(&self, other: &Self) -> bool {
+    fn same_status(&self, other: &Self) -> bool {
         self.status == other.status
     }
 }
 
-impl Kept for NnfNodeStorage {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.node_storages
+impl Cached for NnfNodeStorage {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.node_storages
     }
 
     fn key(&self) -> Option<Key> {
@@ -141,17 +147,20 @@ impl Kept for NnfNodeStorage {
     }
 
     /// Mounts wait for the file systems to be made.
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object().filter(|it| world.is_ours(&***it)) else {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object().filter(|object| cache.is_ours(&***object)) else {
             return Vec::new();
         };
         let mut wakes = changed(change);
-        let ready = |it: &Option<Arc<Self>>| {
-            it.as_ref().and_then(|it| it.status.as_ref()).is_some_and(|it| it.ready)
+        let ready = |object: &Option<Arc<Self>>| {
+            object
+                .as_ref()
+                .and_then(|object| object.status.as_ref())
+                .is_some_and(|status| status.ready)
         };
         if !ready(&change.old) && ready(&change.new) {
             let name = object.name_any();
-            wakes.extend(world.waiting_mounts(|it| refers_to(it, &name)));
+            wakes.extend(cache.waiting_mounts(|mount| refers_to(mount, &name)));
         }
         if change.new.is_none() {
             wakes.push(Wake::Related(Key::BlockStorage(block_name(object))));
@@ -159,14 +168,14 @@ impl Kept for NnfNodeStorage {
         wakes
     }
 
-    fn tells_the_same(&self, other: &Self) -> bool {
+    fn same_status(&self, other: &Self) -> bool {
         self.status == other.status
     }
 }
 
-impl Kept for ClientMount {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.client_mounts
+impl Cached for ClientMount {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.client_mounts
     }
 
     fn key(&self) -> Option<Key> {
@@ -175,57 +184,57 @@ impl Kept for ClientMount {
 
     /// One that is gone, or gone and made anew under its name, while it still carried our finalizer is cleaned up after. Of any
     /// other nothing was made, but its paths were claimed.
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if !change.object().is_some_and(|it| world.is_ours(&**it)) {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        if !change.object().is_some_and(|object| cache.is_ours(&**object)) {
             return Vec::new();
         }
         let mut wakes = changed(change);
         if let Some(object) = change.object() {
-            wakes.extend(world.leaving_storages(object));
+            wakes.extend(cache.leaving_storages(object));
         }
         if let (Some(old), Some(new)) = (&change.old, &change.new)
             && old.uid() == new.uid()
             && (&old.spec, old.labels()) != (&new.spec, new.labels())
         {
-            world.altered.push((Arc::clone(old), Arc::clone(new)));
+            cache.altered.push((Arc::clone(old), Arc::clone(new)));
         }
         if let Some(old) = &change.old
             && change.new.as_ref().is_none_or(|new| new.uid() != old.uid())
         {
             let uid = old.uid().unwrap_or_default();
             if has_finalizer(&**old, finalizer::CLIENT_MOUNT) {
-                world.vanished.insert(uid.clone(), Arc::clone(old));
+                cache.vanished.insert(uid.clone(), Arc::clone(old));
                 wakes.push(Wake::Related(Key::Vanished(uid)));
             } else {
-                wakes.push(Wake::LetGo(old.name_any(), uid));
+                wakes.push(Wake::Deleted(old.name_any(), uid));
             }
         }
         wakes
     }
 
-    fn tells_the_same(&self, other: &Self) -> bool {
+    fn same_status(&self, other: &Self) -> bool {
         self.status == other.status
     }
 }
 
-impl Kept for NnfNode {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.nodes
+impl Cached for NnfNode {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.nodes
     }
 
     fn key(&self) -> Option<Key> {
         (self.name_any() == NNF_NODE).then_some(Key::Node)
     }
 
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|it| world.is_ours(&**it)) {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        if change.object().is_some_and(|object| cache.is_ours(&**object)) {
             changed(change)
         } else {
             Vec::new()
         }
     }
 
-    fn tells_the_same(&self, other: &Self) -> bool {
+    fn same_status(&self, other: &Self) -> bool {
         let own = |object: &Self| {
             let mut status = object.status.clone().unwrap_or_default();
             // The cluster's fencing and LNet tell these.
@@ -237,31 +246,31 @@ impl Kept for NnfNode {
     }
 }
 
-impl Kept for NnfLustreMgt {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.lustre_mgts
+impl Cached for NnfLustreMgt {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.lustre_mgts
     }
 
     fn key(&self) -> Option<Key> {
         Some(Key::LustreMgt(self.name_any()))
     }
 
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        if change.object().is_some_and(|it| world.is_ours(&**it)) {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        if change.object().is_some_and(|object| cache.is_ours(&**object)) {
             changed(change)
         } else {
             Vec::new()
         }
     }
 
-    fn tells_the_same(&self, other: &Self) -> bool {
+    fn same_status(&self, other: &Self) -> bool {
         self.status == other.status
     }
 }
 
-impl Kept for NnfStorageProfile {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.profiles
+impl Cached for NnfStorageProfile {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.profiles
     }
 
     fn key(&self) -> Option<Key> {
@@ -269,26 +278,27 @@ impl Kept for NnfStorageProfile {
     }
 
     /// What is done stays done when its profile is edited; what waits for it looks again.
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(new), true) = (
             &change.new,
-            change.old.as_ref().map(|it| it.data()) != change.new.as_ref().map(|it| it.data()),
+            change.old.as_ref().map(|profile| profile.data())
+                != change.new.as_ref().map(|profile| profile.data()),
         ) else {
             return Vec::new();
         };
         let (name, namespace) = (new.name_any(), new.namespace().unwrap_or_default());
         let names = |named: Option<api::names::ProfileRef<'_>>| {
-            named.is_some_and(|it| it.name == name && it.namespace == namespace)
+            named.is_some_and(|profile| profile.name == name && profile.namespace == namespace)
         };
-        let mut wakes = world.waiting_storages(|it| names(it.pinned_profile()));
-        wakes.extend(world.waiting_mounts(|it| names(it.pinned_profile())));
+        let mut wakes = cache.waiting_storages(|storage| names(storage.pinned_profile()));
+        wakes.extend(cache.waiting_mounts(|mount| names(mount.pinned_profile())));
         wakes
     }
 }
 
-impl Kept for SystemConfiguration {
-    fn store(world: &mut World) -> &mut Store<Self> {
-        &mut world.systems
+impl Cached for SystemConfiguration {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.systems
     }
 
     fn key(&self) -> Option<Key> {
@@ -296,12 +306,14 @@ impl Kept for SystemConfiguration {
     }
 
     /// Slots decide who gets access, and are shown in the NnfNode.
-    fn wakes(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         if !change.to_act_on() {
             return Vec::new();
         }
-        let blocks =
-            world.block_storages.iter().map(|it| Wake::Related(Key::BlockStorage(it.name_any())));
+        let blocks = cache
+            .block_storages
+            .iter()
+            .map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
         blocks.chain([Wake::Related(Key::Node)]).collect()
     }
 }
