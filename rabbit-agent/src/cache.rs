@@ -238,9 +238,9 @@ impl Cache {
         }
         let others = self.block_storages.iter().filter(|block| self.is_ours(&***block));
         let others = others.filter(|block| block.name_any() != block_storage);
-        let told =
+        let reported =
             others.flat_map(|block| block.status.iter().flat_map(|status| &status.allocations));
-        let devices = told.flat_map(|allocation| &allocation.devices);
+        let devices = reported.flat_map(|allocation| &allocation.devices);
         let named =
             devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok());
         Elsewhere::Reported(named.collect())
@@ -253,15 +253,15 @@ impl Cache {
         let stays = |block: &&Arc<NnfNodeBlockStorage>| {
             self.is_ours(&***block) && block.metadata.deletion_timestamp.is_none()
         };
-        let mut told = BTreeMap::new();
+        let mut reported = BTreeMap::new();
         for object in self.block_storages.iter().filter(stays) {
             let allocations = object.status.iter().flat_map(|status| &status.allocations);
             let devices = allocations.flat_map(|allocation| &allocation.devices);
             let ids = devices
                 .filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok());
-            told.extend(ids.map(|id| (id, object.name_any())));
+            reported.extend(ids.map(|id| (id, object.name_any())));
         }
-        told
+        reported
     }
 
     /// Whether a NnfNodeBlockStorage of this rabbit is there, and cannot be read.
@@ -402,13 +402,13 @@ impl Cache {
 
 /// Whether anything of it may be mounted, by what was last told of it.
 fn may_be_mounted(object: &ClientMount) -> bool {
-    let told = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
-    let not_gone = |told: &ClientMountInfoStatus| match told.state {
-        MountState::Mounted => told.ready,
-        MountState::Unmounted | MountState::Other(_) => !told.ready,
+    let reported = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
+    let not_gone = |reported: &ClientMountInfoStatus| match reported.state {
+        MountState::Mounted => reported.ready,
+        MountState::Unmounted | MountState::Other(_) => !reported.ready,
     };
-    let told_all = told.len() == object.spec.mounts.len();
-    has_finalizer(object, finalizer::CLIENT_MOUNT) && (!told_all || told.iter().any(not_gone))
+    let told_all = reported.len() == object.spec.mounts.len();
+    has_finalizer(object, finalizer::CLIENT_MOUNT) && (!told_all || reported.iter().any(not_gone))
 }
 
 fn refers_to(mount: &ClientMount, name: &str) -> bool {

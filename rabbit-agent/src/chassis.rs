@@ -194,10 +194,10 @@ mod tests {
             assert!(matches!(chassis.access(name), Err(ChassisError::NoSuchSlot { .. })), "{name}");
         }
         for (name, other) in [("c", "d"), ("d", "c"), ("e", "e")] {
-            let Err(ChassisError::SlotShared { other: told, .. }) = chassis.access(name) else {
+            let Err(ChassisError::SlotShared { other: reported, .. }) = chassis.access(name) else {
                 panic!("{name}")
             };
-            assert_eq!(told, other);
+            assert_eq!(reported, other);
         }
         assert!(chassis.slots().is_empty());
     }

@@ -263,13 +263,13 @@ mod tests {
 
     #[test]
     fn what_is_dangerous_stops_the_start() {
-        for (args, told) in [
+        for (args, expected) in [
             (&["--purge"][..], NodeManagerError::Purge),
             (&["-initializeAndExit=true"], NodeManagerError::InitializeAndExit),
             (&["--direct", "nvme.*"], NodeManagerError::Direct("nvme.*".into())),
             (&["-mock"], NodeManagerError::Mock),
         ] {
-            assert_eq!(parsed(args).unwrap().node_manager.check(false), Err(told), "{args:?}");
+            assert_eq!(parsed(args).unwrap().node_manager.check(false), Err(expected), "{args:?}");
         }
         assert_eq!(parsed(&["-mock"]).unwrap().node_manager.check(true), Ok(()));
         let same = ["-metrics-bind-address", ":1", "-health-probe-bind-address=:1"];
@@ -323,17 +323,17 @@ mod tests {
             (named("node").0, named("command_deadline").0, named("api").1.unwrap())
         };
         let unix = "unix:///run/warren/api.sock";
-        let told =
+        let expected =
             |node: &str, deadline: &str, api: &str| (node.into(), deadline.into(), api.into());
         for (set, expected) in [
-            (&[][..], told("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix)),
+            (&[][..], expected("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix)),
             (
                 &["NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "KUBERNETES_SERVICE_HOST"],
-                told("NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "in-cluster"),
+                expected("NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "in-cluster"),
             ),
             (
                 &["NNF_NODE_NAME", "WARREN_NODE"],
-                told("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix),
+                expected("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix),
             ),
         ] {
             assert_eq!(command(set), expected, "{set:?}");

@@ -242,22 +242,26 @@ mod tests {
     #[test]
     fn what_the_status_names_is_told_and_contested_when_another_may_have_it() {
         let mut object = samples::block_storage_ready(2);
-        let told = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
+        let reported = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
             let wanted = desired(object, &samples::chassis(), samples::POLICY, elsewhere).unwrap();
-            let told = wanted.into_iter().flat_map(|allocation| allocation.reported);
-            told.map(|reported| (reported.id.nsid, reported.size, reported.contested))
+            let reported = wanted.into_iter().flat_map(|allocation| allocation.reported);
+            reported
+                .map(|reported| (reported.id.nsid, reported.size, reported.contested))
                 .collect::<Vec<_>>()
         };
         let nobody = Elsewhere::Reported(BTreeSet::new());
-        assert_eq!(told(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
+        assert_eq!(reported(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
         let second = NamespaceId::parse("nqn.2026-01.io.warren:d0", "2").unwrap();
         let another = Elsewhere::Reported(BTreeSet::from([second]));
-        assert_eq!(told(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
-        assert!(told(&object, &Elsewhere::Unreadable).iter().all(|device| device.2));
+        assert_eq!(reported(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
+        assert!(reported(&object, &Elsewhere::Unreadable).iter().all(|device| device.2));
 
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "1".into();
-        assert!(told(&object, &nobody).iter().all(|device| device.2), "both say that they have it");
+        assert!(
+            reported(&object, &nobody).iter().all(|device| device.2),
+            "both say that they have it"
+        );
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "many".into();
         let error = refused(&object);

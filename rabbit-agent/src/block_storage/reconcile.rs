@@ -105,11 +105,14 @@ async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wri
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
-    let told = |allocation: &&Allocation| !allocation.reported.is_empty();
-    let units = wanted.iter().filter(told).cloned().map(Desired::Allocated).collect();
+    let reported = |allocation: &&Allocation| !allocation.reported.is_empty();
+    let units = wanted.iter().filter(reported).cloned().map(Desired::Allocated).collect();
     let mut kept = view.allocate(context, units).await.into_iter();
-    let outcome = |allocation: &Allocation| match if told(&allocation) { kept.next() } else { None }
-    {
+    let outcome = |allocation: &Allocation| match if reported(&allocation) {
+        kept.next()
+    } else {
+        None
+    } {
         None => Ok(Converged::default()),
         Some(Err(error)) if report::is_deleted(&error) => {
             log::warn!(
@@ -157,14 +160,14 @@ fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     if let Some((index, Err(error))) = full.map(|index| (index, &outcomes[index])) {
         return Some(no_room(index, error));
     }
-    let told = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
+    let reported = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
         let failure = match outcome {
             Ok(converged) => failure::degraded(&missing(allocation, &converged.observed))?,
             Err(error) => Failure::of_convergence(error),
         };
         Some((format!("allocation {index}"), failure))
     };
-    let all: Vec<_> = wanted.iter().zip(outcomes).enumerate().filter_map(told).collect();
+    let all: Vec<_> = wanted.iter().zip(outcomes).enumerate().filter_map(reported).collect();
     combined(&all)
 }
 
@@ -252,7 +255,9 @@ async fn adopt(
 ) -> Result<BTreeSet<AllocationId>, Failure> {
     let mut lost = BTreeMap::new();
     match remembered(&view.object, context.policy, &view.elsewhere) {
-        Ok(told) => lost.extend(told.into_iter().map(|allocation| (allocation.id, allocation))),
+        Ok(reported) => {
+            lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)))
+        }
         Err(error) => log::warn!(
             "{}: what lost its record cannot be found by the status: {}",
             describe(&*view.object),
@@ -260,7 +265,7 @@ async fn adopt(
         ),
     }
     lost.retain(|_, allocation| {
-        allocation.reported.iter().any(|told| has_no_record(&told.id, seen))
+        allocation.reported.iter().any(|reported| has_no_record(&reported.id, seen))
     });
     let ids: BTreeSet<_> = lost.keys().copied().collect();
     let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;

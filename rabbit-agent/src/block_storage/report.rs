@@ -101,8 +101,8 @@ fn made(
         .collect();
     // What it was told to have and has not stays in the list: nothing takes its place. All have one size, whatever was told.
     let each = ours.iter().map(|namespace| namespace.size).max().unwrap_or_default();
-    for told in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
-        devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, each));
+    for reported in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
+        devices.entry(reported.id.clone()).or_insert_with(|| device(&reported.id, each));
     }
     let mut reached = ours;
     reached.retain(|namespace| !missing.contains(&namespace.id));
@@ -129,7 +129,7 @@ fn accesses(
         .access
         .iter()
         .filter(|access| reached.iter().all(|namespace| namespace.is_attached_to(access)));
-    let told = granted.map(|access| {
+    let reported = granted.map(|access| {
         let device_paths = match access.endpoint {
             Endpoint::Rabbit => reached
                 .iter()
@@ -143,7 +143,7 @@ fn accesses(
             NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id },
         )
     });
-    told.collect()
+    reported.collect()
 }
 
 fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
@@ -229,11 +229,11 @@ mod tests {
         assert_eq!(status.allocations[0].devices, made.allocations[0].devices);
         assert_eq!(status.allocations[0].accesses["rabbit-1"].device_paths, ["/dev/loop3"]);
         assert!(status.ready && status.allocations[0].accesses.contains_key("compute-01"));
-        let told = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
+        let reported = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
         assert!(
-            told.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
+            reported.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
             "{}",
-            told.user
+            reported.user
         );
         observed.namespaces.clear();
         assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");

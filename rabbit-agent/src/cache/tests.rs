@@ -59,7 +59,7 @@ fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
         error: error.map(api::ResourceError::new),
         ..Default::default()
     };
-    for (kind, told, woken) in [
+    for (kind, reported, woken) in [
         ("lustre", Some(status(None)), true),
         ("lustre", Some(status(Some("x"))), false),
         ("lustre", None, false),
@@ -67,7 +67,7 @@ fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
     ] {
         let mut cache = cache();
         let mut storage = samples::node_storage(1, kind);
-        storage.status = told;
+        storage.status = reported;
         cache.take(Event::Applied(Ok(versioned(storage, 1))));
         let wake = Wake::Related(Key::NodeStorage(samples::NAME.into()));
         assert_eq!(cache.node_moved().contains(&wake), woken, "{kind}");
@@ -133,16 +133,16 @@ fn new_slots_make_every_block_storage_look_again() {
 
 #[test]
 fn a_client_mount_may_be_mounted_unless_it_was_told_that_it_is_not() {
-    let told = |state: &str, ready: bool| Some((state.to_owned(), ready));
+    let reported = |state: &str, ready: bool| Some((state.to_owned(), ready));
     for (finalizer, status, may_be) in [
         (true, None, true),
-        (true, told("mounted", true), true),
-        (true, told("mounted", false), false),
-        (true, told("unmounted", false), true),
-        (true, told("unmounted", true), false),
-        (true, told("moved", false), true),
+        (true, reported("mounted", true), true),
+        (true, reported("mounted", false), false),
+        (true, reported("unmounted", false), true),
+        (true, reported("unmounted", true), false),
+        (true, reported("moved", false), true),
         (false, None, false),
-        (false, told("mounted", true), false),
+        (false, reported("mounted", true), false),
     ] {
         let mut cache = cache();
         let mut mount = samples::client_mount(1);

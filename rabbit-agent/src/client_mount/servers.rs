@@ -224,7 +224,7 @@ mod tests {
         .unwrap()
     }
 
-    fn told(servers: &Servers) -> String {
+    fn reported(servers: &Servers) -> String {
         written(&samples::client_mount(1), servers).unwrap_err().to_string()
     }
 
@@ -250,16 +250,16 @@ mod tests {
 
     #[test]
     fn what_is_no_lustre_is_told_with_its_place() {
-        let label = told(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
+        let label = reported(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
         assert!(
             label.contains("default/job-7-0: spec.allocationSets[1].label: \"xfs\""),
             "{label}"
         );
-        let count = told(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
+        let count = reported(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
         assert!(count.contains("spec.allocationSets[0].storage[1].allocationCount: 0"), "{count}");
         let mut foreign = servers(&[]);
         foreign.labels_mut().insert(label::WORKFLOW_UID.into(), "another".into());
-        assert!(told(&foreign).contains("of workflow \"another\""));
+        assert!(reported(&foreign).contains("of workflow \"another\""));
     }
 
     #[test]

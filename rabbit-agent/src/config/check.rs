@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn bad_values_are_named_with_their_remedy() {
-        for (args, told) in [
+        for (args, expected) in [
             (&["--mount-root", "mnt"][..], "is not absolute"),
             (&["--mount-root", "/"], "overlap"),
             (
@@ -234,7 +234,7 @@ mod tests {
             (&["-metrics-bind-address", "x"], "use HOST:PORT, :PORT, or 0"),
         ] {
             let error = check(args).unwrap_err();
-            assert!(error.contains(told), "{args:?}: {error}");
+            assert!(error.contains(expected), "{args:?}: {error}");
         }
     }
 }

@@ -52,9 +52,9 @@ pub(super) async fn answer_all(
         if written { answered.push(asked) } else { left.push(asked.0) }
     }
     if verdict.is_success() && !answered.is_empty() {
-        let told = verdict.and(&tell_dlm(config, node).await);
+        let reported = verdict.and(&tell_dlm(config, node).await);
         for asked in &answered {
-            amend(spool, asked, &told).await;
+            amend(spool, asked, &reported).await;
         }
     }
     for (name, _) in answered {

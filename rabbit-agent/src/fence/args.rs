@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn what_could_not_work_is_named() {
-        for (args, told) in [
+        for (args, expected) in [
             (&["--fence-requests", "x"][..], "--fence-requests x is not absolute"),
             (&["--fence-requests", "/x", "--fence-responses", "/x"], "are both /x"),
             (&["--dlm-tool", ""], "--dlm-tool is empty"),
         ] {
             let error = check(args).unwrap_err();
-            assert!(error.contains(told), "{args:?}: {error}");
+            assert!(error.contains(expected), "{args:?}: {error}");
         }
     }
 }

@@ -57,7 +57,7 @@ impl Claims {
                 let asked =
                     object.spec.allocations.iter().flat_map(|allocation| &allocation.access);
                 self.named.extend(asked.cloned());
-                object.status.iter().for_each(|status| self.told(status));
+                object.status.iter().for_each(|status| self.add_devices(status));
             }
             Err(why) => {
                 self.unreadable.push(format!("NnfNodeBlockStorage {name} cannot be read: {why}"));
@@ -66,7 +66,7 @@ impl Claims {
         self.shared.insert(uid, name);
     }
 
-    fn told(&mut self, status: &NnfNodeBlockStorageStatus) {
+    fn add_devices(&mut self, status: &NnfNodeBlockStorageStatus) {
         for allocation in &status.allocations {
             self.named.extend(allocation.accesses.keys().cloned());
             let devices = allocation.devices.iter();

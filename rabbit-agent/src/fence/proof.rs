@@ -151,17 +151,17 @@ mod tests {
         Who::of(&"compute-03".parse().unwrap(), &samples::chassis())
     }
 
-    fn told(seen: &Observed) -> String {
+    fn reported(seen: &Observed) -> String {
         unproved(seen, &claims(), &who()).join("; ")
     }
 
     fn withdrawn(seen: &Observed) -> Vec<String> {
         let units = to_detach(seen, &claims(), &who());
-        let told = |unit: &Desired| match unit {
+        let reported = |unit: &Desired| match unit {
             Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
             other => panic!("{other:?}"),
         };
-        units.iter().map(told).collect()
+        units.iter().map(reported).collect()
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
         ];
         assert_eq!(withdrawn(&seen), expected);
-        let reasons = told(&seen);
+        let reasons = reported(&seen);
         assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
         assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {reasons}");
     }
@@ -201,7 +201,7 @@ mod tests {
             namespace(DRIVE, 2, XFS_UID, &["compute-03@7", "compute-77@4"]),
             namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
-        assert_eq!(told(&seen), "");
+        assert_eq!(reported(&seen), "");
         assert!(withdrawn(&seen).is_empty());
     }
 
@@ -216,34 +216,37 @@ mod tests {
             withdrawn(&seen),
             expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
         );
-        assert_eq!(told(&seen).matches("still reaches").count(), 2, "{}", told(&seen));
+        assert_eq!(reported(&seen).matches("still reaches").count(), 2, "{}", reported(&seen));
     }
 
     #[test]
     fn what_cannot_be_seen_is_a_doubt() {
         let gone = seen(Vec::new());
-        assert_eq!(told(&gone), "", "a drive that is well says that the namespace is gone");
+        assert_eq!(reported(&gone), "", "a drive that is well says that the namespace is gone");
 
         let mut absent = seen(Vec::new());
         absent.drives.remove(0);
-        assert!(told(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
+        assert!(
+            reported(&absent).contains("namespace 1 of drive"),
+            "its drive is not there at all"
+        );
 
         let mut faulty = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
         faulty.drives[0] = drive_called(DRIVE, Some("it does not answer"));
-        assert!(told(&faulty).contains("it does not answer"), "{}", told(&faulty));
+        assert!(reported(&faulty).contains("it does not answer"), "{}", reported(&faulty));
 
         let mut faulty = seen(vec![namespace(OTHER, 7, LOST_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert!(told(&faulty).contains("it does not answer"), "whose it is nobody knows");
+        assert!(reported(&faulty).contains("it does not answer"), "whose it is nobody knows");
 
         let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert_eq!(told(&faulty), "", "only an XFS is on it");
+        assert_eq!(reported(&faulty), "", "only an XFS is on it");
 
         let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
-        assert!(told(&stranger).contains("which may be compute-03"), "{}", told(&stranger));
+        assert!(reported(&stranger).contains("which may be compute-03"), "{}", reported(&stranger));
         let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
-        assert!(told(&foreign).contains("still reaches"), "the records may be lost");
+        assert!(reported(&foreign).contains("still reaches"), "the records may be lost");
     }
 
     #[test]
@@ -251,21 +254,21 @@ mod tests {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
-        assert_eq!(unproved(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
+        assert_eq!(unproved(&seen, &claims(), &who()).len(), 2, "{}", reported(&seen));
         seen.replaced.insert(DRIVE.parse().unwrap());
-        assert_eq!(told(&seen), "");
+        assert_eq!(reported(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
-        assert!(told(&seen).contains("still reaches"), "the others count: {}", told(&seen));
+        assert!(reported(&seen).contains("still reaches"), "the others count: {}", reported(&seen));
     }
 
     #[test]
     fn a_drive_of_which_nothing_can_be_read_is_a_doubt_without_a_namespace() {
         let mut seen = seen(Vec::new());
         seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
-        assert_eq!(told(&seen), "");
+        assert_eq!(reported(&seen), "");
         seen.unreadable.insert(OTHER.parse().unwrap());
         let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
-        assert_eq!(told(&seen), expected);
+        assert_eq!(reported(&seen), expected);
     }
 
     #[test]

@@ -144,11 +144,11 @@ mod tests {
         assert_eq!(config.ports.keys().copied().collect::<Vec<_>>(), [0, 3]);
         assert_eq!((config.every, config.drive_slots), (None, 18));
         assert_eq!(args(&["3=0000:41:00.0", "3=0000:42:00.0"]).check(), Err(3));
-        for (text, told) in
+        for (text, expected) in
             [("16=0000:41:00.0", "from 0 to 15"), ("x", "INDEX=PORT"), ("3=eth0", "\"eth0\"")]
         {
             let error = compute_link(text).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

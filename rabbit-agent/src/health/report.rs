@@ -15,7 +15,7 @@ use super::{
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut wrong: Vec<_> = judgement.conditions.iter().collect();
     wrong.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
-    let told: Vec<_> = wrong.into_iter().map(|(_, condition)| condition.text.clone()).collect();
+    let reported: Vec<_> = wrong.into_iter().map(|(_, condition)| condition.text.clone()).collect();
     let state = match overall(judgement) {
         NnfResourceHealth::Critical => State::Critical,
         NnfResourceHealth::Ok => State::Ok,
@@ -23,7 +23,7 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     };
     Health {
         state: state.into(),
-        message: named(&told, "; "),
+        message: named(&reported, "; "),
         capacity_total: total,
         capacity_allocated: allocated,
     }

@@ -115,14 +115,14 @@ pub fn with_commands_run(
     if !object.spec.command_list.contains(entry) {
         return status;
     }
-    let told = NnfLustreMgtStatusCommand {
+    let reported = NnfLustreMgtStatusCommand {
         reference: entry.reference.clone(),
         ready: error.is_none(),
         error: error.cloned(),
     };
     match status.command_list.iter_mut().find(|command| command.reference == entry.reference) {
-        Some(known) => *known = told,
-        None => status.command_list.push(told),
+        Some(known) => *known = reported,
+        None => status.command_list.push(reported),
     }
     status
 }
@@ -210,8 +210,8 @@ fn counted(field: &str, value: &str) -> Result<FsName, MgtError> {
 
 fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     let mut after = status(object);
-    let asked = |told: &NnfLustreMgtStatusCommand| {
-        object.spec.command_list.iter().any(|command| command.reference == told.reference)
+    let asked = |reported: &NnfLustreMgtStatusCommand| {
+        object.spec.command_list.iter().any(|command| command.reference == reported.reference)
     };
     after.command_list.retain(asked);
     let differs = after.command_list.len() != status(object).command_list.len();
@@ -236,13 +236,13 @@ fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
 
 /// Entries that did not run to their end, in order. One that comes twice is one.
 fn commands(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
-    let told = status(object).command_list;
+    let reported = status(object).command_list;
     object
         .spec
         .command_list
         .iter()
         .filter(move |entry| {
-            !told.iter().any(|command| command.reference == entry.reference && command.ready)
+            !reported.iter().any(|command| command.reference == entry.reference && command.ready)
         })
         .map(|entry| (Work::Commands(entry.reference.clone()), Ok(Action::Run(entry.clone()))))
 }

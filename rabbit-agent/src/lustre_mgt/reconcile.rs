@@ -165,8 +165,9 @@ impl Run<'_> {
         let ran = ran.await;
         let error =
             ran.as_ref().err().map(|error| self.context.resource_error(&Failure::from(error), ""));
-        let told = self.record(|object| with_commands_run(object, &entry, error.as_ref())).await?;
-        Ok(ran.and(told))
+        let reported =
+            self.record(|object| with_commands_run(object, &entry, error.as_ref())).await?;
+        Ok(ran.and(reported))
     }
 
     /// Writes down what was done on the target, also when somebody asked for more meanwhile.
@@ -177,7 +178,7 @@ impl Run<'_> {
         for _ in 1..TRIES {
             match self.tell(change(&self.object)).await {
                 Err(WriteError::Conflict { .. }) => self.object = self.again().await?,
-                told => return told,
+                reported => return reported,
             }
         }
         self.tell(change(&self.object)).await

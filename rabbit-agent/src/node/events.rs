@@ -17,13 +17,13 @@ const LOOK: &str = "LookAtHealth";
 
 /// All of it, from what was told and judged before to what is now.
 pub(super) fn events(
-    (told, known): (&NnfNodeStatus, &Judgement),
+    (reported, known): (&NnfNodeStatus, &Judgement),
     (tells, judged): (&NnfNodeStatus, &Judgement),
     seen: Option<&Observed>,
 ) -> Vec<Note> {
-    let mut events = computes(&told.servers, &tells.servers);
+    let mut events = computes(&reported.servers, &tells.servers);
     let looked_at = seen.map_or(&[][..], |seen| &seen.drives);
-    events.extend(drives(&told.drives, &tells.drives, looked_at, judged));
+    events.extend(drives(&reported.drives, &tells.drives, looked_at, judged));
     events.extend(volumes(known, judged));
     events
 }
@@ -176,10 +176,12 @@ mod tests {
         let bad = judged(&fine, std::slice::from_ref(&broken), 0, now);
         let (was, is) = (shown(&well, &fine), shown(&broken, &bad));
         let seen = [broken];
-        let told = drives(&was, &is, &seen, &bad);
-        assert_eq!(reasons(&told), ["DriveFailed"]);
-        assert!(told[0].is_warning && told[0].text().contains("nqn.x:d0: it does not answer"));
-        assert_eq!(told[0].part.as_deref(), Some("status.drives{S1}"));
+        let reported = drives(&was, &is, &seen, &bad);
+        assert_eq!(reasons(&reported), ["DriveFailed"]);
+        assert!(
+            reported[0].is_warning && reported[0].text().contains("nqn.x:d0: it does not answer")
+        );
+        assert_eq!(reported[0].part.as_deref(), Some("status.drives{S1}"));
         assert_eq!(drives(&is, &is, &seen, &bad), []);
         assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
         assert_eq!(drives(&[], &is, &seen, &bad), [], "nothing was told of it before");
@@ -198,9 +200,9 @@ mod tests {
         let now = Instant::now();
         let whole = judged(&Judgement::default(), &[drive(None)], 0, now);
         let degraded = judged(&whole, &[drive(None)], 1, now);
-        let told = volumes(&whole, &degraded);
-        assert_eq!(reasons(&told), ["VolumeDegraded"]);
-        assert!(told[0].text().contains("volume group vg0: 1 physical volumes are missing"));
+        let reported = volumes(&whole, &degraded);
+        assert_eq!(reasons(&reported), ["VolumeDegraded"]);
+        assert!(reported[0].text().contains("volume group vg0: 1 physical volumes are missing"));
         assert_eq!(volumes(&degraded, &degraded), []);
         assert_eq!(reasons(&volumes(&degraded, &whole)), ["VolumeRepaired"]);
     }
@@ -210,9 +212,9 @@ mod tests {
         let was = report::servers(&samples::chassis(), &Judgement::default());
         let mut is = was.clone();
         crate::fence::servers::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());
-        let told = computes(&was, &is);
-        assert_eq!(reasons(&told), ["ComputeFenced"]);
-        assert_eq!(told[0].part.as_deref(), Some("status.servers{compute-03}"));
+        let reported = computes(&was, &is);
+        assert_eq!(reasons(&reported), ["ComputeFenced"]);
+        assert_eq!(reported[0].part.as_deref(), Some("status.servers{compute-03}"));
         assert_eq!(computes(&is, &is), []);
         assert_eq!(reasons(&computes(&is, &was)), ["ComputeUnfenced"]);
     }

@@ -122,13 +122,13 @@ pub fn unclaimed<'a>(
 #[must_use]
 pub fn lost<'a>(
     seen: &Observed,
-    told: &'a BTreeMap<NamespaceId, String>,
+    reported: &'a BTreeMap<NamespaceId, String>,
 ) -> Vec<(&'a NamespaceId, &'a str)> {
     let there: BTreeSet<_> = seen.namespaces.iter().map(|namespace| &namespace.id).collect();
     let unusable = seen.drives.iter().filter(|drive| drive.fault.is_some());
     let unusable: BTreeSet<_> = unusable.map(|drive| &drive.nqn).collect();
     let is_lost = |id: &NamespaceId| !there.contains(id) && !unusable.contains(&id.subsystem);
-    let lost = told.iter().filter(|(id, _)| is_lost(id));
+    let lost = reported.iter().filter(|(id, _)| is_lost(id));
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
@@ -224,7 +224,7 @@ mod tests {
         judge(&Judgement::default(), &seen, Instant::now())
     }
 
-    fn told(seen: &Observed) -> NnfNodeStatus {
+    fn reported(seen: &Observed) -> NnfNodeStatus {
         told_of(seen, 0)
     }
 
@@ -254,7 +254,7 @@ mod tests {
     fn capacity_is_what_is_free_and_follows_allocations() {
         let seen =
             Observed { drives: vec![drive_of(100, 30), drive_of(100, 0)], ..Observed::default() };
-        let status = told(&seen);
+        let status = reported(&seen);
         assert_eq!((status.capacity, status.capacity_allocated), (170, 30));
         assert_eq!(status.status, Some(NnfResourceStatus::Ready));
         assert_eq!(
@@ -267,7 +267,7 @@ mod tests {
     fn what_the_disk_beneath_file_drives_does_not_have_is_not_offered() {
         let drives = vec![drive_of(40 << 40, 0)];
         let pool = Some(Pool { available: 3 << 40, promised: 1 << 40 });
-        let status = told(&Observed { drives, pool, ..Observed::default() });
+        let status = reported(&Observed { drives, pool, ..Observed::default() });
         assert_eq!((status.capacity, status.drives[0].capacity), (2 << 40, 40 << 40));
     }
 
@@ -275,17 +275,21 @@ mod tests {
     fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
         let nqn = "nqn.2026-01.io.warren:d1".parse().unwrap();
         let lost = Drive { nqn, fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
-        let told = |drives: Vec<Drive>| {
+        let reported = |drives: Vec<Drive>| {
             let seen = Observed { drives, ..Observed::default() };
-            let told = super::tests::told(&seen);
-            (told.status.unwrap(), told.health.unwrap(), told.drives[0].status.clone().unwrap())
+            let reported = super::tests::reported(&seen);
+            (
+                reported.status.unwrap(),
+                reported.health.unwrap(),
+                reported.drives[0].status.clone().unwrap(),
+            )
         };
         assert_eq!(
-            told(vec![lost.clone(), drive_of(100, 0)]),
+            reported(vec![lost.clone(), drive_of(100, 0)]),
             (NnfResourceStatus::Ready, NnfResourceHealth::Warning, NnfResourceStatus::Offline)
         );
         assert_eq!(
-            told(vec![lost]),
+            reported(vec![lost]),
             (NnfResourceStatus::Failed, NnfResourceHealth::Critical, NnfResourceStatus::Offline)
         );
     }
@@ -307,22 +311,26 @@ mod tests {
         ] {
             let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
             let seen = Observed { drives: vec![warns], ..Observed::default() };
-            let told = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
-            assert_eq!((told.status, told.health), (Some(status), Some(health)), "{seen:?}");
-            assert_eq!(told.wear_level, 99);
+            let reported = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
+            assert_eq!(
+                (reported.status, reported.health),
+                (Some(status), Some(health)),
+                "{seen:?}"
+            );
+            assert_eq!(reported.wear_level, 99);
         }
     }
 
     #[test]
     fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
         let drives = vec![drive_of(100, 130), drive_of(50, 0)];
-        let status = told(&Observed { drives, ..Observed::default() });
+        let status = reported(&Observed { drives, ..Observed::default() });
         assert_eq!((status.capacity, status.capacity_allocated), (50, 100));
     }
 
     #[test]
     fn seventeen_servers_with_hosts_in_their_slots() {
-        let status = told(&Observed::default());
+        let status = reported(&Observed::default());
         let named: Vec<_> = status
             .servers
             .iter()
@@ -354,12 +362,13 @@ mod tests {
             claimants: None,
         };
         let servers = servers(&chassis, &judge(&Judgement::default(), &seen, Instant::now()));
-        let told = |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
+        let reported =
+            |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
         let of = |status, health| (status, Some(health));
-        assert_eq!(told(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
-        assert_eq!(told(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
-        assert_eq!(told(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
-        assert_eq!(told(6), (NnfResourceStatus::NotPresent, None));
+        assert_eq!(reported(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+        assert_eq!(reported(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
+        assert_eq!(reported(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+        assert_eq!(reported(6), (NnfResourceStatus::NotPresent, None));
     }
 
     #[test]
@@ -369,8 +378,11 @@ mod tests {
             nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
             ..storage::health::Facts::default()
         };
-        let told = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
-        assert!(told.contains("stays 10.0.0.1@tcp") && told.contains("unknown"), "{told}");
+        let reported = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
+        assert!(
+            reported.contains("stays 10.0.0.1@tcp") && reported.contains("unknown"),
+            "{reported}"
+        );
         assert_eq!(unknown_nid(&before("10.0.0.1@tcp"), &facts(&["10.0.0.2@tcp"])), None);
         assert_eq!(unknown_nid(&before(""), &facts(&[])), None, "a node without Lustre");
     }
@@ -379,11 +391,11 @@ mod tests {
     fn slots_without_a_drive_are_not_present() {
         let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
         let status = told_of(&seen, 3);
-        let told: Vec<_> =
+        let reported: Vec<_> =
             status.drives.iter().map(|drive| (&*drive.id, drive.status.clone())).collect();
         let not_present = || Some(NnfResourceStatus::NotPresent);
         let ready = Some(NnfResourceStatus::Ready);
-        assert_eq!(told, [("0", ready), ("1", not_present()), ("2", not_present())]);
+        assert_eq!(reported, [("0", ready), ("1", not_present()), ("2", not_present())]);
     }
 
     #[test]
@@ -402,9 +414,9 @@ mod tests {
         assert_eq!(shown(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
         assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
         let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
-        let told = told_of(&seen, 3).drives;
-        let told: Vec<_> = told.iter().map(|drive| (&*drive.id, &*drive.slot)).collect();
-        assert_eq!(told, [("0", "8"), ("1", "7"), ("2", "1")]);
+        let reported = told_of(&seen, 3).drives;
+        let reported: Vec<_> = reported.iter().map(|drive| (&*drive.id, &*drive.slot)).collect();
+        assert_eq!(reported, [("0", "8"), ("1", "7"), ("2", "1")]);
     }
 
     #[test]
@@ -446,7 +458,7 @@ mod tests {
             subsystem: format!("nqn.2026-01.io.warren:{drive}").parse().unwrap(),
             nsid,
         };
-        let told: BTreeMap<_, _> = [at("d0", 1), at("d0", 2), at("d1", 1), at("d9", 1)]
+        let reported: BTreeMap<_, _> = [at("d0", 1), at("d0", 2), at("d1", 1), at("d9", 1)]
             .map(|id| (id, "job".to_owned()))
             .into();
         let owner = NamespaceOwner::Unknown;
@@ -459,6 +471,6 @@ mod tests {
         };
         let drives = vec![drive_of(100, 1), silent];
         let seen = Observed { drives, namespaces: vec![there], ..Observed::default() };
-        assert_eq!(lost(&seen, &told), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
+        assert_eq!(lost(&seen, &reported), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
     }
 }

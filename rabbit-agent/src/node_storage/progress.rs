@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_raid_is_told_at_its_beginning_by_tenths_and_at_its_end() {
         let mut before = Vec::new();
-        for (percent, told) in [
+        for (percent, expected) in [
             ("0.00", Some("0.00 %")),
             ("4.20", None),
             ("9.99", None),
@@ -62,9 +62,9 @@ mod tests {
         ] {
             let now = progress(&[Some(Ok(Converged::default())), at(percent)]);
             let lines = changes(&before, &now);
-            assert_eq!(lines.len(), usize::from(told.is_some()), "{percent}: {lines:?}");
-            if let (Some(told), [line]) = (told, &lines[..]) {
-                assert!(line.contains(told) && line.starts_with("file system 1: "), "{line}");
+            assert_eq!(lines.len(), usize::from(expected.is_some()), "{percent}: {lines:?}");
+            if let (Some(expected), [line]) = (expected, &lines[..]) {
+                assert!(line.contains(expected) && line.starts_with("file system 1: "), "{line}");
             }
             before = now;
         }

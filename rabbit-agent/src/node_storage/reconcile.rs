@@ -135,8 +135,8 @@ async fn make(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let results = unit::make(context, units.clone()).await;
-    let told = object.status.iter().flat_map(|status| &status.allocations);
-    let was_ready: Vec<_> = told.map(|allocation| allocation.ready).collect();
+    let reported = object.status.iter().flat_map(|status| &status.allocations);
+    let was_ready: Vec<_> = reported.map(|allocation| allocation.ready).collect();
     let of = |(index, (unit, outcome))| {
         State::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
     };
@@ -266,8 +266,8 @@ mod tests {
         let refused = ConvergeError::Rejected(Rejection::TooSmall(refused));
         let failure = failure(&object, &[Some(Err(refused))]).unwrap();
         assert_eq!((failure.severity, failure.retry), (Severity::Fatal, Retry::OnChange));
-        let told = "spec.capacity is 1 bytes: file system 0: /dev/loop7 has 4096 bytes, on which no xfs can be made (size 1 of \
+        let reported = "spec.capacity is 1 bytes: file system 0: /dev/loop7 has 4096 bytes, on which no xfs can be made (size 1 of \
                     data subvolume is too small, minimum 4096 blocks): ask for at least 314572800 bytes";
-        assert_eq!(failure.user, told);
+        assert_eq!(failure.user, reported);
     }
 }

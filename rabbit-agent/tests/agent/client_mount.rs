@@ -79,7 +79,7 @@ async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
     let bench = Bench::new().await;
     bench.file_systems(2).await;
     let before = bench.host.applied().len();
-    for (bad, told) in [
+    for (bad, expected) in [
         ("mnt/nnf/x", "is not absolute"),
         ("/mnt/nnf/../x", "contains '..'"),
         ("/etc/x", "is not beneath an allowed root"),
@@ -91,7 +91,9 @@ async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
         let object: ClientMount = bench.until(MOUNT, "refused", mount_failed).await;
         let user = user_message(&object);
         assert!(
-            user.contains("spec.mounts[1].mountPath") && user.contains(told) && user.contains(bad),
+            user.contains("spec.mounts[1].mountPath")
+                && user.contains(expected)
+                && user.contains(bad),
             "{user}"
         );
         let error = object.status.unwrap().error.unwrap();

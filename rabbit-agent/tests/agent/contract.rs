@@ -127,17 +127,20 @@ async fn until_true_again(bench: &Bench) {
                 .is_some_and(|status| status.mounts.len() == 2 && status.error.is_none())
         })
         .await;
-    let told = serde_json::to_value(mount.status.unwrap()).unwrap();
+    let reported = serde_json::to_value(mount.status.unwrap()).unwrap();
     let entry = json!({"state": "mounted", "ready": true});
-    assert_eq!(told, json!({"mounts": [entry, entry], "allReady": true}));
+    assert_eq!(reported, json!({"mounts": [entry, entry], "allReady": true}));
     let storage = bench
         .until(NAME, "told truly", |storage: &NnfNodeStorage| {
             storage.status.as_ref().is_some_and(|status| status.ready && status.error.is_none())
         })
         .await;
-    let told = serde_json::to_value(storage.status.unwrap()).unwrap();
+    let reported = serde_json::to_value(storage.status.unwrap()).unwrap();
     let entry = json!({"ready": true, "health": "Healthy"});
-    assert_eq!(told, json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"}));
+    assert_eq!(
+        reported,
+        json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"})
+    );
     let block = bench
         .until(NAME, "told truly", |block: &NnfNodeBlockStorage| {
             block.status.as_ref().is_some_and(|status| status.error.is_none())
@@ -179,7 +182,7 @@ async fn a_first_life_tells_each_thing_once() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
     let asked = bench.asked();
-    let told = |of: String| {
+    let reported = |of: String| {
         asked.iter().filter(|(method, path)| method == "PATCH" && path.ends_with(&of)).count()
     };
     for of in [
@@ -187,7 +190,7 @@ async fn a_first_life_tells_each_thing_once() {
         format!("nnfnodeblockstorages/{NAME}/status"),
         format!("clientmounts/{MOUNT}/status"),
     ] {
-        assert_eq!(told(of.clone()), 1, "{of}: {asked:#?}");
+        assert_eq!(reported(of.clone()), 1, "{of}: {asked:#?}");
     }
 }
 
@@ -217,9 +220,8 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     // As a daemon with other drives left it: the first allocation has a device, the second was not made yet.
     let device = json!({"NQN": "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3", "namespaceId": "3", "capacityAllocated": 1 << 20});
     let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
-    let told = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
-    let status =
-        json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [told, {}]});
+    let reported = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
+    let status = json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [reported, {}]});
     tell::<NnfNodeBlockStorage>(&bench, NAME, status).await;
     bench.start();
     let block = bench
@@ -274,10 +276,11 @@ async fn readiness_and_counters_show_that_the_agent_works() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
     assert!(bench.status.is_ready());
-    let told = bench.status.metrics();
-    let count =
-        told.lines().find_map(|line| line.strip_prefix("nnf_node_block_storage_reconciles_total "));
-    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{told}");
+    let reported = bench.status.metrics();
+    let count = reported
+        .lines()
+        .find_map(|line| line.strip_prefix("nnf_node_block_storage_reconciles_total "));
+    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{reported}");
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     bench.until(NAME, "ready", storage_ready).await;
 }

@@ -74,13 +74,13 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
         Some(NnfResourceStatus::Ready),
         "the rabbit serves the others"
     );
-    let told = health
+    let reported = health
         .wait_for(|newest| newest.message.contains("compute-03 (index 6)"))
         .await
         .unwrap()
         .clone();
-    assert_eq!(told.state(), State::Warning);
-    assert_eq!(told.capacity_total, 2 << 30);
+    assert_eq!(reported.state(), State::Warning);
+    assert_eq!(reported.capacity_total, 2 << 30);
 
     said.links.lock().unwrap().insert(6, UP);
     state.request_check();
@@ -176,10 +176,10 @@ async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() 
         }
     };
     let warned = async {
-        tokio::select! { told = warned => told.unwrap().clone(), () = looking => unreachable!() }
+        tokio::select! { reported = warned => reported.unwrap().clone(), () = looking => unreachable!() }
     };
-    let told = tokio::time::timeout(PATIENCE, warned).await.expect("a warning");
-    assert!(told.message.contains(&format!("of NnfNodeBlockStorage {NAME}")), "{told:?}");
+    let reported = tokio::time::timeout(PATIENCE, warned).await.expect("a warning");
+    assert!(reported.message.contains(&format!("of NnfNodeBlockStorage {NAME}")), "{reported:?}");
     let failed = |block: &NnfNodeBlockStorage| {
         block.status.as_ref().is_some_and(|status| status.error.is_some())
     };

@@ -105,9 +105,9 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
-    let told = bench.until("mgt", "told", failed).await;
-    assert_eq!(names(&told), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
-    let error = status(&told).error.unwrap();
+    let reported = bench.until("mgt", "told", failed).await;
+    assert_eq!(names(&reported), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
+    let error = status(&reported).error.unwrap();
     assert_eq!(error.severity, Severity::Major);
     for part in
         ["fsname \"aaaaaaaa\" from MGT", "mount the target", "exit status: 3", "no MGS here"]
@@ -228,9 +228,9 @@ async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_ag
     let bench = Bench::new().await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
-    let told = status(&bench.until("mgt", "told", failed).await).error.unwrap();
+    let reported = status(&bench.until("mgt", "told", failed).await).error.unwrap();
     for part in ["ConfigMap default/names", "create it", "warren-lustre-names"] {
-        assert!(told.debug_message.contains(part), "{told:?}");
+        assert!(reported.debug_message.contains(part), "{reported:?}");
     }
     config_map(&bench, "dddddddd").await;
     bench.until("mgt", "named", has(&["dddddddd"])).await;
@@ -261,17 +261,17 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
     let all =
         |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 3 && status(mgt).error.is_some();
-    let told = status(&bench.until("mgt", "told", all).await);
-    let ready: Vec<bool> = told.command_list.iter().map(|command| command.ready).collect();
+    let reported = status(&bench.until("mgt", "told", all).await);
+    let ready: Vec<bool> = reported.command_list.iter().map(|command| command.ready).collect();
     assert_eq!(ready, [false, false, true]);
-    let bad = told.command_list[0].error.clone().unwrap();
+    let bad = reported.command_list[0].error.clone().unwrap();
     assert_eq!(bad.severity, Severity::Major, "the workflow waits for it");
     for part in ["spec.commandList[0].commands[1]", "exit status: 9", "not today"] {
         assert!(bad.debug_message.contains(part), "{bad:?}");
     }
-    let torn = told.command_list[1].error.clone().unwrap();
+    let torn = reported.command_list[1].error.clone().unwrap();
     assert!(torn.debug_message.contains("spec.commandList[1].commands[1]: unbalanced quotes"));
-    let error = told.error.unwrap();
+    let error = reported.error.unwrap();
     assert_eq!(error.severity, Severity::Fatal, "the torn line is the worst");
     let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");

@@ -53,7 +53,7 @@ async fn a_life_takes_three_writes() {
     bench.delete::<NnfNodeStorage>(NAME).await;
     let seen = history.await.unwrap();
     let (_, living) = seen.split_last().unwrap();
-    let told: Vec<_> = living
+    let reported: Vec<_> = living
         .iter()
         .map(|index| {
             (
@@ -64,7 +64,7 @@ async fn a_life_takes_three_writes() {
         })
         .collect();
     // finalizer, status, (our delete), and then it goes with its finalizer
-    assert_eq!(told, [(1, false, false), (1, true, false), (1, true, true)]);
+    assert_eq!(reported, [(1, false, false), (1, true, false), (1, true, true)]);
 }
 
 #[tokio::test]

@@ -164,9 +164,9 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     let mut refused = client_mount("refused", &["compute-01"]);
     refused["spec"]["mounts"][0]["mountPath"] = json!("../../etc");
     bench.make::<ClientMount>(RABBIT, refused).await;
-    let told =
+    let reported =
         |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
-    bench.until("refused", "told", told).await;
+    bench.until("refused", "told", reported).await;
     // Work on others, so that a loop on the first would have had its time.
     for count in 0..5 {
         let name = format!("other-{count}");

@@ -42,10 +42,10 @@ pub fn to_roll_back(
 /// is gone nobody would give that back.
 #[must_use]
 pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
-    let told = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    let is_told = told.len() >= object.spec.allocations.len()
-        && told.iter().all(|allocation| !allocation.devices.is_empty());
-    let devices: BTreeSet<_> = told
+    let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    let is_told = reported.len() >= object.spec.allocations.len()
+        && reported.iter().all(|allocation| !allocation.devices.is_empty());
+    let devices: BTreeSet<_> = reported
         .iter()
         .flat_map(|allocation| &allocation.devices)
         .map(|device| device.nqn.as_str())

@@ -24,8 +24,8 @@ pub fn started_after<'a>(
     now: Timestamp,
     objects: impl Iterator<Item = &'a Arc<NnfNodeBlockStorage>>,
 ) -> Time {
-    let told = objects.filter_map(|block| block.status.as_ref()?.pod_start_time.as_ref());
-    let after = told.map(|at| at.0.as_second().saturating_add(1)).max();
+    let reported = objects.filter_map(|block| block.status.as_ref()?.pod_start_time.as_ref());
+    let after = reported.map(|at| at.0.as_second().saturating_add(1)).max();
     // Kubernetes keeps whole seconds of a time.
     let second = after.map_or(now.as_second(), |after| after.max(now.as_second()));
     Time(Timestamp::from_second(second).unwrap_or(now))
@@ -39,10 +39,10 @@ mod tests {
     #[test]
     fn a_start_is_later_than_every_start_that_was_told() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let objects = ["2026-06-01T07:12:09Z", "2026-05-01T00:00:00Z"].map(|told| {
+        let objects = ["2026-06-01T07:12:09Z", "2026-05-01T00:00:00Z"].map(|reported| {
             let mut object = samples::block_storage_ready(1);
             let status = object.status.as_mut().unwrap();
-            status.pod_start_time = Some(Time(at(told)));
+            status.pod_start_time = Some(Time(at(reported)));
             Arc::new(object)
         });
         for (now, started) in [

@@ -152,22 +152,22 @@ fn a_link_that_flaps_is_down_until_it_stays_up() {
     let mut rabbit = Rabbit::well();
     rabbit.look();
     rabbit.links.insert(0, Link::Down);
-    let told =
+    let reported =
         "compute-01 (index 0): its PCIe link is down: power it on, or check its cable and the port";
-    assert_eq!(rabbit.after(1), [told], "at once");
+    assert_eq!(rabbit.after(1), [reported], "at once");
     rabbit.links.insert(0, UP);
-    assert_eq!(rabbit.after(1), [told]);
+    assert_eq!(rabbit.after(1), [reported]);
     assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));
     rabbit.links.insert(0, Link::Down);
-    assert_eq!(rabbit.after(1), [told]);
+    assert_eq!(rabbit.after(1), [reported]);
     assert_eq!(
         (rabbit.judged.settles, rabbit.judged.recheck),
         (None, None),
         "its end is announced"
     );
     rabbit.links.insert(0, UP);
-    assert_eq!(rabbit.after(1), [told]);
-    assert_eq!(rabbit.after(4), [told]);
+    assert_eq!(rabbit.after(1), [reported]);
+    assert_eq!(rabbit.after(4), [reported]);
     assert!(rabbit.after(1).is_empty());
     assert_eq!(rabbit.judged.settles, None);
 }
@@ -189,8 +189,11 @@ fn a_link_that_cannot_be_looked_at_stays_what_it_was() {
     rabbit.links.insert(0, Link::Down);
     rabbit.look();
     rabbit.links.insert(0, Link::Unread("slot 7 does not exist".into()));
-    let told = rabbit.after(60);
-    assert!(told[0].contains("slot 7 does not exist") && told[1].contains("is down"), "{told:?}");
+    let reported = rabbit.after(60);
+    assert!(
+        reported[0].contains("slot 7 does not exist") && reported[1].contains("is down"),
+        "{reported:?}"
+    );
     rabbit.links.insert(0, UP);
     rabbit.after(1);
     assert!(rabbit.after(5).is_empty());
@@ -246,11 +249,11 @@ fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
     rabbit.drive().link = Some(Link::Down);
     rabbit.drive().controller = "resetting".into();
     rabbit.drive().read_only = Some(vec![1]);
-    let told = rabbit.after(60);
-    assert_eq!(told.len(), 5, "{told:?}");
+    let reported = rabbit.after(60);
+    assert_eq!(reported.len(), 5, "{reported:?}");
     *rabbit.drive() = DriveFacts::default();
     for _ in 0..2 {
-        assert_eq!(rabbit.after(3600), told);
+        assert_eq!(rabbit.after(3600), reported);
     }
     *rabbit.drive() = Rabbit::well().drive().clone();
     rabbit.look();
@@ -261,8 +264,8 @@ fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
 fn spare_blocks_come_back_with_two_percent_to_spare() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 9;
-    let told = ["nqn.x:d0: 9 % of its spare blocks are left, threshold 10 %: replace it"];
-    assert_eq!(rabbit.look(), told);
+    let reported = ["nqn.x:d0: 9 % of its spare blocks are left, threshold 10 %: replace it"];
+    assert_eq!(rabbit.look(), reported);
     assert_eq!(
         of_drive(&rabbit.judged, &nqn()),
         (NnfResourceStatus::Disabled, NnfResourceHealth::Warning)
@@ -306,8 +309,8 @@ fn a_drive_that_does_not_answer_keeps_what_it_warned_of() {
     rabbit.observed.drives[0].fault = Some("it is not plugged in".into());
     rabbit.observed.smart.clear();
     rabbit.facts.drives.clear();
-    let told = rabbit.after(3600);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let reported = rabbit.after(3600);
+    assert_eq!(reported.len(), 2, "{reported:?}");
     assert_eq!(
         of_drive(&rabbit.judged, &nqn()),
         (NnfResourceStatus::Offline, NnfResourceHealth::Critical)
@@ -326,9 +329,9 @@ fn only_what_is_counted_anew_is_told_and_for_an_hour() {
     rabbit.smart().media_errors = 5;
     let errors = LinkErrors { correctable: 5000, nonfatal: 1, fatal: 2 };
     rabbit.drive().errors = Some(errors);
-    let told = rabbit.after(60);
-    assert!(told[0].contains("1 fatal, 0 nonfatal and 0 correctable"), "{told:?}");
-    assert!(told[1].contains("5 media errors, 3 at the look before"), "{told:?}");
+    let reported = rabbit.after(60);
+    assert!(reported[0].contains("1 fatal, 0 nonfatal and 0 correctable"), "{reported:?}");
+    assert!(reported[1].contains("5 media errors, 3 at the look before"), "{reported:?}");
     assert_eq!(rabbit.after(60).len(), 2);
     assert_eq!(rabbit.after(3599).len(), 2);
     assert!(rabbit.after(1).is_empty());
@@ -352,8 +355,11 @@ fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
     assert_eq!(rabbit.after(3600).len(), 2, "it stays what it was");
     assert_eq!(rabbit.judged.settles, None, "a look at once would tell no more");
     rabbit.observed = well;
-    let told = rabbit.after(60);
-    assert!(!told.iter().any(|text| text.contains("media errors")), "clean for an hour: {told:?}");
+    let reported = rabbit.after(60);
+    assert!(
+        !reported.iter().any(|text| text.contains("media errors")),
+        "clean for an hour: {reported:?}"
+    );
 }
 
 #[test]
@@ -395,12 +401,13 @@ fn a_link_below_what_both_ends_can_is_told_with_both() {
     let slow = Link::Up { current: rate(8000, 2), most: rate(16_000, 4) };
     rabbit.drive().link = Some(slow.clone());
     rabbit.links.insert(0, slow);
-    let told = rabbit.look();
-    assert_eq!(told.len(), 2);
+    let reported = rabbit.look();
+    assert_eq!(reported.len(), 2);
     assert!(
-        told.iter()
+        reported
+            .iter()
             .all(|text| text.contains("runs at 8.0 GT/s x2, and both ends can 16.0 GT/s x4")),
-        "{told:?}"
+        "{reported:?}"
     );
     let full = Link::Up { current: rate(16_000, 4), most: rate(16_000, 4) };
     rabbit.drive().link = Some(full.clone());
@@ -443,10 +450,11 @@ fn a_file_system_that_was_shut_down_is_critical_for_itself() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.file_systems =
         mounted(false, false, Answer::ShutDown("Input/output error".into()));
-    let told = rabbit.look();
+    let reported = rabbit.look();
     assert!(
-        told[0].starts_with("/mnt/nnf/a: xfs was shut down after an error (Input/output error)"),
-        "{told:?}"
+        reported[0]
+            .starts_with("/mnt/nnf/a: xfs was shut down after an error (Input/output error)"),
+        "{reported:?}"
     );
     assert_eq!(rabbit.judged.conditions.values().next().unwrap().severity, Severity::Critical);
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
@@ -465,15 +473,15 @@ fn memory_pressure_and_load_have_room_between_entering_and_leaving() {
         rabbit.after(5)
     };
     assert!(at(51, 999, 799).is_empty());
-    let told = at(49, 1000, 800);
-    assert_eq!(told.len(), 3);
+    let reported = at(49, 1000, 800);
+    assert_eq!(reported.len(), 3);
     assert!(
-        told[0].starts_with("memory: 49 MiB of 1000 MiB are available, less than 5 %"),
-        "{told:?}"
+        reported[0].starts_with("memory: 49 MiB of 1000 MiB are available, less than 5 %"),
+        "{reported:?}"
     );
     assert!(
-        told[1].contains("in 10 % of the last minute") && told[2].contains("8 tasks"),
-        "{told:?}"
+        reported[1].contains("in 10 % of the last minute") && reported[2].contains("8 tasks"),
+        "{reported:?}"
     );
     assert_eq!(at(79, 500, 600).len(), 3);
     assert!(at(80, 499, 599).is_empty());
@@ -487,11 +495,11 @@ fn a_volume_group_that_is_not_whole_is_told_by_its_volumes() {
     let group =
         GroupFacts { name: "vg0".into(), missing: 1, lost, unwell, ..GroupFacts::default() };
     rabbit.facts.groups = Some(vec![group]);
-    let told = rabbit.look();
+    let reported = rabbit.look();
     assert!(
-        told[0].contains("1 physical volumes are missing (nqn.x:d0:1: it is not plugged in)")
-            && told[1].contains("lv-0 is partial"),
-        "{told:?}"
+        reported[0].contains("1 physical volumes are missing (nqn.x:d0:1: it is not plugged in)")
+            && reported[1].contains("lv-0 is partial"),
+        "{reported:?}"
     );
     rabbit.facts.groups = None;
     assert_eq!(rabbit.after(60).len(), 2, "nobody looked");
@@ -502,8 +510,8 @@ fn drives_that_could_not_be_looked_at_are_critical_and_keep_what_was_known() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
     rabbit.look();
-    let told = rabbit.judge(None, DrivesSeen::Failed);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let reported = rabbit.judge(None, DrivesSeen::Failed);
+    assert_eq!(reported.len(), 2, "{reported:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Critical);
     let message = health(&rabbit.judged, 0, 0).message;
     assert!(message.starts_with("the drives cannot be looked at"), "the worst first: {message}");
@@ -525,9 +533,9 @@ fn unclaimed_namespaces_are_a_warning_with_their_names() {
     let mut rabbit = Rabbit::well();
     let many: Vec<String> = (0..4096).map(|nsid| format!("nqn.x:{nsid}")).collect();
     let observed = rabbit.observed.clone();
-    let told =
+    let reported =
         rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &many, lost: &[] });
-    assert!(told[0].ends_with("nqn.x:7 and 4088 more"), "{told:?}");
+    assert!(reported[0].ends_with("nqn.x:7 and 4088 more"), "{reported:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
 }
 
@@ -538,15 +546,15 @@ fn a_namespace_that_two_looks_miss_is_lost_and_looked_for_until_it_is_back() {
     let gone = ["nqn.x:d0:1 of NnfNodeBlockStorage job".to_owned()];
     let mut look = |lost: &[String]| {
         rabbit.now += Duration::from_secs(10);
-        let told =
+        let reported =
             rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost });
-        (told, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
+        (reported, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
     };
     assert_eq!(look(&[]), (vec![], false));
     assert_eq!(look(&gone), (vec![], true), "its object may have gone while one looked");
-    let (told, rechecked) = look(&gone);
-    assert!(told[0].starts_with("1 namespaces are on no drive") && rechecked, "{told:?}");
-    assert!(told[0].ends_with("nqn.x:d0:1 of NnfNodeBlockStorage job"), "{told:?}");
+    let (reported, rechecked) = look(&gone);
+    assert!(reported[0].starts_with("1 namespaces are on no drive") && rechecked, "{reported:?}");
+    assert!(reported[0].ends_with("nqn.x:d0:1 of NnfNodeBlockStorage job"), "{reported:?}");
     look(&[]);
     assert_eq!(look(&[]), (vec![], false));
     assert_eq!(look(&gone), (vec![], true), "it was there in between");
@@ -559,10 +567,10 @@ fn a_drive_that_is_pulled_is_missed_until_it_is_back() {
     let well = rabbit.observed.clone();
     rabbit.observed = rabbit.judged.with_missing(Observed::default());
     assert_eq!(rabbit.observed.drives[0].serial, "S1");
-    let told = rabbit.look();
+    let reported = rabbit.look();
     assert!(
-        told.iter().any(|text| text.starts_with("nqn.x:d0: it is not there any more")),
-        "{told:?}"
+        reported.iter().any(|text| text.starts_with("nqn.x:d0: it is not there any more")),
+        "{reported:?}"
     );
     assert_eq!(of_drive(&rabbit.judged, &nqn()).0, NnfResourceStatus::Offline);
     rabbit.observed = rabbit.judged.with_missing(well.clone());
@@ -584,10 +592,10 @@ fn a_volume_group_that_no_object_claims_is_told_with_how_to_remove_it() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.groups = Some(vec![group.clone()]);
     let on = "--devices /dev/nvme0n1,/dev/nvme1n1";
-    let told = rabbit.look();
+    let reported = rabbit.look();
     let commands =
         format!("vgchange --lock-start {on} {owner}_0 && vgremove --force --yes {on} {owner}_0");
-    assert!(told[0].contains(&commands), "{told:?}");
+    assert!(reported[0].contains(&commands), "{reported:?}");
     rabbit.facts.groups = Some(vec![GroupFacts { is_shared: false, ..group.clone() }]);
     assert!(!rabbit.look()[0].contains("lock-start"));
     rabbit.claimants.insert(owner);

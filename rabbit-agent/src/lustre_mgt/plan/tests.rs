@@ -150,8 +150,8 @@ fn an_empty_reference_is_the_same_as_none() {
         json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa", "reference": {}}]});
     assert!(plan(&mgt(&json!({}), nobody), None, &[]).is_none(), "nobody withdrew a claim");
     let spec = json!({"commandList": [{"reference": {}, "commands": ["lctl"]}]});
-    let told = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
-    assert!(plan(&mgt(&spec, told), None, &[]).is_none(), "it ran, and is still asked for");
+    let expected = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
+    assert!(plan(&mgt(&spec, expected), None, &[]).is_none(), "it ran, and is still asked for");
 }
 
 #[test]
@@ -174,11 +174,14 @@ fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
     let mut object = mgt(&json!({"commandList": list}), status);
     let (done, _) = settle(&mut object, None);
     assert_eq!(done, ["lctl one", "lctl two"]);
-    let told = &object.status.as_ref().unwrap().command_list;
+    let expected = &object.status.as_ref().unwrap().command_list;
     let names: Vec<_> =
-        told.iter().map(|command| command.reference.name.clone().unwrap()).collect();
+        expected.iter().map(|command| command.reference.name.clone().unwrap()).collect();
     assert_eq!(names, ["two", "one"]);
-    assert!(told.iter().all(|command| command.ready && command.error.is_none()), "{told:?}");
+    assert!(
+        expected.iter().all(|command| command.ready && command.error.is_none()),
+        "{expected:?}"
+    );
 }
 
 #[test]
@@ -201,8 +204,8 @@ fn what_failed_stops_nothing_else() {
     while let Some((work, _)) = plan(&object, None, &failed) {
         failed.push(work);
     }
-    let told: Vec<_> = failed.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["give out names", "erase aaaaaaaa", "run the commands of one"]);
+    let expected: Vec<_> = failed.iter().map(ToString::to_string).collect();
+    assert_eq!(expected, ["give out names", "erase aaaaaaaa", "run the commands of one"]);
 }
 
 #[test]
@@ -252,7 +255,7 @@ fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
 #[test]
 fn names_that_cannot_be_counted_from_are_told_with_their_place() {
     let claim = json!({"claimList": claims(&["one"])});
-    for (start, status, map, told) in [
+    for (start, status, map, expected) in [
         ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is no file system name"),
         ("", Value::Null, None, "spec.fsNameStart: is empty"),
         ("", Value::Null, Some(None), "spec.fsNameStartReference leads to no name"),
@@ -268,7 +271,7 @@ fn names_that_cannot_be_counted_from_are_told_with_their_place() {
         spec["fsNameStart"] = json!(start);
         let map = map.map(published);
         let error = refused(&mgt(&spec, status), map.as_ref());
-        assert!(error.contains(told) && error.contains("8 letters from a to z"), "{error}");
+        assert!(error.contains(expected) && error.contains("8 letters from a to z"), "{error}");
     }
 }
 

@@ -154,7 +154,7 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
         let error = made(object, profile).unwrap_err();
         chain(&error)
     };
-    for (kind, change, told) in [
+    for (kind, change, expected) in [
         ("ost", json!({"mgsAddress": ""}), "spec.lustreStorage.mgsAddress is \"\": use the LNet"),
         ("ost", json!({"fileSystemName": ""}), "fileSystemName is \"\": use 1 to 8 letters"),
         ("mdt", json!({"fileSystemName": "a b"}), "fileSystemName is \"a b\""),
@@ -163,7 +163,7 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
         ("router", json!({}), "targetType is \"router\": use mgt, mdt, mgtmdt or ost"),
     ] {
         let text = refused(&object(kind, 1, change), &profile());
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
     assert!(
         made(&object("mgt", 1, json!({"mgsAddress": "", "fileSystemName": ""})), &profile())
@@ -193,7 +193,7 @@ fn a_target_whose_pool_is_resilvered_serves_whatever_was_told_before() {
     let resilvered = Rejection::Resilvering { pool, percent };
     let outcome = Some(Err(ConvergeError::Rejected(resilvered)));
     for was_ready in [true, false] {
-        let told = status(&[State::of_unit(&unit, was_ready, &outcome)], None);
-        assert_eq!((told.ready, told.health), (true, Some(NnfStorageHealth::Degraded)));
+        let expected = status(&[State::of_unit(&unit, was_ready, &outcome)], None);
+        assert_eq!((expected.ready, expected.health), (true, Some(NnfStorageHealth::Degraded)));
     }
 }
