@@ -1,4 +1,4 @@
-//! NnfNodeBlockStorage: namespaces on the drives, and who reaches them.
+//! NnfNodeBlockStorage: namespaces on the drives, and which hosts reach them.
 
 pub mod desired;
 mod events;

@@ -1,5 +1,5 @@
-//! What the API told of this rabbit: the objects of its namespace and what they refer to, and who must look again when
-//! one of them changes. Pure.
+//! The agent's cache: the objects in this rabbit's namespace, the objects that they refer to, and which of them to wake
+//! when one changes. Does no I/O.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::{block_storage::desired::Elsewhere, chassis::Chassis};
 
-/// One piece of work.
+/// An object to work on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// The NnfNode.
@@ -37,7 +37,7 @@ pub enum Key {
     NodeStorage(String),
     /// A ClientMount, by name.
     ClientMount(String),
-    /// A ClientMount that went away without our doing, by uid: what it had is unmounted.
+    /// A ClientMount, by uid, that disappeared while it carried our finalizer: its mounts are to be removed.
     Vanished(String),
     /// A NnfLustreMGT, by name.
     LustreMgt(String),
@@ -56,40 +56,39 @@ impl fmt::Display for Key {
     }
 }
 
-/// Why something is worked on.
+/// Why an object is put into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
-    /// The object itself is new or changed; not a reason if we wrote the change.
+    /// The object is new or changed. A change that this agent wrote itself is no reason.
     Changed(Key),
-    /// Something that it refers to changed.
+    /// An object that it refers to changed.
     Related(Key),
-    /// Its status is another than this agent knows, as of this resourceVersion: written by a pass that still runs, or by
-    /// somebody else.
+    /// Its status at this resourceVersion is not the one in the cache: a pass that still runs wrote it, or somebody
+    /// else.
     StatusChanged(Key, String),
-    /// The ClientMount of this name and uid went before our finalizer was on it, or after it was off: it asks for no path any
-    /// more.
+    /// The ClientMount with this name and uid was deleted without our finalizer: it claims no mount point any more.
     Deleted(String, String),
 }
 
-/// Why an object's profile cannot be had, in words for the user.
+/// Why an object has no profile, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoProfile {
-    /// No label says which.
+    /// No label names a profile.
     #[error(
         "metadata.labels name no pinned NnfStorageProfile: the controller that creates the object must set them"
     )]
     Unnamed,
-    /// The watch has not brought it.
+    /// The watch has not brought the profile.
     #[error("NnfStorageProfile {namespace}/{name} does not exist: create it with data.pinned true")]
     Missing {
-        /// Its namespace.
+        /// Namespace of the profile.
         namespace: String,
-        /// Its name.
+        /// Name of the profile.
         name: String,
     },
 }
 
-/// The objects that this rabbit's agent knows.
+/// All stores of a rabbit's agent.
 #[derive(Debug)]
 pub struct Cache {
     node: NodeName,
@@ -101,33 +100,34 @@ pub struct Cache {
     systems: Store<SystemConfiguration>,
     lustre_mgts: Store<NnfLustreMgt>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
-    /// What ClientMounts asked for earlier, and may still have mounted.
+    /// Earlier versions of ClientMounts whose mounts may still be there.
     pub(crate) former: Former,
-    /// ClientMounts before and after a change of theirs that was not looked at yet.
+    /// ClientMounts before and after a change that the agent has not processed yet.
     pub(crate) altered: Vec<(Arc<ClientMount>, Arc<ClientMount>)>,
-    /// Something of the node itself moved since the start.
+    /// Whether a device event has come since the start.
     pub(crate) has_moved: bool,
 }
 
-/// Something to tell the cache, whatever its kind.
+/// A change to the cache, whatever the kind of its object. Returns what to wake.
 pub type CacheUpdate = Box<dyn FnOnce(&mut Cache) -> Vec<Wake> + Send>;
 
-/// A kind that the cache keeps.
+/// A kind of object in the cache.
 pub trait Cached: Object {
-    /// Where.
+    /// The store of this kind.
     fn store(cache: &mut Cache) -> &mut Store<Self>;
-    /// The work on it, if there is any.
+    /// The key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// Who must look again.
+    /// What to wake after a change.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake>;
-    /// Whether both tell the same of what was done; where that is nobody's business, they do.
+    /// Whether both have the same status, as far as this agent writes it; true for kinds whose status it does not
+    /// write.
     fn same_status(&self, _other: &Self) -> bool {
         true
     }
 }
 
 impl Cache {
-    /// A rabbit of which nothing is known yet.
+    /// An empty cache.
     #[must_use]
     pub fn new(node: NodeName) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl Cache {
         }
     }
 
-    /// Takes in an event of a watch.
+    /// Takes in an event of a watch, and returns what to wake.
     pub fn take<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
@@ -155,22 +155,22 @@ impl Cache {
         wakes
     }
 
-    /// A pass tells what it wrote itself, so what a watch brings and nobody told is somebody else's.
+    /// A pass puts its own writes into the cache, so a status that the cache does not have is somebody else's.
     fn status_change<K: Cached>(&self, change: &Change<K>) -> Option<Wake> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
-        // What was recorded has no version, and its status is not known.
+        // An object restored from a record has no version and no status.
         old.resource_version()?;
         let same = old.uid() != new.uid() || old.same_status(new) || !self.is_ours(&**new);
         (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?
     }
 
-    /// Takes in the API's answer to a write of ours.
+    /// Takes in the API's answer to a write of this agent.
     pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
         let changes = K::store(self).wrote(object);
         changes.iter().flat_map(|change| K::wakes(self, change)).collect()
     }
 
-    /// Whether every kind that is worked on was listed to its end. Before that, nothing is concluded from an object's absence.
+    /// Whether every kind was listed completely. Before that, an object's absence means nothing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.block_storages.is_complete()
@@ -205,7 +205,7 @@ impl Cache {
         self.lustre_mgts.get(self.node.as_str(), name)
     }
 
-    /// Uids of every NnfNodeBlockStorage of the rabbit, whether it can be read or not.
+    /// Uids of every NnfNodeBlockStorage of this rabbit, readable or not.
     #[must_use]
     pub fn claimants(&self) -> BTreeSet<ObjectUid> {
         let readable = self.block_storages.iter().map(|block| &block.metadata);
@@ -213,7 +213,7 @@ impl Cache {
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
     }
 
-    /// After whom the volume groups are named that an object of this rabbit, or one that went away in its middle, sees to.
+    /// The uids in the names of volume groups that an object of this rabbit uses, or a ClientMount that disappeared.
     #[must_use]
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
         let storages = self.node_storages.iter().map(|storage| &storage.metadata);
@@ -230,7 +230,7 @@ impl Cache {
         named.filter_map(|uid| uid.parse().ok()).collect()
     }
 
-    /// Namespaces that the status of any other NnfNodeBlockStorage of the rabbit names.
+    /// Namespaces that the statuses of the other NnfNodeBlockStorages of this rabbit name.
     #[must_use]
     pub fn reported_elsewhere(&self, block_storage: &str) -> Elsewhere {
         if self.block_storages.unreadable().next().is_some() {
@@ -246,8 +246,8 @@ impl Cache {
         Elsewhere::Reported(named.collect())
     }
 
-    /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, each with the name of its object. Of what is being
-    /// deleted nobody knows how much is left.
+    /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, with the name of the object. Objects
+    /// that are being deleted are left out: some of their namespaces may be gone already.
     #[must_use]
     pub fn reported_namespaces(&self) -> BTreeMap<NamespaceId, String> {
         let stays = |block: &&Arc<NnfNodeBlockStorage>| {
@@ -264,7 +264,7 @@ impl Cache {
         reported
     }
 
-    /// Whether a NnfNodeBlockStorage of this rabbit is there, and cannot be read.
+    /// Whether this NnfNodeBlockStorage exists but cannot be decoded.
     #[must_use]
     pub fn is_unreadable_block(&self, name: &str) -> bool {
         let is_it = |metadata: &ObjectMeta| {
@@ -274,14 +274,14 @@ impl Cache {
         self.block_storages.unreadable().any(is_it)
     }
 
-    /// Whether there is a NnfNodeStorage on this block storage, or one that cannot be read and may be.
+    /// Whether a NnfNodeStorage uses this block storage, or one that cannot be decoded may.
     #[must_use]
     pub fn is_in_use(&self, block_storage: &str) -> bool {
         self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
             || self.node_storages.unreadable().next().is_some()
     }
 
-    /// ClientMounts of this rabbit through which a file system of this NnfNodeStorage may be mounted.
+    /// Names of the ClientMounts of this rabbit that may have a file system of this NnfNodeStorage mounted.
     #[must_use]
     pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
         let known = self
@@ -304,28 +304,28 @@ impl Cache {
         names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
     }
 
-    /// A ClientMount that went away while something of it may be mounted.
+    /// A ClientMount that disappeared while some of it may be mounted.
     #[must_use]
     pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
         self.vanished.get(uid)
     }
 
-    /// Uids of those that went away under this name.
+    /// Uids of the ClientMounts that disappeared under this name.
     #[must_use]
     pub fn vanished_under(&self, name: &str) -> Vec<String> {
         let named = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
         named.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Whether a pass over it erases namespaces.
+    /// Whether a pass over the object erases namespaces.
     #[must_use]
     pub fn erases(&self, key: &Key) -> bool {
         let Key::BlockStorage(name) = key else { return false };
         self.block_storage(name).is_some_and(|block| block.metadata.deletion_timestamp.is_some())
     }
 
-    /// A ClientMount is as it was recorded, until the API tells of it: its versions of which something may be mounted, the
-    /// latest last.
+    /// Puts a recorded ClientMount into the store until the API sends it: the versions of which something may be
+    /// mounted, the latest last.
     pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
@@ -334,7 +334,7 @@ impl Cache {
         self.client_mounts.take(Event::Applied(Ok(last)));
     }
 
-    /// Nothing of it is left.
+    /// Nothing of the ClientMount is left on the node.
     pub fn forget_vanished(&mut self, uid: &str) {
         self.vanished.remove(uid);
     }
@@ -345,7 +345,7 @@ impl Cache {
         self.nodes.get(self.node.as_str(), NNF_NODE)
     }
 
-    /// The chassis as configured.
+    /// The chassis as the SystemConfiguration describes it.
     #[must_use]
     pub fn chassis(&self) -> Chassis {
         let system = self.systems.get(SYSTEM_CONFIGURATION, SYSTEM_CONFIGURATION);
@@ -355,7 +355,7 @@ impl Cache {
     /// The profile that an object's labels name.
     ///
     /// # Errors
-    /// When the labels name none, or it was not seen.
+    /// When the labels name no profile, or the watch has not brought it.
     pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, NoProfile> {
         let named = object.pinned_profile().ok_or(NoProfile::Unnamed)?;
         self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Missing {
@@ -364,7 +364,7 @@ impl Cache {
         })
     }
 
-    /// What a key's object looks like to its reconcile.
+    /// The parts of the object that decide whether a pass is needed.
     #[must_use]
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
         match key {
@@ -383,7 +383,7 @@ impl Cache {
         }
     }
 
-    /// Every object there is work for, for the first pass.
+    /// Keys of all objects, for the first pass over each.
     #[must_use]
     pub fn all_keys(&self) -> Vec<Key> {
         let mut keys = vec![Key::Node];
@@ -394,13 +394,13 @@ impl Cache {
         keys
     }
 
-    /// Whether the object lies in this rabbit's namespace; no other is ever acted on.
+    /// Whether the object is in this rabbit's namespace; the agent works on no others.
     fn is_ours<K: Object>(&self, object: &K) -> bool {
         object.namespace().as_deref() == Some(self.node.as_str())
     }
 }
 
-/// Whether anything of it may be mounted, by what was last told of it.
+/// Whether any of its mounts may exist, by its status.
 fn may_be_mounted(object: &ClientMount) -> bool {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
     let not_gone = |reported: &ClientMountInfoStatus| match reported.state {
@@ -417,7 +417,7 @@ fn refers_to(mount: &ClientMount, name: &str) -> bool {
     references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
 }
 
-/// Name of the block storage under a NnfNodeStorage: the one it refers to, or else its namesake.
+/// Name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one with its own name.
 #[must_use]
 pub fn block_name(object: &NnfNodeStorage) -> String {
     let referred = object.spec.block_reference.name.clone();

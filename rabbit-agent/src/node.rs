@@ -1,4 +1,4 @@
-//! The rabbit itself: its NnfNode.
+//! The NnfNode, which shows the rabbit itself.
 
 mod events;
 mod facts;

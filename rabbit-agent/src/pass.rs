@@ -1,4 +1,4 @@
-//! One pass over one object: what it may use, and what it leaves behind.
+//! One pass over one object: what it may use, and its result.
 
 use std::{collections::BTreeSet, fmt, panic::resume_unwind, sync::Arc};
 
@@ -25,38 +25,39 @@ use crate::{
     node_storage::{desired::TemporaryRoot, progress::Progress},
 };
 
-/// What every pass may use.
+/// What all passes share.
 pub struct Context {
-    /// This rabbit.
+    /// Name of this rabbit.
     pub node: NodeName,
-    /// The pod the agent runs in, or nothing.
+    /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,
-    /// The API.
+    /// Client of the Kubernetes API.
     pub client: Client,
-    /// The node's storage.
+    /// Converges units on the node's storage.
     pub converger: Arc<Converger>,
-    /// The same, where no compute that is fenced is given anything.
+    /// The same, but it attaches nothing to a fenced compute.
     pub gated: Arc<Converger>,
-    /// What ClientMounts have mounted, for the next agent.
+    /// Records on disk of what ClientMounts have mounted, for the next agent.
     pub records: Arc<MountRecords>,
-    /// Tells device paths that this agent looked up from those of any earlier one, which are not trusted.
+    /// When this agent started: it tells device paths that this agent looked up from those of earlier agents, which are
+    /// not trusted.
     pub started: Time,
-    /// Who is fenced.
+    /// Which computes are fenced.
     pub fences: Fences,
-    /// Where ClientMounts may mount.
+    /// Beneath which directories ClientMounts may mount.
     pub site: Site,
-    /// Where set-up hooks see a file system.
+    /// Beneath which directory set-up hooks see a file system.
     pub temporary: TemporaryRoot,
-    /// How capacity is allocated.
+    /// How many drives an allocation uses, and whether lost ones are replaced.
     pub policy: AllocationPolicy,
-    /// How a Lustre management target is spoken to.
+    /// How to run commands on a Lustre management target.
     pub mgs: Mgs,
-    /// Where news goes.
+    /// Writes Kubernetes Events.
     pub events: Events,
 }
 
 impl fmt::Debug for Context {
-    /// Without the client, which cannot be shown.
+    /// Without the client, which has no useful Debug.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("node", &self.node)
@@ -72,7 +73,7 @@ impl Context {
         self.blocking(move || converger.converge_all(&units)).await
     }
 
-    /// The same for what a compute is given only while nobody fences it.
+    /// The same, for units whose computes must not be fenced.
     pub async fn converge_gated(
         &self,
         units: Vec<Desired>,
@@ -81,11 +82,11 @@ impl Context {
         self.blocking(move || converger.converge_all(&units)).await
     }
 
-    /// Whether an object exists that no watch has brought: watches are apart, and one of them may be behind or broken, so
-    /// nobody is told that something is missing before the API was asked.
+    /// Whether an object exists that no watch has brought. Each kind has its own watch, which may be behind or broken,
+    /// so the agent asks the API before it reports that something is missing.
     ///
     /// # Errors
-    /// When the API does not say.
+    /// When the API does not answer.
     pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
@@ -95,10 +96,10 @@ impl Context {
         })
     }
 
-    /// Whether a profile exists all the same.
+    /// Whether a profile exists that the cache does not have.
     ///
     /// # Errors
-    /// When the API does not say.
+    /// When the API does not answer.
     pub async fn profile_exists(&self, no_profile: &NoProfile) -> Result<bool, WriteError> {
         match no_profile {
             NoProfile::Unnamed => Ok(false),
@@ -108,7 +109,7 @@ impl Context {
         }
     }
 
-    /// Runs something that may block in the kernel.
+    /// Runs work that may block in the kernel.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -116,24 +117,24 @@ impl Context {
         blocking(work).await
     }
 
-    /// An error as objects carry it.
+    /// A failure as a status carries it.
     #[must_use]
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
 }
 
-/// Runs something that may block in the kernel; a panic goes on in who awaits it.
+/// Runs work that may block in the kernel. A panic there continues in the caller.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
-/// What a pass wrote, as the API stored it.
+/// One write of a pass, as the API stored it.
 pub struct Wrote {
-    /// Which object it was, and what it then looked like to its passes.
+    /// The object's key, and its fingerprint after the write.
     pub handled: Option<(Key, Fingerprint)>,
-    /// Its resourceVersion since.
+    /// The object's resourceVersion after the write.
     pub version: Option<String>,
     apply: CacheUpdate,
 }
@@ -145,7 +146,7 @@ impl Wrote {
         Self { handled, version, apply: Box::new(move |cache| cache.wrote(object)) }
     }
 
-    /// Tells the cache.
+    /// Puts the written object into the cache, and returns what to wake.
     pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
         (self.apply)(cache)
     }
@@ -157,34 +158,35 @@ impl fmt::Debug for Wrote {
     }
 }
 
-/// What a pass leaves behind.
+/// The result of a pass.
 #[derive(Debug)]
 pub struct Pass {
-    /// What it wrote, in order.
+    /// Its writes, in order.
     pub wrote: Vec<Wrote>,
-    /// When to try again by itself: the soonest of what failed.
+    /// When to retry: the soonest of all that failed.
     pub retry: Retry,
-    /// Whether the object is as it should be.
+    /// Whether the object is as desired.
     pub done: bool,
-    /// Processes that keep something in use: when they have ended the agent tries again at once.
+    /// Process ids that keep something in use. When they have ended, the agent retries at once.
     pub holders: Vec<i32>,
     /// What failed, for the log.
     pub failures: Vec<String>,
-    /// A write that found another object than was read, or none: no news, for the watch brings why, unless it does not.
+    /// A write that failed because the object had changed or was gone. It is logged only when it lasts: usually the
+    /// watch brings the newer object.
     pub conflict: Option<String>,
-    /// What goes on by itself, of a pass that looked.
+    /// Progress of long-running work, if the pass checked it.
     pub progress: Option<Vec<Progress>>,
-    /// Who must look again.
+    /// Other objects to wake.
     pub wakes: Vec<Key>,
-    /// Of what a ClientMount asked for earlier, that of which nothing is left.
+    /// Earlier versions of the ClientMount of which nothing is left on the node.
     pub gone: Vec<ClientMount>,
-    /// Whether a ClientMount went that did not name all it may have had.
+    /// Whether mounts of a ClientMount may be left whose mount points are unknown.
     pub may_leave_mounts: bool,
-    /// The drives that can be used, of a pass that looked at all of them.
+    /// NQNs of the drives that can be used, if the pass made an inventory of all drives.
     pub drives: Option<BTreeSet<Nqn>>,
-    /// Uid of a ClientMount of which everything is mounted.
+    /// Uid of the ClientMount, when all of it is mounted.
     pub mounted: Option<String>,
-    /// Uid of a ClientMount of which nothing is mounted any more.
+    /// Uid of the ClientMount, when none of it is mounted any more.
     pub unmounted: Option<String>,
 }
 
@@ -209,7 +211,7 @@ impl Default for Pass {
 }
 
 impl Pass {
-    /// Notes a failure, with all its causes.
+    /// Adds a failure, with all its causes.
     pub fn failed<K: Object>(&mut self, object: &K, failure: &Failure) {
         let object = describe(object);
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
@@ -218,14 +220,15 @@ impl Pass {
         self.done = false;
     }
 
-    /// One that ended early by a defect of the agent: its object waits, and others go on.
+    /// The result of a pass that panicked: its object is retried later, and other objects are unaffected.
     #[must_use]
     pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
         let failures = vec![format!("{key}: {panicked}")];
         Self { failures, retry: Retry::Later, done: false, ..Self::default() }
     }
 
-    /// Notes how the pass's writes went. The agent tries whatever was not written again: only a watch says that an object is gone.
+    /// Adds the result of the pass's writes. The agent retries a write that failed, even if the object seems to be
+    /// gone: only the watch decides that.
     #[must_use]
     pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };
@@ -243,21 +246,21 @@ impl Pass {
         self
     }
 
-    /// Something that exists has not been seen yet: it is on its way, and wakes the object.
+    /// The API has an object that the watch has not brought yet. It will, and that wakes this object.
     pub fn wait(&mut self) {
         self.done = false;
         self.retry = Retry::Soon;
     }
 
-    /// Notes a write.
+    /// Adds a write.
     pub fn wrote<K: Cached>(&mut self, object: K) {
         self.wrote.push(Wrote::of(object));
     }
 
-    /// Puts the agent's finalizer on, before anything of the object is made, and returns the object as it then is.
+    /// Puts the agent's finalizer on before it makes anything for the object, and returns the object with it.
     ///
     /// # Errors
-    /// When it cannot be put on.
+    /// When the write fails.
     pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -274,7 +277,7 @@ impl Pass {
     /// Takes a finalizer off.
     ///
     /// # Errors
-    /// When it cannot be taken off.
+    /// When the write fails.
     pub async fn without_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -286,10 +289,10 @@ impl Pass {
         Ok(())
     }
 
-    /// Notes why nothing is done, and tells it in the status that `refused` makes.
+    /// Adds the failure, and writes the status that `refused` makes of it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the write fails.
     pub async fn refuse<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
@@ -301,10 +304,10 @@ impl Pass {
         self.report(context, object, refused(object, context.resource_error(failure, ""))).await
     }
 
-    /// Gives an object this status, if it is a new one.
+    /// Writes this status, if it differs.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the write fails.
     pub async fn report<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
@@ -316,10 +319,10 @@ impl Pass {
         self.status(context, object, &after).await
     }
 
-    /// Writes a status, if it is a new one.
+    /// Writes the status of `after`, if it differs from that of `before`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the write fails.
     pub async fn status<K: Cached>(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! What an agent shows of itself: its rabbit's health, whether it has read the API to the end, and how much it worked.
+//! What the agent shows of itself: its rabbit's health, whether it is ready, and how many passes it made.
 
 use std::sync::{
     Arc,
@@ -9,16 +9,16 @@ use prometheus_client::{encoding::text::encode, metrics::counter::Counter, regis
 
 use crate::{cache::Key, health::HealthState};
 
-/// Shared by the agent, which gives them, and by those who look.
+/// Shared between the agent, which writes it, and the pages and links that read it.
 #[derive(Debug, Clone, Default)]
 pub struct AgentStatus {
-    /// The rabbit's health, for the coordinator.
+    /// Health of the rabbit.
     pub health: HealthState,
     ready: Arc<AtomicBool>,
     passes: Passes,
 }
 
-/// How often objects of each kind were looked at.
+/// Passes over objects of each kind, and fence requests.
 #[derive(Debug, Clone, Default)]
 struct Passes {
     client_mount: Counter,
@@ -34,24 +34,24 @@ struct Passes {
 pub use AgentStatus as Signs;
 
 impl AgentStatus {
-    /// AgentStatus of an agent whose rabbit's health hangs on this board.
+    /// The status of an agent whose rabbit has this health.
     #[must_use]
     pub fn of(health: HealthState) -> Self {
         Self { health, ..Self::default() }
     }
 
-    /// Everything was listed once.
+    /// Every kind was listed completely once.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// Whether everything was listed once.
+    /// Whether every kind was listed completely once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// An object is looked at.
+    /// Counts a pass over an object.
     pub fn count(&self, key: &Key) {
         let counter = match key {
             Key::Node => &self.passes.node,
@@ -63,12 +63,12 @@ impl AgentStatus {
         counter.inc();
     }
 
-    /// A fence is asked for.
+    /// Counts a fence request.
     pub fn count_fence(&self) {
         self.passes.fences.inc();
     }
 
-    /// Everything that is counted, in the text format of OpenMetrics, under the names that dashboards of nnf-node-manager know.
+    /// All counters in the text format of OpenMetrics, under the names that dashboards for nnf-node-manager use.
     #[must_use]
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();

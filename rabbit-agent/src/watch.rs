@@ -16,22 +16,22 @@ use storage::desired::NodeName;
 
 use crate::cache::{Cache, CacheUpdate, Cached, Wake};
 
-/// One change, on its way to the cache.
+/// A change to the cache that a watch or another task found.
 pub struct Update(CacheUpdate);
 
 impl Update {
-    /// Who is fenced has changed.
+    /// The set of fenced computes changed.
     pub(crate) fn of_fences() -> Self {
         Self(Box::new(|cache| cache.fences_changed()))
     }
 
-    /// Something of the node moved, and nothing of the API's.
+    /// A device event came.
     #[must_use]
     pub fn of_node() -> Self {
         Self(Box::new(|cache| cache.node_moved()))
     }
 
-    /// Makes the change.
+    /// Makes the change, and returns what to wake.
     pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
         (self.0)(cache)
     }
@@ -43,8 +43,7 @@ impl fmt::Debug for Update {
     }
 }
 
-/// Everything that concerns the rabbit `node`, from now on and for ever. The log is told once of what fails, and the watches try
-/// again.
+/// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
 #[must_use]
 pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update> {
     let node = node.as_str();
@@ -63,7 +62,7 @@ pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update>
     .boxed()
 }
 
-/// What the watches have in common.
+/// What all watches share.
 struct Watches {
     client: Client,
     health: WatchHealth,

@@ -1,4 +1,4 @@
-//! What the end of a pass changes.
+//! What the agent does when a pass has ended.
 
 use controller::Fingerprint;
 use std::{collections::BTreeSet, time::Instant};
@@ -16,18 +16,18 @@ use crate::{
     pass::{Pass, Wrote},
 };
 
-/// Versions of one object that passes wrote and a watch that is behind may still bring: more than a pass writes, few enough for
-/// every object there ever was.
+/// The number of recent resourceVersions to remember per object: more than one pass writes, few enough to keep for
+/// every object.
 const VERSIONS_KEPT: usize = 16;
 
-/// Races lost in a row from which on they are told: with the delays between them, those of more than ten seconds.
-const LASTING: u32 = 5;
+/// Conflicts in a row from which on the agent logs them. With the delays between passes that is more than ten seconds.
+const LASTING_CONFLICT: u32 = 5;
 
 impl Agent {
     pub(super) fn ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
-            // What a pass does for its object is caught there.
+            // `spawn` catches the panics of a pass, so this one is a defect of the task.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         self.holders.set(&key, pass.holders);
@@ -45,7 +45,7 @@ impl Agent {
             self.claims.settle(&uid);
         }
         self.former_gone(&pass.gone);
-        // Its end is in sight, or hangs on a mount whose path is lost.
+        // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
         if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
             self.sweep.again();
         }
@@ -60,7 +60,7 @@ impl Agent {
         }
         self.wake_dependents(&key);
         if !self.woken_meanwhile.contains(&key) && handled == self.cache.fingerprint(&key) {
-            // A watch was faster than the end of the pass: what woke the object meanwhile is the pass's own finalizer.
+            // A watch brought the pass's own write before the pass ended, and only that woke the object.
             self.queue.satisfy(&key);
         }
         match handled.filter(|_| pass.done && !self.woken_meanwhile.contains(&key)) {
@@ -73,8 +73,8 @@ impl Agent {
         }
     }
 
-    /// A write that came too late, once it is no race any more: nobody is faster every time, and what a watch has not brought
-    /// by then it may never bring.
+    /// The conflict, once it has occurred too often to be a race: a watch that has not brought the newer object by then
+    /// may never bring it.
     fn lasting_conflict(&mut self, key: &Key, conflict: Option<String>) -> Option<String> {
         let Some(why) = conflict else {
             self.conflicts.remove(key);
@@ -82,7 +82,7 @@ impl Agent {
         };
         let times = self.conflicts.entry(key.clone()).or_default();
         *times += 1;
-        (*times >= LASTING).then_some(why)
+        (*times >= LASTING_CONFLICT).then_some(why)
     }
 
     fn log_failures(&mut self, key: &Key, failures: Vec<String>) {
@@ -106,7 +106,7 @@ impl Agent {
         }
     }
 
-    /// What a pass wrote may come back by a watch only after the next one ended.
+    /// Remembers the versions that the pass wrote: a watch may bring them only after the next pass has ended.
     fn remember(&mut self, wrote: &[Wrote]) {
         for wrote in wrote {
             if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
@@ -117,15 +117,15 @@ impl Agent {
         }
     }
 
-    /// Whether somebody else wrote the status of this object while the pass ran.
+    /// Whether somebody else wrote the object's status while the pass ran.
     fn status_changed_meanwhile(&mut self, key: &Key, wrote: &[Wrote]) -> bool {
         let Some(version) = self.status_changed.remove(key) else { return false };
         let remembered = self.wrote.get(key).is_some_and(|known| known.contains(&version));
         !remembered && !wrote.iter().any(|write| write.version.as_ref() == Some(&version))
     }
 
-    /// Takes what the pass wrote into the cache, and gives the object as the pass left it. Writes are refused when the object
-    /// has moved on, so what was written is what was handled and nothing more.
+    /// Puts what the pass wrote into the cache, and returns the object as the pass left it. The API refuses writes to
+    /// an object that has changed, so the pass has seen everything in the object that it wrote.
     fn take_writes(&mut self, key: &Key, wrote: Vec<Wrote>) -> Option<Fingerprint> {
         let mut handled = self.handled.remove(key);
         for wrote in wrote {
@@ -139,7 +139,7 @@ impl Agent {
         handled
     }
 
-    /// What ClientMounts asked for earlier is gone from the node: who waited for that goes on.
+    /// Nothing is left on the node of these earlier versions of ClientMounts: wakes the objects that waited for that.
     fn former_gone(&mut self, gone: &[ClientMount]) {
         for version in gone {
             let uid = version.uid().unwrap_or_default();
@@ -158,7 +158,7 @@ impl Agent {
         }
     }
 
-    /// Nothing of this ClientMount is left on the node: who waited for that goes on.
+    /// Nothing is left on the node of this ClientMount: wakes the objects that waited for that.
     fn unmounted(&mut self, uid: &str) {
         let waited = self.cache.vanished(uid).cloned();
         self.cache.forget_vanished(uid);
@@ -169,13 +169,13 @@ impl Agent {
         self.release(uid);
     }
 
-    /// A ClientMount asks for no path any more: who waited for one goes on.
+    /// Releases the mount points that a ClientMount claimed, and wakes the objects that waited for them.
     pub(super) fn release(&mut self, uid: &str) {
         let moved = self.claims.release(uid);
         self.wake_claimants(&moved);
     }
 
-    /// A ClientMount went that nobody held. If anything is mounted that it asked for earlier, no object wants it.
+    /// A ClientMount was deleted without our finalizer. Mounts of its earlier versions are unwanted now.
     pub(super) fn forget_deleted(&mut self, uid: &str) {
         for version in self.cache.former.forget(uid) {
             self.sweep.again();
@@ -185,7 +185,8 @@ impl Agent {
         self.release(uid);
     }
 
-    /// Whom nobody held while a pass worked under their name. What such a pass mounted no object wants.
+    /// The same for those that were deleted while a pass worked under their name; whatever that pass mounted is
+    /// unwanted.
     fn forget_deleted_under(&mut self, of: &str) {
         let gone: Vec<_> = self.deleted.extract_if(.., |_, name| name == of).collect();
         for (uid, _) in gone {
@@ -196,7 +197,7 @@ impl Agent {
 
     fn wake_dependents(&mut self, key: &Key) {
         match key {
-            Key::BlockStorage(name) => self.looked_at_block(name),
+            Key::BlockStorage(name) => self.block_pass_ended(name),
             Key::ClientMount(name) => {
                 self.forget_deleted_under(name);
                 for uid in self.cache.vanished_under(name) {
@@ -207,8 +208,9 @@ impl Agent {
         }
     }
 
-    /// A drive that went while the agent started may be missing from the very first look at drives, and yet have been there
-    /// when a storage on it was looked at: the first sign of a change counts as one, whatever that look shows.
+    /// Wakes all storages when the usable drives have changed. A drive that failed while the agent started may be
+    /// missing from the first inventory already, although a storage was checked with it: so the first device event
+    /// counts as a change too.
     fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
         let seen = (drives, self.cache.has_moved);
         let is_change = match &self.drives {

@@ -1,4 +1,4 @@
-//! Which pass starts next, and what it is given.
+//! Starts passes, and gives each what it reads of the cache.
 
 use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
@@ -37,14 +37,14 @@ impl Agent {
         };
         for key in self.queue.start(Instant::now(), may_begin) {
             if self.waits_for_blocks(&key) {
-                // Whatever else woke it: the agent wakes it again when it has looked at what is under it.
+                // The agent wakes this mount again after the passes over the block storages under it.
                 self.queue.finished(&key, Retry::OnChange, Instant::now());
                 continue;
             }
             self.woken_meanwhile.remove(&key);
             let settled = self.settled.get(&key);
             if settled.is_some() && settled == self.cache.fingerprint(&key).as_ref() {
-                // The echo of our own write.
+                // Our own write woke the object.
                 self.queue.finished(&key, Retry::OnChange, Instant::now());
                 continue;
             }
@@ -52,7 +52,7 @@ impl Agent {
         }
     }
 
-    /// How many passes run that erase.
+    /// Running passes that erase namespaces.
     fn erasing(&self) -> usize {
         self.queue.running().filter(|key| self.cache.erases(key)).count()
     }
@@ -83,7 +83,7 @@ impl Agent {
             self.handled.remove(key);
             self.queue.finished(key, Retry::OnChange, Instant::now());
             if let Key::BlockStorage(name) = key {
-                self.looked_at_block(name);
+                self.block_pass_ended(name);
             }
         }
     }
@@ -91,7 +91,7 @@ impl Agent {
     fn spawn(&mut self, key: Key, work: impl Future<Output = Pass> + Send + 'static) {
         self.passes.spawn(async move {
             let pass = AssertUnwindSafe(work).catch_unwind().await;
-            // All that a pass changes of the agent is in what it leaves behind.
+            // A pass changes the agent only through its result, so the agent's state is sound after a panic.
             let pass = pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::of(&*panic)));
             (key, pass)
         });
@@ -167,7 +167,8 @@ impl Agent {
     fn start_vanished(&mut self, uid: &str) -> Option<()> {
         let object = Arc::clone(self.cache.vanished(uid)?);
         if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
-            // The pass that runs may be the one that let it go; its end brings us back if anything is left.
+            // The running pass may be the one that took the finalizer off. Its end wakes this key again if anything is
+            // left.
             return None;
         }
         let Prepared { work, former, moved } = prepare_for(

@@ -1,7 +1,7 @@
-//! `NnfNodeBlockStorageSpec` to allocations. Every user error of the kind is born here, and then nothing is changed.
+//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; then nothing is changed.
 //!
-//! An object is judged as a whole: one name that cannot be resolved, and none of its allocations is touched. A job gets
-//! all of its storage or learns why not; half of it helps nobody, and access granted by guess would be worse.
+//! An object is checked as a whole: if one name cannot be resolved, none of its allocations is touched. A job gets all
+//! of its storage or an error. Half of the storage helps nobody, and access granted by guess would be worse.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,21 @@ use crate::{
     fence::{Fences, FencesUnknown, is_shared},
 };
 
-/// How this rabbit allocates, whoever asks.
+/// How this rabbit allocates for all objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationPolicy {
-    /// Over how many drives an allocation goes.
+    /// The number of drives for a new allocation.
     pub spread: Spread,
-    /// Whether a namespace on a drive that is gone for good gets a successor on another drive.
+    /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
     pub replace: bool,
 }
 
-/// What other NnfNodeBlockStorages of the rabbit are told to have.
+/// Namespaces that the statuses of the rabbit's other NnfNodeBlockStorages name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// These namespaces, and no others.
+    /// Exactly these namespaces.
     Reported(BTreeSet<NamespaceId>),
-    /// Some of them cannot be read: any namespace may be theirs.
+    /// An object cannot be decoded, so any namespace may be its.
     Unreadable,
 }
 
@@ -43,46 +43,46 @@ impl Elsewhere {
     }
 }
 
-/// Why a NnfNodeBlockStorage cannot be carried out.
+/// Why a NnfNodeBlockStorage is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlockStorageError {
-    /// `metadata.uid` is not one.
+    /// `metadata.uid` is no uid.
     #[error("metadata.uid")]
     Uid(#[source] NameError),
-    /// Zero or negative.
+    /// A capacity is zero or negative.
     #[error("spec.allocations[{index}].capacity is {capacity} bytes: ask for at least 1")]
     Capacity {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// As written.
+        /// The capacity, in bytes.
         capacity: i64,
     },
-    /// A name without a place.
+    /// A name in an access list has no slot.
     #[error("spec.allocations[{index}].access[{place}]")]
     Access {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// Where in its list.
+        /// Index in its access list.
         place: usize,
         /// What is wrong with the name.
         #[source]
         source: ChassisError,
     },
-    /// A GFS2 of computes while nobody knows which of them are fenced.
+    /// A GFS2 asks for access of computes, and the agent does not know which computes are fenced.
     #[error("spec.allocations[].access")]
     Fences(#[from] FencesUnknown),
-    /// A device in the status that cannot be one: what was allocated is not known.
+    /// The status names an impossible device, so what is allocated is unknown.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// Where in its list.
+        /// Index in its list of devices.
         place: usize,
-        /// What is wrong with its name.
+        /// What is wrong with the device's name.
         #[source]
         source: NameError,
     },
-    /// More allocations than a rabbit could ever hold.
+    /// More allocations than a rabbit can hold.
     #[error("spec.allocations has {0} entries: at most {MOST_ALLOCATIONS} can be made")]
     TooMany(usize),
 }
@@ -93,7 +93,7 @@ const MOST_ALLOCATIONS: usize = 4096;
 /// The allocations that the object asks for, in its order.
 ///
 /// # Errors
-/// On the first field that cannot be carried out.
+/// The first field that is invalid.
 pub fn desired(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -122,10 +122,10 @@ pub fn desired(
     Ok(desired)
 }
 
-/// The allocations that the object's status names, whatever is asked for by now: each with what it was told to have.
+/// The allocations that the object's status names, whatever its spec asks for now: each with its reported namespaces.
 ///
 /// # Errors
-/// When a device there cannot be one.
+/// When the status names an impossible device.
 pub fn remembered(
     object: &NnfNodeBlockStorage,
     policy: AllocationPolicy,
@@ -141,10 +141,10 @@ pub fn remembered(
     (0..count).zip(0..).map(allocation).collect()
 }
 
-/// The allocations that may be made and given now: those asked for, without computes that are fenced from a GFS2.
+/// The allocations that may be made now: those asked for, but a fenced compute reaches no GFS2.
 ///
 /// # Errors
-/// As for `desired`, and when it is not known who is fenced.
+/// As for `desired`, and when the agent does not know which computes are fenced.
 pub fn admitted(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -171,7 +171,7 @@ fn access(
     names.iter().enumerate().map(placed).collect()
 }
 
-/// The namespaces that the object's own status names.
+/// The namespaces that the object's own status reports.
 fn reported(
     object: &NnfNodeBlockStorage,
     index: usize,
@@ -193,7 +193,7 @@ fn reported(
     devices.iter().enumerate().map(named).collect()
 }
 
-/// The object's identity: what its allocations are known by on the drives.
+/// The object's uid, by which its allocations are known on the drives.
 ///
 /// # Errors
 /// When the API gave it none.

@@ -1,4 +1,4 @@
-//! What became of allocations. Pure.
+//! Kubernetes Events about allocations. Does no I/O.
 
 use controller::events::Note;
 use std::collections::BTreeSet;
@@ -10,10 +10,10 @@ use super::report::Outcome;
 
 const ALLOCATE: &str = "Allocate";
 
-/// What was made, or why not all is as it should be. What is as it was is no news.
+/// An Event for what was made or why not all is as desired; none when nothing changed.
 pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
     if let Some(failure) = failure {
-        // Everything there is works; what is away is waited for.
+        // All allocations work; only drives are missing.
         let works = outcomes.iter().all(Result::is_ok);
         let reason = if works { "AllocationDegraded" } else { "AllocationFailed" };
         return Some(Note::warning(reason, ALLOCATE, failure.debug.clone()));

@@ -1,4 +1,4 @@
-//! What became of a NnfNodeBlockStorage: its status, from what was seen on the drives. Pure.
+//! The status of a NnfNodeBlockStorage, from what was observed on the drives. Does no I/O.
 
 mod roll_back;
 mod start;
@@ -23,14 +23,14 @@ use storage::{
     plan::missing,
 };
 
-/// One allocation after it was worked on.
+/// The result for one allocation.
 pub type Outcome = Result<Converged, ConvergeError>;
 
 /// The status after every allocation converged or failed.
 ///
-/// An allocation that failed keeps what was last known of it, and then the paths are not vouched for: `podStartTime`
-/// moves to `started` only when all of them were seen. One that is away as a whole was seen too: it has no paths, and others
-/// go on without it, or are torn down. `rolled_back` allocations are shown as never made.
+/// A failed allocation keeps what was last reported, and its paths may be outdated: `podStartTime` becomes `started`
+/// only when all allocations were observed. An allocation whose drives are all away counts as observed: it has no
+/// paths, and others are used or torn down without it. `rolled_back` allocations are reported as never made.
 #[must_use]
 pub fn status(
     object: &NnfNodeBlockStorage,
@@ -68,13 +68,13 @@ pub fn status(
     }
 }
 
-/// The status when the object could not be acted on at all: as it was, with the error.
+/// The status when the object is invalid: as before, with the error.
 #[must_use]
 pub fn refused(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Who is given it stays told: a drive that is away for us may not be for them.
+/// Computes stay listed: a drive that this rabbit cannot reach may still serve them.
 fn without_paths(
     mut known: NnfNodeBlockStorageAllocationStatus,
 ) -> NnfNodeBlockStorageAllocationStatus {
@@ -99,7 +99,8 @@ fn made(
         .iter()
         .map(|namespace| (namespace.id.clone(), device(&namespace.id, namespace.size)))
         .collect();
-    // What it was told to have and has not stays in the list: nothing takes its place. All have one size, whatever was told.
+    // A reported namespace that is missing stays listed, because nothing replaces it. All have the size of the others,
+    // whatever the status says.
     let each = ours.iter().map(|namespace| namespace.size).max().unwrap_or_default();
     for reported in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
         devices.entry(reported.id.clone()).or_insert_with(|| device(&reported.id, each));
@@ -116,7 +117,7 @@ fn made(
     }
 }
 
-/// Who reaches all of what can be reached.
+/// The hosts that reach all namespaces that the rabbit can reach.
 fn accesses(
     pool: &str,
     allocation: &Allocation,
@@ -154,7 +155,7 @@ fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
     }
 }
 
-/// Whether any allocation was last known to have namespaces.
+/// Whether the status reports namespaces of any allocation.
 #[must_use]
 pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
     status.allocations.iter().any(|allocation| !allocation.devices.is_empty())
@@ -260,7 +261,7 @@ mod tests {
         });
         assert_eq!(report(&object, &whole), honest);
 
-        // Of one that is missing indeed, somebody wrote that it is larger.
+        // Somebody edited the status: a missing namespace is said to be larger.
         object.status = Some(honest.clone());
         object.status.as_mut().unwrap().allocations[0].devices[1].capacity_allocated = 1 << 50;
         let mut lacking = whole;

@@ -38,7 +38,7 @@ fn our_status_does_not_wake_us_and_wakes_those_who_wait() {
     );
 }
 
-/// After a restart its target is to be mounted as soon as its devices are known again; an XFS has nothing to do then.
+/// After a restart the agent mounts a target as soon as its devices are known again; an XFS has nothing to do then.
 #[test]
 fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
     for (kind, woken) in [("lustre", 1), ("xfs", 0)] {
@@ -52,7 +52,7 @@ fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
     }
 }
 
-/// Nothing else looks at its pool once it serves; what failed the agent tries again by the clock alone.
+/// Only device events lead to a check of a pool that serves; failed targets are retried by the timer alone.
 #[test]
 fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {

@@ -1,4 +1,4 @@
-//! Which work an event is a reason for.
+//! Which objects each event wakes.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::{Cache, Cached, Key, Wake, block_name, refers_to};
 use crate::fence::is_shared;
 
 impl Cache {
-    /// Who is fenced decides who is given a GFS2, and is shown in the NnfNode.
+    /// The set of fenced computes changed: it decides which computes get a GFS2, and the NnfNode shows it.
     pub(crate) fn fences_changed(&self) -> Vec<Wake> {
         let shared = self.block_storages.iter().filter(|block| is_shared(&block.metadata));
         let shared = shared.map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
-    /// The rabbit's own state is told anew, and whoever failed may not any more: the drive that was missing may be back. A
-    /// Lustre target serves for as long as it is there, and no event says what happens to its pool; those that failed are
-    /// tried again by the clock, for their tries may be what moves.
+    /// A device event came. The NnfNode is reported again, and failed block storages are retried: a missing drive may
+    /// be back. Lustre targets that serve are checked, because no event reports the state of their pools; failed
+    /// targets are retried by the timer alone, because each retry may itself cause a device event.
     pub(crate) fn node_moved(&mut self) -> Vec<Wake> {
         self.has_moved = true;
         let failing = |block: &&Arc<NnfNodeBlockStorage>| {
@@ -41,7 +41,7 @@ impl Cache {
         [Wake::Related(Key::Node)].into_iter().chain(again).chain(serving).collect()
     }
 
-    /// What was made on drives may have lost one, or be completed or repaired with one that came.
+    /// The usable drives changed: allocations may have lost one, or be completed or repaired with a new one.
     pub(crate) fn drives_changed(&self) -> Vec<Wake> {
         let blocks = self.block_storages.iter().map(|block| Key::BlockStorage(block.name_any()));
         let storages =
@@ -49,7 +49,7 @@ impl Cache {
         blocks.chain(storages).map(Wake::Related).collect()
     }
 
-    /// ClientMounts that are not done and for which `concerned` holds.
+    /// ClientMounts that are not ready, or failed, and match `concerned`.
     fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
         let undone = |mount: &ClientMount| {
             mount.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
@@ -58,15 +58,15 @@ impl Cache {
         mounts.map(|mount| Wake::Related(Key::ClientMount(mount.name_any()))).collect()
     }
 
-    /// NnfNodeStorages that are being deleted and wait for this ClientMount.
+    /// NnfNodeStorages that are being deleted and wait for this ClientMount to go.
     pub(crate) fn leaving_storages(&self, mount: &ClientMount) -> Vec<Wake> {
         self.waiting_storages(|storage| {
             storage.metadata.deletion_timestamp.is_some() && refers_to(mount, &storage.name_any())
         })
     }
 
-    /// NnfNodeStorages that are not done, or wait to be repaired, and for which `concerned` holds. A Lustre target is never
-    /// done: it serves for as long as it is there, and is mounted again when its devices are back after a restart.
+    /// NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets always count: the
+    /// agent mounts them again when their devices are back after a restart.
     fn waiting_storages(&self, concerned: impl Fn(&NnfNodeStorage) -> bool) -> Vec<Wake> {
         let undone = |storage: &NnfNodeStorage| {
             let whole = |status: &NnfNodeStorageStatus| {
@@ -97,7 +97,8 @@ impl Cached for NnfNodeBlockStorage {
         Some(Key::BlockStorage(self.name_any()))
     }
 
-    /// Its file systems and mounts wait for its devices; whoever lacks room waits for it to go.
+    /// The storages and mounts on it wait for its devices; allocations that found no room wait for others to be
+    /// deleted.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object().filter(|object| cache.is_ours(&***object)) else {
             return Vec::new();
@@ -114,7 +115,7 @@ impl Cached for NnfNodeBlockStorage {
             block.as_ref().is_some_and(|block| has_finalizer(&**block, finalizer::NNF_NODE_STORAGE))
         };
         if held(&change.old) && change.new.is_some() && !held(&change.new) {
-            // Whoever has file systems on it puts the finalizer on again.
+            // The NnfNodeStorages on it put the finalizer on again.
             let name = object.name_any();
             let storages = cache.node_storages.iter().filter(|storage| block_name(storage) == name);
             wakes.extend(
@@ -146,7 +147,7 @@ impl Cached for NnfNodeStorage {
         Some(Key::NodeStorage(self.name_any()))
     }
 
-    /// Mounts wait for the file systems to be made.
+    /// Mounts wait for their file systems.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object().filter(|object| cache.is_ours(&***object)) else {
             return Vec::new();
@@ -182,8 +183,8 @@ impl Cached for ClientMount {
         Some(Key::ClientMount(self.name_any()))
     }
 
-    /// One that is gone, or gone and made anew under its name, while it still carried our finalizer is cleaned up after. Of any
-    /// other nothing was made, but its paths were claimed.
+    /// When a ClientMount disappears, or is replaced by another of its name, while it carries our finalizer, the agent
+    /// cleans up after it. Without the finalizer nothing was mounted, but its mount points were claimed.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         if !change.object().is_some_and(|object| cache.is_ours(&**object)) {
             return Vec::new();
@@ -237,7 +238,7 @@ impl Cached for NnfNode {
     fn same_status(&self, other: &Self) -> bool {
         let own = |object: &Self| {
             let mut status = object.status.clone().unwrap_or_default();
-            // The cluster's fencing and LNet tell these.
+            // Other programs write these two fields.
             status.fenced = false;
             status.lnet_nid.clear();
             status
@@ -277,7 +278,7 @@ impl Cached for NnfStorageProfile {
         None
     }
 
-    /// What is done stays done when its profile is edited; what waits for it looks again.
+    /// A changed profile does not change what is done; it wakes what waits for the profile.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(new), true) = (
             &change.new,
@@ -305,7 +306,7 @@ impl Cached for SystemConfiguration {
         None
     }
 
-    /// Slots decide who gets access, and are shown in the NnfNode.
+    /// Slots decide which computes get access, and the NnfNode shows them.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         if !change.to_act_on() {
             return Vec::new();

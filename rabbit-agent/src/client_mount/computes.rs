@@ -1,7 +1,9 @@
-//! Whose allocation a mount of the rabbit shows. Central controllers leave that out of a rabbit's ClientMount; but the computes'
-//! own, of the same workflow and storage, name the allocation that each of them mounts.
+//! Which compute uses the allocation behind a mount of the rabbit. Central controllers leave that out of a rabbit's
+//! ClientMount, but the ClientMounts of the computes, of the same workflow and storage, name the allocation that each
+//! compute mounts.
 //!
-//! The order of an access list says nothing of it, so nothing is taken from there but who is still to come.
+//! The order of an access list says nothing about allocations. The list is used only to know which computes are still
+//! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +24,17 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// The computes that may have mounted what an object shows.
+/// The computes that may have mounted the allocations of an object.
 #[derive(Debug)]
 pub struct Computes {
-    /// Those of the chassis.
+    /// Computes of the chassis.
     plugged_in: Vec<NodeName>,
-    /// Those of them that are given the storage now.
+    /// Those of them that the block storages give access now.
     given: BTreeSet<String>,
 }
 
 impl Computes {
-    /// As far as the rabbit's own objects tell.
+    /// Reads both from the rabbit's own objects.
     #[must_use]
     pub fn of(object: &ClientMount, cache: &Cache) -> Self {
         let referred =
@@ -44,22 +46,22 @@ impl Computes {
             .flat_map(|block| &block.spec.allocations)
             .flat_map(|allocation| &allocation.access);
         let plugged_in: Vec<_> = cache.chassis().slots().into_values().collect();
-        // Others have no ClientMount that is looked for here.
+        // The agent reads no ClientMounts of computes elsewhere.
         let is_here = |name: &&String| plugged_in.iter().any(|node| node.as_str() == name.as_str());
         let given = access.filter(is_here).cloned().collect();
         Self { plugged_in, given }
     }
 }
 
-/// A mount that is shown in a tree and whose compute the object does not name.
+/// A mount in an index tree whose compute the object does not name.
 struct UnnamedMount<'a> {
     tree: MountPoint,
     name: String,
     allocation: (&'a str, &'a str, i64),
 }
 
-/// Adds a link for each compute that mounts an allocation, where the object names none. While that cannot be asked, links stay as
-/// they are: the agent tries again, and the mounts do not wait for it.
+/// Adds a link for each compute that mounts an allocation, where the object names no compute. When the API does not
+/// answer, links stay as they are and the agent retries; the mounts do not wait for that.
 pub(super) async fn add(
     context: &Context,
     computes: &Computes,
@@ -77,7 +79,8 @@ pub(super) async fn add(
         return;
     };
     let labels = format!("{}={workflow},{}={owner}", label::WORKFLOW_UID, label::TARGET_OWNER_UID);
-    // From the server's memory: all rabbits of a job ask at once, and who is missing is asked for again.
+    // Answered from the API server's memory: all rabbits of a job ask at once, and the agent asks again for a missing
+    // compute.
     let which = ListParams::default().labels(&labels).match_any();
     match mounts_of(context, computes, &which).await {
         Ok(mounts) => {
@@ -88,7 +91,7 @@ pub(super) async fn add(
             pass.failures
                 .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_told {
-                // They were given it, so their ClientMounts are on their way, or their jobs do without.
+                // Computes that have access: their ClientMounts may still come, or their jobs use none.
                 pass.done = false;
                 pass.retry = pass.retry.min(Retry::Later);
             }
@@ -133,7 +136,7 @@ fn allocation(reference: &ClientMountDeviceReference) -> Option<(&str, &str, i64
     Some((to.namespace.as_deref()?, to.name.as_deref()?, reference.allocation_index()))
 }
 
-/// The computes' ClientMounts that are meant.
+/// The ClientMounts of these computes that `which` selects.
 async fn mounts_of(
     context: &Context,
     computes: &Computes,
@@ -143,7 +146,7 @@ async fn mounts_of(
     Ok(try_join_all(asked).await?.into_iter().flatten().collect())
 }
 
-/// One that cannot be read tells nothing.
+/// Leaves out ClientMounts that cannot be decoded.
 async fn mounts_in(
     context: &Context,
     compute: &NodeName,
@@ -167,8 +170,8 @@ fn allocations(mounts: &[(NodeName, ClientMount)]) -> Allocations<'_> {
     allocations
 }
 
-/// Links each compute that mounts just one of what a tree shows: one that mounts several has none of its own. Why some cannot be
-/// linked.
+/// Links each compute that mounts exactly one of the tree's allocations; one that mounts several has none of its own.
+/// Returns why some cannot be linked.
 fn link(
     trees: &mut [IndexTree],
     unnamed: &[UnnamedMount<'_>],

@@ -1,4 +1,4 @@
-//! Brings one ClientMount of this rabbit to what it asks for.
+//! Brings one ClientMount of this rabbit to its desired state.
 
 use controller::{describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
@@ -31,16 +31,16 @@ use crate::{
 pub enum Work {
     /// Bring these units to their goal.
     Units(MountUnits),
-    /// Tell why nothing is done.
+    /// Report the failure and do nothing.
     Refuse(Goal, Failure),
-    /// It is to be unmounted and never was mounted: its paths are another object's.
+    /// The object is to be unmounted but was never mounted: its mount points are another object's.
     NeverMounted,
 }
 
-/// The units of an object, or why there are none. Pure.
+/// The units of an object. Does no I/O.
 ///
 /// # Errors
-/// When the object as a whole cannot be worked on.
+/// When the object as a whole is unusable.
 pub fn units(
     object: &ClientMount,
     goal: Goal,
@@ -53,7 +53,8 @@ pub fn units(
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
-/// The namespaces behind a reference: those of the block storage of that name, the only one when it is shared.
+/// The namespaces behind a reference: those of its allocation in the block storage of that name, the only one when it
+/// is shared.
 fn follow(
     reference: &ClientMountDeviceReference,
     cache: &Cache,
@@ -83,14 +84,14 @@ fn follow(
     Ok(found)
 }
 
-/// What was found out before a pass over an object.
+/// A ClientMount's work, determined before its pass.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What to do about it.
+    /// What to do about the object as it is now.
     pub work: Work,
-    /// What to do before.
+    /// Units of its earlier versions, to be unmounted first.
     pub former: Earlier,
-    /// The uids of others whose standing this changed.
+    /// Uids of other objects whose claims to mount points this changed.
     pub moved: Vec<String>,
 }
 
@@ -100,12 +101,12 @@ fn former(object: &ClientMount, cache: &Cache, site: &Site) -> Earlier {
     versions.map(|version| (version.clone(), units(version))).collect()
 }
 
-/// Every mount point of what an object asked for earlier.
+/// All mount points of the object's earlier versions.
 pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<MountPoint> {
     mount_points_of(&former(object, cache, site)).cloned().collect()
 }
 
-/// Notes what an object asked for before it was changed, where that can be mounted for it.
+/// Records the version before a change, with the mounts that it may have.
 pub fn note_change(
     before: &ClientMount,
     after: &ClientMount,
@@ -122,7 +123,7 @@ pub fn note_change(
     cache.former.changed(before, Some(after), had);
 }
 
-/// What to do about an object now, its mount points claimed.
+/// Claims the object's mount points, and determines its work.
 pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Claims) -> Prepared {
     match Goal::of(object) {
         Ok(goal) => prepare_for(object, goal, cache, site, claims),
@@ -133,7 +134,7 @@ pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Cl
     }
 }
 
-/// The same for a goal that the object does not name: one that is gone is to be unmounted.
+/// The same for a goal that the object does not name: the mounts of a disappeared object are to be unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,
@@ -145,7 +146,7 @@ pub fn prepare_for(
     let uid = claimant.uid.clone();
     let former = former(object, cache, site);
     let points: Vec<_> = mount_points_of(&former).cloned().collect();
-    // Of an object that asks for what cannot be nothing is changed, but when it goes.
+    // While an object is invalid its earlier mounts stay, unless it is to be unmounted.
     let nothing = |goal| if goal == Goal::Unmounted { former.clone() } else { Vec::new() };
     let units = match units(object, goal, cache, site) {
         Ok(units) => units,
@@ -172,25 +173,25 @@ pub fn prepare_for(
     Prepared { work, former, moved }
 }
 
-/// A ClientMount and what to do about it.
+/// What a pass over a ClientMount reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself.
+    /// The ClientMount.
     pub object: Arc<ClientMount>,
-    /// What to do.
+    /// What to do about it.
     pub work: Work,
-    /// Whose allocations it may show.
+    /// Computes that may use its allocations.
     pub computes: Computes,
-    /// What to do before.
+    /// Units of its earlier versions, to be unmounted first.
     pub former: Earlier,
-    /// Why there is no profile, if there is none.
+    /// Why the object has no profile, if so.
     pub profile: Option<NoProfile>,
 }
 
-/// Mounts or unmounts, and says how it went; on deletion lets the object go when nothing of it is left.
+/// Mounts or unmounts, and reports the result. A deleted object loses the finalizer when nothing of it is left.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
     let View { object, work, computes, former, profile } = view;
     let object = &*object;
@@ -209,7 +210,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         Work::Units(units) => units.profile_lost.is_some(),
         Work::NeverMounted => false,
     };
-    // Without it nothing is made, and what goes goes without its hooks.
+    // Without the profile nothing is mounted, and unmounts run no hooks. So first ask the API whether it exists.
     if let (true, Some(no_profile)) = (asks, &profile)
         && context.profile_exists(no_profile).await?
     {
@@ -218,7 +219,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     }
     let count = object.spec.mounts.len();
     let now = match work {
-        // What cannot be understood was never mounted, unless the object was changed to that.
+        // An invalid object was never mounted, unless a change made it invalid.
         Work::Refuse(..) if deleted => {
             pass.may_leave_mounts = true;
             Err(Outcome::absent(count))
@@ -259,7 +260,7 @@ async fn carry_out(
     worked.outcome
 }
 
-/// One line in the log, whatever the number of mounts.
+/// Logs one line, however many mounts failed.
 fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     let failures: Vec<_> = outcome
         .failures
@@ -275,7 +276,7 @@ fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     }
 }
 
-/// Once, when the object goes: until then a pass may come any moment.
+/// Logged once, when the object goes: until then another pass may still be able to read it.
 fn log_unreadable(object: &ClientMount, outcome: &Outcome) {
     if let Some(text) = report::unreadable(outcome) {
         log::warn!("{}: {text}", describe(object));
@@ -291,7 +292,7 @@ async fn release(
     pass.without_finalizer(context, object, finalizer::CLIENT_MOUNT).await
 }
 
-/// Unmounts what an object left behind that went away without our doing.
+/// Unmounts what a disappeared object left behind.
 pub async fn clean_up(
     context: &Context,
     object: &ClientMount,

@@ -1,4 +1,4 @@
-//! What a start of the agent must leave mounted: everything that an object may still want. Pure.
+//! Mount points that the clean-up must leave alone: all that an object may use. Does no I/O.
 
 use controller::describe;
 use std::collections::BTreeSet;
@@ -17,11 +17,11 @@ use crate::{
     node_storage::desired::{TemporaryRoot, count},
 };
 
-/// Every mount point that an object of this rabbit may own. Too many are harmless; one too few would be unmounted.
+/// Every mount point that an object of this rabbit may use. Too many are harmless; a missing one would be unmounted.
 ///
 /// # Errors
-/// With the object whose mount points cannot be told; then nothing may be unmounted.
-pub fn keep(
+/// The object whose mount points are unknown; nothing may be unmounted then.
+pub fn points_to_keep(
     cache: &Cache,
     site: &Site,
     temporary: &TemporaryRoot,
@@ -43,8 +43,8 @@ pub fn keep(
     Ok(keep)
 }
 
-/// Whether a pass over an object mounts only at points that were kept, and takes nothing from under the others: then it may
-/// run while those are being unmounted.
+/// Whether a pass over an object mounts only at mount points that the clean-up keeps, and detaches nothing: then it may
+/// run beside the clean-up.
 pub fn is_apart(
     key: &Key,
     kept: &BTreeSet<MountPoint>,
@@ -65,7 +65,7 @@ pub fn is_apart(
         Key::ClientMount(name) => cache
             .client_mount(name)
             .is_none_or(|object| are_kept(mount_points(object, cache, site))),
-        // What it had is just what is being unmounted.
+        // Its mounts are those that the clean-up removes.
         Key::Vanished(_) => false,
     }
 }
@@ -83,7 +83,7 @@ fn temporary_points(
     if elsewhere {
         return Err(format!("{}: its profile moves $TEMP_DIR", describe(object)));
     }
-    // A count that is none was refused before anything was mounted.
+    // With an invalid count nothing was ever mounted.
     let indexes = 0..count(object).unwrap_or(0);
     Ok(indexes.filter_map(|index| temporary.mount_point(&object.name_any(), index).ok()).collect())
 }
@@ -95,7 +95,7 @@ fn mount_points(
 ) -> Result<Vec<MountPoint>, String> {
     let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
     let points = match units(object, Goal::Unmounted, cache, site) {
-        // What is to go from a path that is lost is nobody's wish; what is to stay there must be left alone.
+        // A mount that is to go may have lost its path: nobody wants it. One that is to stay must be left alone.
         Ok(units)
             if units
                 .mounts
@@ -173,7 +173,7 @@ mod tests {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());
         cache.take(Event::Applied(Ok(mount)));
         cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
-        keep(&cache, &site(), &temporary())
+        points_to_keep(&cache, &site(), &temporary())
             .map(|paths| paths.iter().map(ToString::to_string).collect())
     }
 
@@ -192,8 +192,8 @@ mod tests {
         );
     }
 
-    /// What was there when the sweep began goes on beside it; what came since waits, as does what would pull a namespace
-    /// from under a mount.
+    /// Objects that existed when the clean-up began continue beside it. Newer ones wait, and so does a pass that would
+    /// detach a namespace under a mount.
     #[test]
     fn only_what_the_sweep_leaves_alone_goes_on_beside_it() {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());
@@ -201,7 +201,8 @@ mod tests {
         cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
         cache.take(Event::Applied(Ok(samples::block_storage_ready(2))));
         let (site, temporary) = (site(), temporary());
-        let kept: BTreeSet<_> = keep(&cache, &site, &temporary).unwrap().into_iter().collect();
+        let kept: BTreeSet<_> =
+            points_to_keep(&cache, &site, &temporary).unwrap().into_iter().collect();
         let apart = |cache: &Cache, key: &Key| is_apart(key, &kept, cache, (&site, &temporary));
         let mount = Key::ClientMount(samples::client_mount(2).name_any());
         let storage = Key::NodeStorage(samples::NAME.into());
@@ -228,7 +229,7 @@ mod tests {
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$SOMETHING".into();
         assert!(kept(mount).unwrap_err().contains("$SOMETHING"));
-        // Without the profile the volume's names are guesses.
+        // The names of its volumes depend on the profile.
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$VG_NAME".into();
         assert!(kept(mount.clone()).unwrap_err().contains("$VG_NAME"));

@@ -1,4 +1,4 @@
-//! What is wrong, in the words of those who ask: the coordinator's and the NnfNode's. Pure.
+//! Health in the terms of the coordinator and of the NnfNode. Does no I/O.
 
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 use proto::v1::{Health, health::State};
@@ -10,7 +10,7 @@ use super::{
     rules::named,
 };
 
-/// Health of the rabbit as a whole, with every reason, the worst first.
+/// Health of the rabbit as a whole, with all conditions, the worst first.
 #[must_use]
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut wrong: Vec<_> = judgement.conditions.iter().collect();
@@ -29,7 +29,8 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     }
 }
 
-/// What is critical for one drive, one compute or one file system is a warning for the rabbit, which serves the others.
+/// Overall health. A condition that is critical for one drive, compute or file system is a warning for the rabbit,
+/// which serves the others.
 #[must_use]
 pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     let critical = |((subject, _), condition): (&(Subject, Kind), &Condition)| {
@@ -44,8 +45,8 @@ pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     }
 }
 
-/// How a drive is, in the states that the sites' tools know: one that cannot be reached is offline, one that ends writing is
-/// disabled, one that warns of anything else has failed.
+/// Status of a drive in the terms that the sites' tools know: offline when it cannot be reached, disabled when it stops
+/// writing, failed with any other warning.
 #[must_use]
 pub fn of_drive(judgement: &Judgement, nqn: &Nqn) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Drive(nqn.clone());
@@ -69,7 +70,7 @@ fn ends_writing(kind: &Kind) -> bool {
     }
 }
 
-/// How the compute in a slot is, as far as its link tells.
+/// Status of the compute in a slot, as far as its link shows.
 #[must_use]
 pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Compute(slot);
@@ -78,7 +79,7 @@ pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfRes
     (status, worst(judgement, &subject))
 }
 
-/// How well the rabbit's own node is: its memory and load, its file systems and volume groups.
+/// Health of the rabbit's own node: memory, load, file systems and volume groups.
 #[must_use]
 pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
     let mut own = judgement.conditions.keys().filter(|(subject, kind)| match subject {

@@ -1,5 +1,5 @@
-//! Where the rabbit's health hangs: whoever looks puts up what he judged, whoever listens hears of changes, and whoever saw
-//! something move requests for a look.
+//! The rabbit's health as the parts of the agent share it: checks publish their judgement, the coordinator's link
+//! listens for changes, and event sources request checks.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -17,24 +17,24 @@ use super::{
     rules::Seen,
 };
 
-/// The newest health, for whoever listens.
+/// Shared health of the rabbit.
 #[derive(Debug, Clone)]
 pub struct HealthState {
     newest: watch::Sender<Health>,
     judged: Arc<Mutex<Judgement>>,
-    /// How often it was called for a look.
+    /// Number of checks requested so far.
     requests: watch::Sender<u64>,
-    /// When the next look is due by itself.
+    /// When the next check is due without a request.
     due: watch::Sender<Option<Instant>>,
     probe: Option<Arc<dyn Probe>>,
-    /// One look at the volume groups at a time, however long it hangs.
+    /// Allows one check of the volume groups at a time, however long it hangs.
     groups: Arc<Semaphore>,
     every: Option<Duration>,
     slots: u16,
 }
 
 impl Default for HealthState {
-    /// One without a probe: what the drives tell is all that is known.
+    /// Health without a probe: only the drives are known.
     fn default() -> Self {
         Self {
             newest: watch::Sender::new(Health::default()),
@@ -50,32 +50,32 @@ impl Default for HealthState {
 }
 
 impl HealthState {
-    /// A health for what `probe` sees; without an event it is looked at `every` so often, if at all. The chassis has so many
-    /// `slots` for drives, or 0 when nobody said.
+    /// Health from what `probe` reads, checked `every` so often without an event, if at all. The chassis has this many
+    /// `slots` for drives, or 0 when unknown.
     #[must_use]
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
 
-    /// How many slots for drives the chassis has; 0 when nobody said.
+    /// Number of slots for drives in the chassis; 0 when unknown.
     #[must_use]
     pub fn slots(&self) -> u16 {
         self.slots
     }
 
-    /// Who reads facts of the node, if anybody.
+    /// Reads facts of the node, if there is a probe.
     #[must_use]
     pub fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.probe.clone()
     }
 
-    /// The turn to look at volume groups, until it is dropped; `None` while another look has it.
+    /// The right to check the volume groups, until it is dropped; `None` while another check has it.
     #[must_use]
     pub fn lock_groups(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.groups).try_acquire_owned().ok()
     }
 
-    /// Judges a look, and says in the log what came and what went.
+    /// Judges what a check read, and logs conditions that began or ended.
     #[must_use]
     pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
         let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,18 +84,18 @@ impl HealthState {
         *judged = next.clone();
         drop(judged);
         let next_check = self.next_check(&next, now);
-        // A look that is due and not begun yet is not put off by one that ends: that was perhaps not at what this is for.
+        // A check that is due but has not begun stays due: the one that ends may not have covered its reason.
         self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_check));
         next
     }
 
-    /// What was judged last.
+    /// The last judgement.
     #[must_use]
     pub fn judged(&self) -> Judgement {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same look, and in it the drives that were there before and are not any more.
+    /// The observation with the drives added that were there before and are missing now.
     #[must_use]
     pub fn with_missing(&self, observed: Observed) -> Observed {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner).with_missing(observed)
@@ -107,12 +107,12 @@ impl HealthState {
         [judged.settles, recheck, every].into_iter().flatten().min()
     }
 
-    /// Puts up what was judged, with the drives' bytes.
+    /// Publishes a judgement, with the total and allocated bytes of the drives.
     pub fn publish(&self, judged: &Judgement, total: u64, allocated: u64) {
         self.send(report::health(judged, total, allocated));
     }
 
-    /// Puts up what was judged of something else than the drives, once they were looked at.
+    /// Publishes a judgement of other parts, once the drives were read.
     pub fn publish_conditions(&self, judged: &Judgement) {
         let newest = self.newest.borrow().clone();
         if newest.state() != State::Unspecified {
@@ -128,24 +128,24 @@ impl HealthState {
         });
     }
 
-    /// Listens from now on.
+    /// Returns a receiver of the published health.
     #[must_use]
     pub fn listen(&self) -> watch::Receiver<Health> {
         self.newest.subscribe()
     }
 
-    /// Something moved: whatever it was, it is to be looked at. Any number of requests before a look are one.
+    /// Requests a check. Several requests before a check begins lead to one.
     pub fn request_check(&self) {
         self.requests.send_modify(|count| *count += 1);
     }
 
-    /// Hears requests from now on.
+    /// Returns a receiver of requests from now on.
     #[must_use]
     pub fn check_requests(&self) -> watch::Receiver<u64> {
         self.requests.subscribe()
     }
 
-    /// An item for every time that a look is due, by a call or by itself.
+    /// An item for every check that is due, by request or by time.
     pub fn looks_due(&self) -> impl Stream<Item = ()> + use<> {
         let ears = (self.requests.subscribe(), self.due.subscribe(), self.due.clone());
         stream::unfold(ears, |(mut requests, mut due, reset)| async move {
@@ -169,7 +169,7 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// One line for what came, and one for what went. A number that moves is no news.
+/// Logs one line for each condition that began and each that ended. Changes of a measured number are not logged.
 fn log_changes(before: &Judgement, after: &Judgement) {
     for (key, condition) in &after.conditions {
         let known = before.conditions.get(key);

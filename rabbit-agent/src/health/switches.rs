@@ -1,5 +1,5 @@
-//! Links at a rabbit's PCIe switches. Nothing announces them, so they are asked: a short answer from the firmware's memory, and
-//! one that differs from the last is a call for a look.
+//! Links at a rabbit's PCIe switches. They announce no change, so the agent asks them: their firmware answers from
+//! memory, and an answer that differs from the last requests a health check.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,17 +7,18 @@ use storage::{host::ObserveError, observed::PortLink};
 
 use super::HealthState;
 
-/// Whoever asks the switches of this node; no links where there is none.
+/// Asks the switches of this node for their links; the list is empty where there is no switch.
 pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
 
-/// Asks `every` so often, for ever. On a node without switches nothing is asked before a device moves: one may have come.
+/// Asks `every` so often, without end. On a node without switches the agent asks again only after a device event: one
+/// may have come.
 pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();
     loop {
         let asked = Arc::clone(&ask);
         let answer = tokio::task::spawn_blocking(move || asked()).await;
-        // What could not be asked is as it was, and is asked again; a panic was told by the thread.
+        // After a failure the last answer counts, and the agent asks again. The thread has reported its panic.
         let failed = !matches!(answer, Ok(Ok(_)));
         if let Ok(Ok(now)) = answer {
             if !known.is_empty() && now != known {
@@ -54,7 +55,7 @@ mod tests {
         PortLink { switch: 0, port: 7, end, state, width, generation }
     }
 
-    /// Switches that give these answers one after the other, and the last one for ever; how often they were asked.
+    /// Switches that give these answers in order and repeat the last; and how often they were asked.
     fn answers(answers: Vec<Option<Vec<PortLink>>>) -> (Ask, Arc<Mutex<usize>>) {
         let asked = Arc::new(Mutex::new(0));
         let count = Arc::clone(&asked);

@@ -1,6 +1,6 @@
-//! What became of drives, computes and volumes since the status before. Pure.
+//! Kubernetes Events about drives, computes and volumes that changed since the last status. Does no I/O.
 //!
-//! Drives and computes are compared with what the NnfNode tells, so that a restart of the agent is no events.
+//! Drives and computes are compared with the NnfNode's status, so a restart of the agent causes no Events.
 
 use controller::events::Note;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::health::{Judgement, Kind, Subject};
 
 const LOOK: &str = "LookAtHealth";
 
-/// All of it, from what was told and judged before to what is now.
+/// All Events, from the status and judgement before and those of now.
 pub(super) fn events(
     (reported, known): (&NnfNodeStatus, &Judgement),
     (tells, judged): (&NnfNodeStatus, &Judgement),
@@ -28,7 +28,7 @@ pub(super) fn events(
     events
 }
 
-/// Computes that were fenced, or are no more.
+/// Events about computes that are fenced, or no longer are.
 pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<Note> {
     let is_fenced = |server: &NnfServerStatus| server.status == Some(NnfResourceStatus::Fenced);
     let events = |now: &NnfServerStatus| {
@@ -50,8 +50,8 @@ pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) ->
     after.iter().filter(|server| !server.hostname.is_empty()).filter_map(events).collect()
 }
 
-/// Drives that failed, or can be used again. `seen` are those that were looked at. Of one that went before the agent started
-/// anew no more than its serial number is known.
+/// Events about drives that failed or work again, for the drives in `seen`. A drive that was pulled before the agent
+/// started is known only by its serial number.
 fn drives(
     before: &[NnfDriveStatus],
     after: &[NnfDriveStatus],
@@ -86,7 +86,7 @@ fn why(drive: &Drive, judged: &Judgement) -> String {
     texts.join("; ")
 }
 
-/// Volume groups that lost something, or have all again.
+/// Events about volume groups that lost a device, or are complete again.
 fn volumes(before: &Judgement, after: &Judgement) -> Vec<Note> {
     let (was, is) = (degraded(before), degraded(after));
     let name_of = |name: &String| format!("volume group {name}");

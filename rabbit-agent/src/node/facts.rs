@@ -1,4 +1,5 @@
-//! A look at the node beside its drives, and at its volume groups: what remains of those that are gone is removed.
+//! Reads what health checks need beside the drives. The check of the volume groups also removes leftovers of groups
+//! that are gone.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -11,11 +12,11 @@ use storage::{
 
 use crate::{health::HealthState, pass::Context};
 
-/// How long volume groups are waited for: one on a drive that hangs must not hide how the others are.
+/// How long a check waits for the volume groups: a drive that hangs must not hide the state of everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is to be told of the node. Objects see to the volumes of `owners` themselves. A site without logical volumes may have
-/// no tool of LVM's to look with, and has nothing to look at.
+/// Facts of the node. Volume groups of `owners` are left to the passes over their objects. A site without logical
+/// volumes needs no LVM tools, so the agent starts none there.
 pub(super) async fn facts(
     context: &Context,
     health: &HealthState,
@@ -34,7 +35,7 @@ pub(super) async fn facts(
     Some(facts)
 }
 
-/// A look that hangs is left to end by itself, and until then no other is begun.
+/// Reads the volume groups. A read that hangs keeps its thread, and the agent starts no other meanwhile.
 async fn volumes(
     context: &Context,
     health: &HealthState,

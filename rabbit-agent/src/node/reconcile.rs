@@ -1,4 +1,4 @@
-//! Keeps this rabbit's NnfNode telling what is there.
+//! Keeps the status of this rabbit's NnfNode up to date.
 
 use controller::{
     Retry, describe,
@@ -31,40 +31,41 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// What the NnfNode is made from.
+/// What a pass over the NnfNode reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself, if it exists.
+    /// The NnfNode, if it exists.
     pub object: Option<Arc<NnfNode>>,
-    /// The chassis as configured.
+    /// The computes of this rabbit and their slots.
     pub chassis: Chassis,
-    /// Every NnfNodeBlockStorage of the rabbit.
+    /// Uids of all NnfNodeBlockStorages of the rabbit.
     pub claimants: BTreeSet<ObjectUid>,
-    /// Namespaces that they were told to have, each with the name of its object, but for what is being deleted.
+    /// Namespaces that their statuses name, each with the name of the object. Objects that are being deleted are left
+    /// out.
     pub reported: BTreeMap<NamespaceId, String>,
-    /// After whom volume groups are named that objects of this rabbit see to.
+    /// The uids in the names of volume groups that objects of this rabbit use.
     pub owners: BTreeSet<ObjectUid>,
 }
 
-/// Makes the NnfNode if it is missing, and brings its status up to date: first what links tell, which takes no time, then the
-/// drives. While they are being looked at, links that move are told all the same.
+/// Creates the NnfNode if it is missing, and updates its status: first the links, which takes no time, then the drives.
+/// A link that changes while the drives are read is reported at once.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(
     context: &Context,
     view: &View,
     health: &HealthState,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let mut object = own(context, view, pass).await?;
-    let (looked, facts) = look_around(context, view, health, &mut object, pass).await?;
+    let mut object = get_or_create(context, view, pass).await?;
+    let (looked, facts) = observe_all(context, view, health, &mut object, pass).await?;
     let seen = looked.as_ref().ok();
     pass.drives = seen.map(usable);
     let known = health.judged();
     let spread = context.policy.spread;
     let lost = seen.map(|seen| report::lost(seen, &view.reported)).unwrap_or_default();
-    // Each tells of its own.
+    // Each object reports its own lost namespaces.
     let objects: BTreeSet<_> = lost.iter().map(|(_, object)| *object).collect();
     pass.wakes.extend(objects.into_iter().map(|name| Key::BlockStorage(name.to_owned())));
     let lost: Vec<_> =
@@ -87,18 +88,22 @@ pub async fn reconcile(
     Ok(())
 }
 
-/// The rabbit's NnfNode, made if there is none.
-async fn own(context: &Context, view: &View, pass: &mut Pass) -> Result<NnfNode, WriteError> {
+/// Returns the rabbit's NnfNode, and creates it if it is missing.
+async fn get_or_create(
+    context: &Context,
+    view: &View,
+    pass: &mut Pass,
+) -> Result<NnfNode, WriteError> {
     if let Some(object) = &view.object {
-        return introduce(context, object, pass).await;
+        return record_pod(context, object, pass).await;
     }
     let made = create(context).await?;
     pass.wrote(made.clone());
     Ok(made)
 }
 
-/// Looks at drives and at the node. They may take long, and links that move meanwhile are told at once.
-async fn look_around(
+/// Reads drives and node. That may take long, so it reports links that change meanwhile.
+async fn observe_all(
     context: &Context,
     view: &View,
     health: &HealthState,
@@ -106,13 +111,14 @@ async fn look_around(
     pass: &mut Pass,
 ) -> Result<(Result<Observed, Failure>, Option<Facts>), WriteError> {
     let mut called = health.check_requests();
-    tell_links(context, view, health, object, pass).await?;
-    let looking = async { tokio::join!(look(context), facts(context, health, &view.owners)) };
+    report_links(context, view, health, object, pass).await?;
+    let looking =
+        async { tokio::join!(observe_drives(context), facts(context, health, &view.owners)) };
     tokio::pin!(looking);
     let (looked, mut facts) = loop {
         tokio::select! {
             looked = &mut looking => break looked,
-            Ok(()) = called.changed() => tell_links(context, view, health, object, pass).await?,
+            Ok(()) = called.changed() => report_links(context, view, health, object, pass).await?,
         }
     };
     let looked = looked.map(|observed| health.with_missing(observed));
@@ -127,7 +133,7 @@ fn usable(seen: &Observed) -> BTreeSet<Nqn> {
     usable.map(|drive| drive.nqn.clone()).collect()
 }
 
-/// Judges what was seen, and puts that up for the coordinator.
+/// Judges what was observed, and publishes it for the coordinator.
 fn judge(
     view: &View,
     health: &HealthState,
@@ -154,8 +160,8 @@ fn judge(
     judged
 }
 
-/// What links tell, in the status at once; in one that tells nothing yet only with everything else.
-async fn tell_links(
+/// Writes the state of the links into the status. A NnfNode without a status gets that only with everything else.
+async fn report_links(
     context: &Context,
     view: &View,
     health: &HealthState,
@@ -185,15 +191,15 @@ async fn tell_links(
     Ok(())
 }
 
-async fn look(context: &Context) -> Result<Observed, Failure> {
+async fn observe_drives(context: &Context) -> Result<Observed, Failure> {
     let converged = context.converge(vec![Desired::Inventory]).await.pop();
     let converged = converged.expect("one unit has one answer");
     let failed = |error| Failure { retry: Retry::Later, ..Failure::of_convergence(&error) };
     converged.map(|converged| converged.observed).map_err(failed)
 }
 
-/// Which pod speaks for the rabbit changes with every start of one.
-async fn introduce(
+/// Records the agent's pod, which every restart changes.
+async fn record_pod(
     context: &Context,
     object: &NnfNode,
     pass: &mut Pass,

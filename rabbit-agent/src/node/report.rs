@@ -1,8 +1,8 @@
-//! How the rabbit is: the NnfNode's status, from what was seen of its drives and from the SystemConfiguration. Pure.
+//! The NnfNode's status, from the observed drives and the SystemConfiguration. Does no I/O.
 //!
-//! `capacity` is what can be allocated, `capacityAllocated` what is given to jobs: so the sites' central controllers and Flux
-//! read them (Storage.status.capacity is copied from here). A drive's own size is in `drives[].capacity`. Both change with
-//! every allocation, not only when a link goes up or down.
+//! `capacity` is what can be allocated, and `capacityAllocated` what jobs have: the sites' central controllers and Flux
+//! read them so (Storage.status.capacity is a copy). A drive's size is in `drives[].capacity`. Both change with every
+//! allocation, not only with a link.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +25,10 @@ use crate::{
     health::{self, Judgement},
 };
 
-/// The status, on top of `before`: fencing belongs to others and stays as it is, and so does the LNet address, of which drives know
-/// nothing.
+/// The status, based on `before`: other programs write the fencing flag and the LNet address, which stay as they are.
 ///
-/// `seen` is `None` when the drives could not be looked at; what was last known of them then stays, marked as failed. With
-/// `slots` given, those without a drive are there too.
+/// `seen` is `None` when the drives could not be read: they stay as last reported, marked as failed. When `slots` is
+/// not 0, empty slots are listed too.
 #[must_use]
 pub fn status(
     before: &NnfNodeStatus,
@@ -70,8 +69,8 @@ pub fn status(
     after
 }
 
-/// What is written beside each drive's slot, and where nothing tells, its number, and then numbers for empty slots. No number is
-/// one that a drive has. Printed labels count from 1.
+/// The label printed beside each slot with a drive. Drives without a label, then empty slots, get the free numbers from
+/// 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
     let mut given: BTreeSet<_> = printed.collect();
@@ -93,19 +92,20 @@ fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     there.into_iter().chain(empty)
 }
 
-/// The first number from `first` on that was not given.
+/// The first number from `first` that is not in `given`.
 fn free(given: &BTreeSet<String>, first: u32) -> String {
     let mut numbers = (first..).map(|number| number.to_string());
     numbers.find(|number| !given.contains(number)).unwrap_or_default()
 }
 
-/// Bytes that namespaces occupy; never more than there are.
+/// Bytes that namespaces occupy, at most the drives' capacity.
 #[must_use]
 pub fn allocated(drives: &[Drive]) -> u64 {
     drives.iter().fold(0_u64, |sum, drive| sum.saturating_add(drive.allocated.min(drive.capacity)))
 }
 
-/// Namespaces that no NnfNodeBlockStorage claims. They are told and never deleted: whose data it is, is not ours to guess.
+/// Namespaces that no NnfNodeBlockStorage claims. The agent reports and never deletes them: it cannot know whose data
+/// they hold.
 #[must_use]
 pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
@@ -117,8 +117,8 @@ pub fn unclaimed<'a>(
     namespaces.iter().filter(|namespace| !claimed(namespace)).collect()
 }
 
-/// Namespaces that objects were told to have, by the objects' names, and that are on no drive. What is on a drive that cannot be
-/// used is not known to be lost.
+/// Names of namespaces that statuses of objects name and that are on no drive. Namespaces on drives that cannot be used
+/// are not known to be lost.
 #[must_use]
 pub fn lost<'a>(
     seen: &Observed,
@@ -132,7 +132,7 @@ pub fn lost<'a>(
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
-/// All 17 ports. An unassigned one has no host name, which is how central controllers know to leave it out.
+/// All 17 ports. A port without a compute has no host name: central controllers leave it out by that.
 #[must_use]
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
@@ -173,7 +173,7 @@ fn drive(id: usize, slot: String, drive: &Drive, judged: &Judgement) -> NnfDrive
     }
 }
 
-/// A slot in which no drive was ever seen.
+/// A slot that has no drive.
 fn empty_slot(id: usize, slot: String) -> NnfDriveStatus {
     NnfDriveStatus {
         slot,
@@ -188,8 +188,8 @@ fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// That the address which the status tells is not known any more, if it is not. It stays there: management targets were made
-/// with it, and it may be right still.
+/// A warning when the LNet address in the status is not one of the node's. The address stays: management targets were
+/// formatted with it, and it may be right again.
 #[must_use]
 pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
     (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
@@ -216,7 +216,7 @@ mod tests {
         samples,
     };
 
-    /// What the first look at this makes of it.
+    /// The judgement of a first health check.
     fn judged(seen: &Observed) -> Judgement {
         let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[], lost: &[] };
         let seen =

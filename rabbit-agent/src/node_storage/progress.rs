@@ -1,6 +1,6 @@
-//! What goes on by itself and is waited for: volumes that are being made whole. Pure.
+//! Progress of volumes that synchronise (RAID) or resilver (ZFS) by themselves. Does no I/O.
 //!
-//! It is no error, so no status tells it; and a user who waits for hours wants to know for what.
+//! That is no error, so no status reports it. The log does, because a user who waits for hours wants to know why.
 
 use std::mem::{Discriminant, discriminant};
 
@@ -8,14 +8,14 @@ use storage::{ConvergeError, Rejection};
 
 use super::{report::synced, unit::Outcome};
 
-/// How far one allocation is, in tenths: finer steps would be a line for each look.
+/// Progress of one allocation, in tenths: finer steps would make each check log a line.
 #[derive(Debug, Clone)]
 pub struct Progress {
     stage: (usize, Discriminant<Rejection>, u16),
     text: String,
 }
 
-/// Of each allocation that is waited for.
+/// The progress of each allocation that still synchronises.
 #[must_use]
 pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     let of = |(place, result): (usize, &Outcome)| {
@@ -26,7 +26,7 @@ pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     results.iter().enumerate().filter_map(of).collect()
 }
 
-/// What to tell of it, after `before` was told.
+/// The lines to log now, when `before` was logged last.
 #[must_use]
 pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
     let is_told = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);

@@ -1,4 +1,4 @@
-//! Brings one NnfNodeStorage to what it asks for.
+//! Brings one NnfNodeStorage to its desired state.
 
 use controller::{Retry, describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
@@ -24,28 +24,28 @@ use clientmount_agent::error::Failure;
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
 
-/// What an NnfNodeStorage refers to.
+/// What a pass over a NnfNodeStorage reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself.
+    /// The NnfNodeStorage.
     pub object: Arc<NnfNodeStorage>,
-    /// The block storage underneath, if it exists.
+    /// The block storage under it, if the cache has it.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
-    /// Whether that exists and cannot be read: it is as it was last read, or not known at all.
+    /// Whether the block storage exists but cannot be decoded; `block` is then its last readable version, if any.
     pub is_unreadable: bool,
-    /// Its pinned profile, or why it cannot be had.
+    /// Its pinned profile, or why it has none.
     pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
-    /// ClientMounts of this rabbit through which its file systems may be mounted.
+    /// Names of the ClientMounts of this rabbit that may have its file systems mounted.
     pub mounts: Vec<String>,
 }
 
 /// Makes and sets up the file systems, or on deletion tears them down.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     if view.object.metadata.deletion_timestamp.is_some() {
-        return leave(context, view, pass).await;
+        return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
     let Some(block) = &view.block else {
@@ -56,7 +56,8 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
         }
         return pass.refuse(context, &object, &no_block(&object), report::refused).await;
     };
-    // Its devices are on their way, and their coming wakes us: that is no error, and an earlier one is over.
+    // The pass over the block storage reports the devices soon, and that wakes this object: no error, and an earlier
+    // one is over.
     let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
     if !current || block.metadata.deletion_timestamp.is_some() {
         let waiting =
@@ -87,7 +88,7 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
-/// Nothing tells of its end but that it is not there any more.
+/// The block storage cannot be decoded, so the agent does not know what to tear down.
 fn unreadable(object: &NnfNodeStorage) -> Failure {
     let text = format!(
         "NnfNodeBlockStorage {}/{} cannot be read, so that it is not known on which devices there is anything to tear down: \
@@ -98,7 +99,7 @@ fn unreadable(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
 }
 
-/// What the object asks for; with `to_make`, on devices that are there.
+/// The units that the object asks for. With `to_make` their devices must exist.
 fn units(
     context: &Context,
     view: &View,
@@ -154,14 +155,14 @@ async fn make(
     pass.report(context, object, report::status(&states, error)).await
 }
 
-/// Tears down what was made, and then lets go of the block storage and of the object.
-async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// Tears down what was made, then takes the finalizers off the block storage and the object.
+async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         return Ok(());
     }
     if !view.mounts.is_empty() {
-        // A site's hooks take for granted that nobody works in what they tear down.
+        // Site hooks assume that nobody uses what they tear down.
         let names = view.mounts.join(", ");
         let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
         return pass.refuse(context, object, &failure, report::refused).await;
@@ -192,7 +193,7 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
 
 enum Torn {
     Down,
-    /// The devices must be seen again first; the block storage's status will wake us.
+    /// The devices are not reported yet; the block storage's status wakes this object.
     NotYet,
 }
 
@@ -207,7 +208,7 @@ async fn tear_down(
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
-        // Nothing of it was ever begun, so nothing of it exists.
+        // No pass ever worked on the object, so nothing of it exists.
         Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(Torn::Down),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
@@ -216,7 +217,7 @@ async fn tear_down(
     failure(&view.object, &results).map_or(Ok(Torn::Down), Err)
 }
 
-/// Why the devices were not seen again; `None` while they are on their way, which is soon over.
+/// Why the devices are not reported; `None` while the pass over the block storage is still to come.
 fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
     let error = block.status.as_ref()?.error.as_ref()?;
     let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
@@ -234,7 +235,7 @@ fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
     combined(&failed.collect::<Vec<_>>())
 }
 
-/// Which file system it is, and which field says how large, where that is what is wrong.
+/// The error with the index of its file system, and with the field that gives the size where that is wrong.
 fn named(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -> String {
     match error {
         ConvergeError::Rejected(Rejection::TooSmall(_)) => {

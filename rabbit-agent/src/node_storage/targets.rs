@@ -1,7 +1,8 @@
-//! `NnfNodeStorageSpec` of type `lustre` to targets.
+//! Turns a `NnfNodeStorageSpec` of type `lustre` into Lustre targets.
 //!
-//! Names are those of the agent before this, so that either finds what the other made: pool `pool-<uid of the NnfStorage>-
-//! <type>-<index>`, in it a dataset called like the type, mounted at `<first mount root>/<uid>-<type>-<index>`.
+//! The names are those of the earlier agent, so that each agent finds what the other made: pool `pool-<uid of the
+//! NnfStorage>-<type>-<index>`, in it a dataset named after the type, mounted at `<first mount
+//! root>/<uid>-<type>-<index>`.
 
 #[cfg(test)]
 mod tests;
@@ -25,19 +26,19 @@ use super::{
     lines::{Lines, Variables, with_given},
 };
 
-/// Where targets and set-up hooks see things.
+/// Beneath which directories targets and set-up hooks are mounted.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
-    /// Beneath which targets are mounted.
+    /// Directories beneath which targets are mounted.
     pub roots: &'a AllowedRoots,
-    /// Beneath which hooks see the file system.
+    /// Directory beneath which hooks see the file system.
     pub temporary: &'a TemporaryRoot,
 }
 
 /// The Lustre targets that the object asks for, on the namespaces that `block` reports.
 ///
 /// # Errors
-/// On the first field that cannot be carried out.
+/// The first field that is invalid.
 pub fn targets(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
@@ -74,7 +75,7 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     let spec = &object.spec.lustre_storage;
     let name = &spec.file_system_name;
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    // lustre(7): a file system's name has at most 8 characters. A management target alone serves any.
+    // lustre(7): a file system's name has at most 8 characters. A separate management target serves all names.
     let needs_name = *kind != LustreTargetType::Mgt;
     if !is_plain || name.len() > 8 || (needs_name && name.is_empty()) {
         return Err(wrong("fileSystemName", name, "1 to 8 letters, digits, '_', '-' or '.'"));
@@ -115,7 +116,7 @@ impl Text<'_> {
         }
         let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), places.roots)
             .map_err(NodeStorageError::TargetPath)?;
-        // What sites override by that name is where clients mount.
+        // A site that overrides this variable means the mount point on clients.
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
         let id = FileSystemId::derive(owner, &text(&meta.namespace), &text(&meta.name), index);
         let scope = HookScope::file_system(&id);
@@ -140,11 +141,11 @@ impl Text<'_> {
         })
     }
 
-    /// The target's index in its file system.
+    /// Index of the target in its file system.
     fn number(&self, index: u32) -> Result<u32, NodeStorageError> {
         let start = self.object.spec.lustre_storage.start_index;
         let number = u32::try_from(start).ok().and_then(|start| start.checked_add(index));
-        // Lustre writes it with four hexadecimal digits (mkfs.lustre(8)).
+        // Lustre writes the index with four hexadecimal digits (mkfs.lustre(8)).
         number
             .filter(|number| *number < 0xffff)
             .ok_or_else(|| wrong("startIndex", &start.to_string(), "0 to 65534"))
@@ -160,7 +161,7 @@ impl Text<'_> {
         format!("data.lustreStorage.{options}.commandlines")
     }
 
-    /// Weakest first: what the agent knows, what the object says, what the profile overrides.
+    /// Later values win: what the agent knows, then the object's, then the profile's overrides.
     fn variables(
         &self,
         index: u32,
@@ -217,7 +218,7 @@ impl Text<'_> {
         })
     }
 
-    /// The whole file system, which the rabbit with its first object target sets up.
+    /// A client mount of the whole file system, for the hooks of the rabbit that has its first object target.
     fn client(
         &self,
         index: u32,
@@ -254,7 +255,7 @@ impl Text<'_> {
     }
 }
 
-/// What the lines name after all overrides: that is what is looked at, too.
+/// The dataset that the lines name after all overrides; the agent observes the same one.
 fn dataset(variables: &Variables) -> Result<Dataset, NodeStorageError> {
     let (pool, whole) = (expand("$POOL_NAME", variables), expand("$ZVOL_NAME", variables));
     let name = whole.strip_prefix(&format!("{pool}/"));

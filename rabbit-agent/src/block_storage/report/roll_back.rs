@@ -1,4 +1,4 @@
-//! What of an object is given back when it cannot have all, and whether it can be told that nothing of it is left.
+//! What a pass releases when the object cannot have everything, and whether everything of an object can be released.
 
 use controller::Retry;
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use storage::{
 
 use super::Outcome;
 
-/// What to give back when the object cannot have all it asks for: what this very pass made and nobody was told of.
+/// The allocations to release when another found no room: those that this very pass made and no status reported.
 ///
-/// Anything older stays whatever happens to the others: it may hold a job's data, even if its status was lost.
+/// Anything older stays, whatever happens to the others: it may hold a job's data, even if its status was lost.
 #[must_use]
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
@@ -38,8 +38,8 @@ pub fn to_roll_back(
     new.map(|(_, (allocation, _))| allocation.id).collect()
 }
 
-/// Why it cannot be told what the object has: some of it is, or may be, on a drive whose records cannot be read. Once the object
-/// is gone nobody would give that back.
+/// A failure if something of the object is, or may be, on a drive whose records cannot be read: once the object is
+/// gone, nobody would release it.
 #[must_use]
 pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
@@ -62,19 +62,19 @@ pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> 
         .then(|| Failure { severity, retry, ..Failure::waiting(text) }.for_operators())
 }
 
-/// Whether this is a lack of room, which the workload manager answers by going elsewhere.
+/// Whether this is a lack of room: then the workload manager uses another rabbit.
 #[must_use]
 pub fn is_lack_of_room(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
 }
 
-/// Whether nothing of an allocation that others were told of can be reached: so much was seen of it.
+/// Whether all reported namespaces of an allocation are missing. That is an observation, not a failure to observe.
 #[must_use]
 pub fn is_lost(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(Rejection::Lost { .. }))
 }
 
-/// Whether nothing is left of an allocation: its drives are there, and have none of its namespaces.
+/// Whether nothing is left of an allocation: its drives are there and have none of its namespaces.
 #[must_use]
 pub fn is_deleted(error: &ConvergeError) -> bool {
     let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };

@@ -1,4 +1,4 @@
-//! What may be wrong with a drive.
+//! Rules for drives.
 
 use storage::{
     health::{DriveFacts, Facts, Link, LinkErrors, Smart, Temperature},
@@ -11,7 +11,7 @@ use crate::health::{
     judge::{Counters, Known},
 };
 
-/// Repaired errors of a link between two looks that are worth a word: single ones are not.
+/// Corrected link errors between two checks that count as a problem; single ones do not.
 const MANY: u64 = 100;
 
 pub(super) fn drive(
@@ -57,7 +57,7 @@ pub(super) fn drive(
     }
 }
 
-/// The kernel knows it only of drives whose physical function it has.
+/// The drive's temperature. The kernel knows it only of drives whose physical function it drives.
 pub(in crate::health) fn temperature(
     facts: Option<&DriveFacts>,
     smart: Option<&Smart>,
@@ -94,7 +94,7 @@ fn worn_out(
     }
 }
 
-/// What the kernel shows of a drive that is plugged in.
+/// Rules for what the kernel shows of a drive.
 fn attached(
     facts: &DriveFacts,
     before: Option<&Counters>,

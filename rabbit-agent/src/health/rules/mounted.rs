@@ -1,4 +1,4 @@
-//! What may be wrong with file systems and volume groups.
+//! Rules for file systems and volume groups.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
                 note(found, &subject, Kind::Silent, Severity::Warning, &text);
             }
         }
-        // One that was mounted so, and was never seen otherwise, is as it was asked for.
+        // A file system that was mounted read-only and was never writable is as desired.
         let was_writable =
             known.writable.contains(&(file_system.target.clone(), file_system.device));
         if file_system.is_read_only && (!file_system.asked_read_only || was_writable) {
@@ -66,7 +66,7 @@ pub(super) fn groups(facts: &Facts, found: &mut Findings) {
     }
 }
 
-/// Groups that Warren made for an object that is no more. Nobody removes them but a person: they hold data.
+/// Volume groups that Warren made for an object that is gone. Only a person removes them: they hold data.
 pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &mut Findings) {
     for group in facts.groups.iter().flatten() {
         let Some(allocation) = group.allocation else { continue };
@@ -83,7 +83,7 @@ pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &
     }
 }
 
-/// LVM is shown the group's own devices: another disk of the node may have a group of that name.
+/// The command names the group's devices: another disk of the node may have a group of that name.
 fn removal(group: &GroupFacts) -> String {
     let devices: Vec<_> = group.devices.iter().map(|device| device.display().to_string()).collect();
     let on = format!("--devices {} {}", devices.join(","), group.name);

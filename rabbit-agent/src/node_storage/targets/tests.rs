@@ -20,7 +20,7 @@ fn roots(path: &str) -> AllowedRoots {
     AllowedRoots::new([path.into()]).unwrap()
 }
 
-/// The sites' default profile, as far as it is about Lustre.
+/// The Lustre part of the sites' default profile.
 fn profile() -> NnfStorageProfile {
     let target = |mkfs: &str| {
         json!({"colocateComputes": false, "commandlines": {
@@ -136,7 +136,7 @@ fn what_a_profile_renames_is_what_is_looked_at() {
         ("$ZPOOL_NAME", "job-$JOBID"),
         ("$ZPOOL_DATA_SET", "data"),
         ("$TARGET_PATH", "/mnt/nnf/ost-$INDEX"),
-        // Where clients mount it.
+        // The mount point on clients.
         ("$MOUNT_PATH", "/lustre/$JOBID"),
     ] {
         overrides.insert(name.to_owned(), value.to_owned());
@@ -185,7 +185,7 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
     assert!(renamed("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
 }
 
-/// A pass that failed in between told that it is not ready; the target serves all the same.
+/// An earlier pass failed and reported the target as not ready, but it serves.
 #[test]
 fn a_target_whose_pool_is_resilvered_serves_whatever_was_told_before() {
     let unit = Unit::Target(Box::new(only("ost")));
