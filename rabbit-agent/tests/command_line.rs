@@ -1,4 +1,4 @@
-//! The program in the place of nnf-node-manager, as far as its command line and environment reach.
+//! The program in place of nnf-node-manager, as far as command line and environment are concerned.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
 
@@ -14,7 +14,7 @@ fn agent(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
 
 #[test]
 fn the_environment_of_its_daemon_set_is_read() {
-    // A name that no node can have, so that the start ends by saying where it comes from.
+    // No node can have this name, so the start fails with a text that shows where the name came from.
     for (environment, expected) in [
         (&[("NNF_NODE_NAME", "a b")][..], "\"a b\""),
         (&[("NNF_NODE_NAME", "rabbit-1"), ("WARREN_NODE", "c d")], "\"c d\""),
@@ -39,7 +39,7 @@ fn in_a_pod_the_api_is_that_of_its_cluster() {
         ("KUBERNETES_SERVICE_PORT", "443"),
     ];
     let line = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
-    // No token of a service account is mounted here, and the start says that this is what it looked for.
+    // There is no token of a service account, and the start reports that it looked for one.
     let (code, text) = agent(&[&line[..], &state].concat(), &pod);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("find the cluster of this pod"), "{text}");

@@ -1,4 +1,4 @@
-//! What can be found wrong with a command line without touching the node, and the configuration that a good one becomes.
+//! Checks the command line without touching the node, and turns it into a configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ use super::{Args, Config, ConfigError, Rabbit, args::is_set};
 use crate::{block_storage::desired::AllocationPolicy, node_storage::desired::TemporaryRoot};
 
 impl Args {
-    /// Checks everything that can be checked without changing the node.
+    /// Checks everything that can be checked without the node.
     ///
     /// # Errors
-    /// At the first value that cannot be used, naming it and the remedy.
+    /// The first value that is invalid, with the remedy.
     pub fn check(self) -> Result<Config, ConfigError> {
         let coordinator = self
             .coordinator
@@ -62,7 +62,8 @@ impl Args {
         })
     }
 
-    /// A volume without LVM is one device, and files are no faster for being many; unless more are asked for.
+    /// The default is one drive for volumes without LVM, which are a single device, and for file drives, which several
+    /// make no faster.
     fn spread(&self, volumes: Volumes) -> Result<Spread, SpreadError> {
         let usual = match volumes {
             Volumes::Lvm if self.file_pool.is_none() => Spread::RABBIT,
@@ -91,7 +92,7 @@ impl Args {
         Ok(DriveConfig::File { pool, node: node.clone(), drives: self.file_drives, drive_capacity })
     }
 
-    /// Everything beneath which this agent mounts.
+    /// Every directory beneath which this agent mounts.
     fn roots(&self) -> Result<AllowedRoots, ConfigError> {
         let mut flagged: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
         flagged.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn defaults_are_good_and_every_root_may_be_mounted_beneath() {
         let config = check(&["--index-root", "/mnt/index"]).unwrap();
-        // The first is where Lustre targets are mounted.
+        // Lustre targets are mounted beneath the first.
         assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf or /mnt/tmp");
         let every = "/mnt/temp or /mnt/index or /mnt/nnf or /mnt/tmp";
         assert_eq!(config.storage.roots.to_string(), every);

@@ -1,7 +1,7 @@
-//! Who may be given a GFS2: nobody who is fenced, or is about to be.
+//! Which computes may get a GFS2: none that is fenced or is being fenced.
 //!
-//! A pass that began earlier may still be about to attach what is being withdrawn. So it is asked again right before each
-//! attachment, and a fence waits for those to its node that have begun; for no other, and for nothing else of a pass.
+//! A pass that began earlier may still be about to attach what a fence detaches. So each attachment asks again right
+//! before it begins, and a fence waits for the attachments to its node that have begun, and for nothing else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,43 +12,43 @@ use storage::desired::{Allocation, Endpoint, NodeName};
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// It is not known who is fenced, so no compute is given a GFS2.
+/// The agent does not know which computes are fenced, so none gets a GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a GFS2 is given to no compute, because it is not known which of them are fenced: {0}")]
 pub struct FencesUnknown(String);
 
-/// Why a compute is not given a GFS2.
+/// Why a compute gets no GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAttached {
-    /// Nobody knows.
+    /// The agent does not know which computes are fenced.
     #[error(transparent)]
     Unknown(#[from] FencesUnknown),
-    /// It is fenced, or is about to be.
+    /// The compute is fenced or is being fenced.
     #[error("{0} is fenced, or is being fenced")]
     Closed(NodeName),
 }
 
-/// Who is fenced, for all who grant and show.
+/// The fenced computes, shared by the fencer and all passes.
 #[derive(Debug, Clone)]
 pub struct Fences(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// A grant has ended.
+    /// Notifies when an attachment has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     unknown: Option<String>,
-    /// An answer of success is there.
+    /// Nodes with an answer of success.
     fenced: BTreeSet<NodeName>,
-    /// A request is there.
+    /// Nodes with a request.
     asked: BTreeSet<NodeName>,
-    /// How many fences work on it: the next one begins before the end of the last is told.
+    /// Number of fences that work on each node: the next one may begin before the last one is dropped.
     busy: BTreeMap<NodeName, usize>,
-    /// How many attachments to it have begun and not ended.
+    /// Number of running attachments to each node.
     attaching: BTreeMap<NodeName, usize>,
 }
 
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-/// One namespace may be attached to the compute, for as long as this is held.
+/// Allows one attachment to the compute, until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Attaching {
@@ -73,7 +73,7 @@ impl Drop for Attaching {
     }
 }
 
-/// A fence works on the node, or something is left running of one.
+/// Keeps a node from getting a GFS2 while a fence works on it, or a part of the fence still runs.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Closed {
@@ -95,23 +95,23 @@ fn one_less(counts: &mut BTreeMap<NodeName, usize>, node: &NodeName) {
 }
 
 impl Default for Fences {
-    /// Nobody is fenced.
+    /// With no node fenced.
     fn default() -> Self {
         Self(Arc::new(Shared { state: Mutex::default(), ended: Notify::new() }))
     }
 }
 
 impl Fences {
-    /// Nodes that are fenced.
+    /// The fenced nodes.
     #[must_use]
     pub fn fenced(&self) -> BTreeSet<NodeName> {
         lock(&self.0).fenced.clone()
     }
 
-    /// Takes those who may not reach it out of the allocations of a GFS2.
+    /// Removes fenced computes from the access lists of a GFS2's allocations.
     ///
     /// # Errors
-    /// When computes are to reach it and it is not known who may not.
+    /// When computes remain and the agent does not know which are fenced.
     pub fn remove_fenced(&self, wanted: &mut [Allocation]) -> Result<(), FencesUnknown> {
         let state = lock(&self.0);
         let mut any = false;
@@ -126,10 +126,10 @@ impl Fences {
         state.unknown.clone().filter(|_| any).map_or(Ok(()), |why| Err(FencesUnknown(why)))
     }
 
-    /// Lets a namespace of a GFS2 be attached to the compute `node`, if it may still be.
+    /// Allows the attachment of a GFS2's namespace to the compute `node`.
     ///
     /// # Errors
-    /// When it may not, or nobody knows.
+    /// When the node is fenced, or the agent does not know whether it is.
     pub(super) fn attach(&self, node: &NodeName) -> Result<Attaching, NotAttached> {
         let mut state = lock(&self.0);
         if state.is_closed(node) {
@@ -142,18 +142,18 @@ impl Fences {
         Ok(Attaching { of: Arc::clone(&self.0), node: node.clone() })
     }
 
-    /// It cannot be known any more who is fenced.
+    /// From now on the agent does not know which computes are fenced.
     pub(super) fn set_unknown(&self, why: String) {
         lock(&self.0).unknown = Some(why);
     }
 
-    /// It is known again.
+    /// The agent knows it again.
     pub(super) fn set_known(&self) {
         lock(&self.0).unknown = None;
     }
 
-    /// What was read: who is fenced, and for whom that is asked. Whether others are fenced than before; what only waits to be
-    /// fenced is nobody's work but the fence's.
+    /// Stores the nodes with an answer of success and those with a request. Returns whether the fenced nodes changed;
+    /// requested ones concern only the fencer.
     pub(super) fn update(&self, fenced: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
         let mut state = lock(&self.0);
         let changes = state.fenced != fenced;
@@ -161,18 +161,18 @@ impl Fences {
         changes
     }
 
-    /// A fence of `node` begins: it is given nothing before the end of what this returns.
+    /// Begins a fence of `node`: it gets no GFS2 until the result is dropped.
     pub(super) fn close(&self, node: &NodeName) -> Closed {
         *lock(&self.0).busy.entry(node.clone()).or_default() += 1;
         Closed { of: Arc::clone(&self.0), node: node.clone() }
     }
 
-    /// Waits until nothing is being attached to `node` any more.
+    /// Waits until no attachment to `node` runs.
     pub(super) async fn wait_for_attachments(&self, node: &NodeName) {
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
-            // From here on an end is heard, also one before the wait.
+            // From here on an end is noticed, also one before the wait.
             ended.as_mut().enable();
             if !lock(&self.0).attaching.contains_key(node) {
                 return;
@@ -182,7 +182,7 @@ impl Fences {
     }
 }
 
-/// Nothing panics in between.
+/// No code panics while it holds the lock.
 fn lock(shared: &Shared) -> MutexGuard<'_, State> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }

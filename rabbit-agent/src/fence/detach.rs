@@ -1,4 +1,4 @@
-//! The fence itself: withdraw everything, look again, and say what is proved.
+//! The fence itself: detach everything, read the drives again, and decide what is proved.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -12,65 +12,65 @@ use thiserror::Error;
 
 use super::{
     Fences,
-    claims::{Claims, Who},
+    claims::{Claims, Hosts},
     proof::{to_detach, unproved},
     response::Verdict,
 };
 use crate::{chassis::Chassis, pass::blocking};
 
-/// An attachment that has begun is not waited for longer: whoever asked waits too, and asks again.
+/// How long a fence waits for attachments that have begun. The requester waits too, and asks again.
 const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
 
-/// An API that is well answers a list in less than a second.
+/// How long a list may take. A healthy API answers in less than a second.
 const LISTED_WITHIN: Duration = Duration::from_secs(8);
 
-/// What a fence works with.
+/// What a fence needs.
 #[derive(Clone)]
 pub(crate) struct Tools {
-    /// This rabbit.
+    /// Name of this rabbit.
     pub(crate) node: NodeName,
-    /// The API.
+    /// Client of the Kubernetes API.
     pub(crate) client: Client,
     /// The node's storage.
     pub(crate) converger: Arc<Converger>,
-    /// Who may be given what.
+    /// Which computes may get a GFS2.
     pub(crate) fences: Fences,
 }
 
-/// Why nothing is proved.
+/// Why a fence is not proved.
 #[derive(Debug, Error)]
 enum DetachError {
-    /// An agent that cuts its own rabbit off would fence every compute.
+    /// An agent that fenced its own rabbit would fence every compute.
     #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
     Itself(NodeName),
-    /// What is withdrawn could be given back.
+    /// The attachment could restore what the fence detaches.
     #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", ATTACHED_WITHIN.as_secs())]
     Busy,
-    /// Whose the namespaces are is not known.
+    /// The owners of the namespaces are unknown.
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
     List(String),
-    /// Who sits where is not known.
+    /// The hosts of the slots are unknown.
     #[error("the API does not tell SystemConfiguration default/default: {0}")]
     Chassis(String),
-    /// Who reaches what is not known.
+    /// The access to the namespaces is unknown.
     #[error("the drives cannot be looked at: {0}")]
     Look(String),
-    /// Nothing here has ever heard of it: most likely it is called otherwise here.
+    /// Neither chassis nor drives know the node: most likely it has another name here.
     #[error(
         "no compute of this rabbit is called {0}: name cluster nodes as SystemConfiguration default/default does"
     )]
     Unknown(NodeName),
-    /// What remains.
+    /// Access that remains or may remain.
     #[error("{}", .0.join("; "))]
     Unproved(Vec<String>),
 }
 
-/// Takes every GFS2 of this rabbit from `node`.
+/// Detaches every GFS2 of this rabbit from `node`.
 pub(super) async fn detach(tools: &Tools, node: &NodeName) -> Verdict {
     detach_and_prove(tools, node).await.unwrap_or_else(|error| not_proved(node, &error.to_string()))
 }
 
-/// The answer when `why` keeps it from being proved.
+/// The verdict when `why` keeps the fence from being proved.
 pub(super) fn not_proved(node: &NodeName, why: &str) -> Verdict {
     Verdict::NotProved(format!("{node} is not fenced, or it cannot be proved: {why}"))
 }
@@ -82,20 +82,22 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     let quiet =
         tokio::time::timeout(ATTACHED_WITHIN, tools.fences.wait_for_attachments(node)).await;
     quiet.map_err(|_| DetachError::Busy)?;
-    // Drives first: of what is on them the API has heard before.
-    let before = look(tools).await?;
+    // Drives before objects: the API has the object of every namespace that this finds.
+    let before = observe(tools).await?;
     let claims = Claims::of(&objects(tools).await?);
-    let who = Who::of(node, &chassis(tools).await?);
-    let named = claims.name(node);
-    let seen =
-        before.namespaces.iter().any(|namespace| namespace.access.iter().any(|host| who.is(host)));
-    if !(who.is_of_the_chassis || named || seen) {
+    let hosts = Hosts::of(node, &chassis(tools).await?);
+    let named = claims.name_host(node);
+    let seen = before
+        .namespaces
+        .iter()
+        .any(|namespace| namespace.access.iter().any(|host| hosts.is_target(host)));
+    if !(hosts.is_of_the_chassis || named || seen) {
         return Err(DetachError::Unknown(node.clone()));
     }
-    let units = to_detach(&before, &claims, &who);
-    let (count, failures) = withdraw(tools, units).await;
-    let after = look(tools).await?;
-    let mut left = unproved(&after, &claims, &who);
+    let units = to_detach(&before, &claims, &hosts);
+    let (count, failures) = detach_units(tools, units).await;
+    let after = observe(tools).await?;
+    let mut left = unproved(&after, &claims, &hosts);
     if !left.is_empty() {
         left.extend(failures);
         return Err(DetachError::Unproved(left));
@@ -106,13 +108,13 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
             tools.node
         ))
     } else {
-        // The words that the Go agent uses.
+        // The text that the Go agent uses.
         Verdict::Nothing("No block storage resources found to fence".to_owned())
     })
 }
 
-/// How many namespaces were detached, and what failed.
-async fn withdraw(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
+/// Returns the number of detached namespaces, and what failed.
+async fn detach_units(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
     let converger = Arc::clone(&tools.converger);
     let results = blocking(move || converger.converge_all(&units)).await;
     let (mut count, mut failures) = (0, Vec::new());
@@ -125,13 +127,13 @@ async fn withdraw(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
     (count, failures)
 }
 
-async fn look(tools: &Tools) -> Result<Observed, DetachError> {
+async fn observe(tools: &Tools) -> Result<Observed, DetachError> {
     let converger = Arc::clone(&tools.converger);
     let seen = blocking(move || converger.observe(&Desired::Inventory)).await;
     seen.map_err(|error| DetachError::Look(chain(&error)))
 }
 
-/// All of them, from the API and not from a watch, which may be behind.
+/// All objects from the API itself, because a watch may be behind.
 async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStorage>>, DetachError> {
     let api = Api::namespaced(tools.client.clone(), tools.node.as_str());
     listed(&api, ListParams::default()).await.map_err(DetachError::List)
@@ -139,7 +141,7 @@ async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStora
 
 async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
     let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
-    // As it is watched: a rabbit has no right to get it.
+    // Listed, because a rabbit has no right to get it.
     let one = ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let systems = listed(&api, one).await.map_err(DetachError::Chassis)?;
     Ok(Chassis::new(&tools.node, systems.first()))

@@ -1,4 +1,4 @@
-//! What a fence must withdraw, and what is left to doubt when it has. Pure.
+//! What a fence must detach, and what keeps it from being proved. Does no I/O.
 
 use std::collections::BTreeSet;
 
@@ -7,31 +7,35 @@ use storage::{
     observed::{Drive, Namespace},
 };
 
-use super::claims::{Claims, Who};
+use super::claims::{Claims, Hosts};
 
-/// What to bring about, for everything of a GFS2 that the node reaches.
-pub(super) fn to_detach(seen: &Observed, claims: &Claims, who: &Who) -> Vec<Desired> {
+/// Units that detach from the node every namespace that is, or may be, of a GFS2.
+pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<Desired> {
     let reached = seen
         .namespaces
         .iter()
         .filter_map(|namespace| Some((claims.concerned(&namespace.owner)?, namespace)));
     let pairs: BTreeSet<_> = reached
         .flat_map(|(id, namespace)| {
-            namespace.access.iter().filter(|host| who.is(host)).map(move |host| (id, host.clone()))
+            namespace
+                .access
+                .iter()
+                .filter(|host| hosts.is_target(host))
+                .map(move |host| (id, host.clone()))
         })
         .collect();
     let withdrawn = |(allocation, host)| Desired::Withdrawn { allocation, host };
     pairs.into_iter().map(withdrawn).collect()
 }
 
-/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved. What is on a drive that is gone for good is
-/// reached by nobody, and no answer will ever come from it.
-pub(super) fn unproved(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
+/// Why it is not proved that the node reaches no GFS2; empty when it is proved. Namespaces on drives that are gone for
+/// good do not count: nobody reaches them, and nothing will ever read those drives again.
+pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<String> {
     let mut reasons = claims.unreadable.clone();
     let namespaces =
         seen.namespaces.iter().filter(|namespace| !claims.is_of_others(&namespace.owner));
     let namespaces = namespaces.filter(|namespace| !seen.is_replaced(&namespace.id.subsystem));
-    reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, seen, who)));
+    reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, seen, hosts)));
     reasons.extend(seen.unreadable.iter().map(|nqn| {
         let fault = drive(seen, &nqn.to_string()).and_then(|drive| drive.fault.as_deref());
         format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
@@ -47,20 +51,20 @@ pub(super) fn unproved(seen: &Observed, claims: &Claims, who: &Who) -> Vec<Strin
     reasons
 }
 
-fn unproved_of(namespace: &Namespace, seen: &Observed, who: &Who) -> Vec<String> {
+fn unproved_of(namespace: &Namespace, seen: &Observed, hosts: &Hosts) -> Vec<String> {
     let id = &namespace.id;
     let mut reasons = Vec::new();
     let drive = drive(seen, &id.subsystem.to_string());
     if let Some(fault) = drive.and_then(|drive| drive.fault.as_deref()) {
         reasons.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
     }
-    for host in namespace.access.iter().filter(|host| who.may_be(host)) {
-        reasons.push(if who.is(host) {
+    for host in namespace.access.iter().filter(|host| hosts.may_be_target(host)) {
+        reasons.push(if hosts.is_target(host) {
             format!("it still reaches namespace {id}")
         } else {
             format!(
                 "namespace {id} is reached by {host}, which may be {}: add it to computesAccess of SystemConfiguration default/default, or detach it",
-                who.node
+                hosts.target
             )
         });
     }
@@ -109,7 +113,7 @@ mod tests {
         }
     }
 
-    /// A host by its name, and by its place: `compute-01@1`.
+    /// A host in the form `name@endpoint`, e.g. `compute-01@1`.
     fn host(text: &str) -> Attached {
         let (node, number) = text.split_once('@').unwrap();
         let number: u8 = number.parse().unwrap();
@@ -134,7 +138,7 @@ mod tests {
         Observed { drives, namespaces, ..Observed::default() }
     }
 
-    /// A GFS2 whose status tells of namespace 1 of the first drive, and an XFS.
+    /// A GFS2 whose status names namespace 1 of the first drive, and an XFS.
     fn claims() -> Claims {
         let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
         gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
@@ -147,16 +151,16 @@ mod tests {
         claims
     }
 
-    fn who() -> Who {
-        Who::of(&"compute-03".parse().unwrap(), &samples::chassis())
+    fn hosts() -> Hosts {
+        Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis())
     }
 
     fn reported(seen: &Observed) -> String {
-        unproved(seen, &claims(), &who()).join("; ")
+        unproved(seen, &claims(), &hosts()).join("; ")
     }
 
     fn withdrawn(seen: &Observed) -> Vec<String> {
-        let units = to_detach(seen, &claims(), &who());
+        let units = to_detach(seen, &claims(), &hosts());
         let reported = |unit: &Desired| match unit {
             Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
             other => panic!("{other:?}"),
@@ -254,7 +258,7 @@ mod tests {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
-        assert_eq!(unproved(&seen, &claims(), &who()).len(), 2, "{}", reported(&seen));
+        assert_eq!(unproved(&seen, &claims(), &hosts()).len(), 2, "{}", reported(&seen));
         seen.replaced.insert(DRIVE.parse().unwrap());
         assert_eq!(reported(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));

@@ -1,4 +1,4 @@
-//! The loop: what lies in the directories, one fence per node at a time, and any number of nodes side by side.
+//! The fencer's loop: it reads the directories, and runs one fence per node and any number of nodes side by side.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,23 +29,23 @@ use super::{
 };
 use crate::{pass::blocking, status::AgentStatus, watch::Update};
 
-/// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
-/// that too.
+/// How long a fence may take before the agent answers that it failed. The sites' agent waits for 60 s, which must
+/// include the acknowledgement to DLM.
 const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
-/// After which time the agent opens or reads the directories again when that failed: a disk is mounted late or comes back, want
-/// of memory or of descriptors passes.
+/// Delay before the agent opens or reads the directories again after a failure: a disk may be mounted late or come
+/// back, and a lack of memory or descriptors may pass.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The same while the directories were never there and no cluster is configured that could ask for a fence.
+/// The same while the directories never existed and no cluster is configured that could request a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
-/// Fences as it is asked to.
+/// Carries out the requests to fence.
 pub(crate) struct Fencer {
     spool: Option<OpenSpool>,
-    /// Why the last look at the directories failed, so that nobody is given anything until one succeeds.
+    /// Why the directories could not be read. Until they can, no compute gets a GFS2.
     unreadable: Option<String>,
-    /// Whether directories that were open went away: only who has their files can bring them back.
+    /// Whether directories that were open disappeared. Then only somebody who has their files can bring them back.
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
@@ -53,30 +53,30 @@ pub(crate) struct Fencer {
     updates: mpsc::UnboundedSender<Update>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
-    /// Requests that could not be answered or taken away: there is nothing to gain before anything changes.
+    /// Requests that could not be answered or deleted. The agent retries them after the next change.
     failed: BTreeSet<FileName>,
     /// Nodes whose files may have changed since the work on them began.
     outdated: BTreeSet<NodeName>,
-    /// What was said of files that cannot be read.
+    /// Problems with files that were logged already.
     logged: BTreeSet<String>,
 }
 
-/// The directories, and what the kernel says of them.
+/// The opened directories and the watch on them.
 struct OpenSpool {
     spool: Spool,
     watch: Watch,
 }
 
-/// Nothing works on the node's files any more.
+/// The end of the work on a node's files.
 struct Ended {
     node: NodeName,
-    /// Requests that could not be answered or taken away.
+    /// Requests that could not be answered or deleted.
     left: Vec<FileName>,
-    /// What kept it out, if it was to be fenced.
+    /// Kept the node from getting a GFS2 during a fence.
     closed: Option<Closed>,
 }
 
-/// What to do next.
+/// What to handle next.
 enum Next {
     Changed,
     Ended(Ended),
@@ -84,11 +84,11 @@ enum Next {
 }
 
 impl OpenSpool {
-    /// Opens the directories, and makes those that are missing if that is wanted.
+    /// Opens the directories, and with `to_make` creates missing ones.
     fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
         let (requests, responses) = (config.requests.clone(), config.responses.clone());
         let spool = Spool::open(requests, responses, to_make).map_err(|error| chain(&error))?;
-        // Watched first: what comes during the scan is not missed.
+        // Watch before the scan, so that no change is missed.
         let watch = Watch::new(&[&spool.requests, &spool.responses])
             .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
         let scan = spool.scan().map_err(|error| chain(&error))?;
@@ -96,7 +96,7 @@ impl OpenSpool {
     }
 }
 
-/// Ends when anything changed in the directories, if they are open.
+/// Waits for a change in the directories, for ever while they are not open.
 async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
     match spool {
         Some(open) => open.watch.changed().await,
@@ -105,10 +105,10 @@ async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
 }
 
 impl Fencer {
-    /// Opens the directories and reads who is fenced. From then on the stream says when that changes.
+    /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of that.
     ///
-    /// Without directories nobody can ask for a fence: then no compute is given a GFS2 until they are there, and everything else
-    /// goes on.
+    /// Without directories nobody can request a fence. Then no compute gets a GFS2 until they exist, and everything
+    /// else works.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
@@ -135,7 +135,7 @@ impl Fencer {
                 fencer.spool = Some(open);
             }
             Err(why) => {
-                // A node of a cluster may carry a GFS2, and DLM needs one.
+                // A node of a cluster may use a GFS2, because GFS2 needs DLM.
                 let in_use = fencer.config.corosync.exists();
                 let level = if in_use { log::Level::Warn } else { log::Level::Info };
                 log::log!(level, "no compute is fenced, and none is given a GFS2: {why}");
@@ -143,13 +143,13 @@ impl Fencer {
                 fencer.unreadable = Some(why);
             }
         }
-        // At its end nobody is fenced any more, but what was said stays.
+        // The stream must not end with the fencer: the fenced nodes stay fenced.
         (fencer, UnboundedReceiverStream::new(received).chain(futures::stream::pending()))
     }
 
-    /// Works for ever.
+    /// Runs without end.
     pub(crate) async fn run(mut self) {
-        self.look().await;
+        self.check().await;
         loop {
             let retry_after = self.retry_after();
             let next = tokio::select! {
@@ -167,12 +167,12 @@ impl Fencer {
                 }
                 Next::Ended(Ended { node, left, closed }) => {
                     self.busy.remove(&node);
-                    // What was in the way may have gone before it was known that anything was.
+                    // A change during the work may have removed the cause of the failure.
                     if !self.outdated.remove(&node) {
                         self.failed.extend(left);
                     }
-                    // First what the files say of it now, so that it is not open in between.
-                    self.look().await;
+                    // Read the files before `closed` is dropped, so that the node is never open in between.
+                    self.check().await;
                     drop(closed);
                     self.publish();
                     continue;
@@ -182,7 +182,7 @@ impl Fencer {
                     self.set_unreadable(why);
                 }
             }
-            self.look().await;
+            self.check().await;
         }
     }
 
@@ -191,12 +191,12 @@ impl Fencer {
         if is_used { RETRY_AFTER } else { RETRY_AFTER_UNUSED }
     }
 
-    /// Nobody listens any more only when the agent stops.
+    /// Sending fails only when the agent stops.
     fn publish(&self) {
         drop(self.updates.send(Update::of_fences()));
     }
 
-    async fn look(&mut self) {
+    async fn check(&mut self) {
         let scan = match self.scan().await {
             Ok(scan) => scan,
             Err(why) => return self.set_unreadable(why),
@@ -213,18 +213,18 @@ impl Fencer {
         self.start(scan);
     }
 
-    /// What lies in the directories, which are opened first if they are not.
+    /// Reads the directories, and opens them first if they are not open.
     async fn scan(&mut self) -> Result<Scan, String> {
         if let Some(open) = &self.spool {
             let spool = open.spool.clone();
             let scan = blocking(move || spool.scan()).await.map_err(|error| chain(&error));
-            // Another directory may lie at the path now, of which nobody knows whose answers it lacks.
+            // Another directory may be at the path now, which may lack answers.
             let Err(error) = open.watch.check() else { return scan };
             return Err(self.close_spool(&error));
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
         let (open, scan) = blocking(move || OpenSpool::open(&config, to_make)).await?;
-        // Nobody can have let a node come back while its answer was away.
+        // Nobody can have re-admitted a node while its answer was out of reach.
         let fenced = self.tools.fences.fenced();
         if let Some(node) = fenced.difference(&scan.fenced).next() {
             let path = self.config.responses.display();
@@ -241,7 +241,7 @@ impl Fencer {
         format!("watch the fence requests: {error}; bring their directories back with their files")
     }
 
-    /// Directories that are open are still watched, so that nothing is missed when they can be read again.
+    /// The watch on open directories stays, so that no change is missed until they can be read again.
     fn set_unreadable(&mut self, why: String) {
         if self.unreadable.as_ref() != Some(&why) {
             log::error!("no compute is given a GFS2 until fence requests can be read: {why}");
@@ -251,7 +251,7 @@ impl Fencer {
         }
     }
 
-    /// Takes in what was read; whether others are fenced than before.
+    /// Stores what was read, and returns whether the fenced nodes changed.
     fn take_in(&mut self, scan: &Scan) -> bool {
         for trouble in scan.troubles.difference(&self.logged) {
             log::warn!("{trouble}");
@@ -261,13 +261,13 @@ impl Fencer {
         self.tools.fences.update(scan.fenced.clone(), asked)
     }
 
-    /// Goes on with each node where its files stand: what is answered comes to its end before anything new is begun.
+    /// Continues with each node where its files stand: answered requests are completed before a new fence begins.
     fn start(&mut self, scan: Scan) {
         let Some(open) = &self.spool else { return };
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, of) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // What it may be given, its answer says: a node that was not fenced keeps all that it has.
+            // The answer decides whether the node is fenced: a refused request takes nothing from it.
             self.spawn(node, None, finish(config, spool, of, answered));
         }
         for (node, requests) in self.by_node(scan.asked) {
@@ -279,7 +279,7 @@ impl Fencer {
         }
     }
 
-    /// The files of each node that nothing works on yet.
+    /// The files of the nodes on which no work runs yet, without those that failed.
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, of) in files {
@@ -301,7 +301,7 @@ impl Fencer {
     }
 }
 
-/// Fences one node, and answers everybody who asked for it; gives back the requests that could not be answered or taken away.
+/// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.
 async fn fence(
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
@@ -336,13 +336,13 @@ async fn fence(
     }
     left.extend(answer_all(&config, &spool, &node, served, &verdict).await);
     if let Some(late) = late {
-        // What it still detaches would be missing from a node that was given it again.
+        // Wait for the rest: it could detach what a re-admitted node gets later.
         drop(late.await);
     }
     left
 }
 
-/// The fence, or that it did not come to its end, with what of it still runs.
+/// Runs the fence with a time limit. After the limit it also returns the task that still runs.
 async fn detach_in_time(
     tools: &Arc<Tools>,
     node: &NodeName,
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "they are open");
     }
 
-    /// The agent works on something else while the directory is replaced, and reads before the kernel's event reaches it.
+    /// The directory is replaced while the agent is busy, and the agent reads before the kernel's event reaches it.
     #[tokio::test]
     async fn another_directory_at_the_path_frees_nobody() {
         let directory = tempfile::tempdir().unwrap();
@@ -424,12 +424,12 @@ mod tests {
         let responses = directory.path().join("responses");
         let answer = format!("compute-01-{}.json", crate::fence::request::tests::ID);
         fs::write(responses.join(answer), r#"{"success": true}"#).unwrap();
-        fencer.look().await;
+        fencer.check().await;
         assert_eq!(fencer.tools.fences.fenced().len(), 1);
 
         fs::rename(&responses, directory.path().join("elsewhere")).unwrap();
         fs::create_dir(&responses).unwrap();
-        fencer.look().await;
+        fencer.check().await;
         assert_eq!(fencer.tools.fences.fenced().len(), 1, "its answer was taken away");
         assert!(fencer.spool.is_none() && fencer.unreadable.is_some());
     }

@@ -1,11 +1,11 @@
-//! Fenced computes, as the NnfNode shows them. Pure.
+//! Shows fenced computes in the NnfNode's status. Does no I/O.
 
 use std::collections::BTreeSet;
 
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus, NnfServerStatus};
 use storage::desired::NodeName;
 
-/// Shows computes that are fenced as that, whatever else is known of them: central controllers give no mount to one.
+/// Reports fenced computes as fenced, whatever their other state: central controllers then create no mounts for them.
 pub fn mark_fenced(servers: &mut [NnfServerStatus], fenced: &BTreeSet<NodeName>) {
     for server in servers {
         if fenced.iter().any(|node| node.as_str() == server.hostname) {

@@ -221,7 +221,7 @@ async fn a_drive_that_refuses_costs_the_allocation_and_nothing_else() {
     bench.until::<NnfNodeBlockStorage>(NAME, "ready", block_ready).await;
 }
 
-/// A drive may take an hour to format a namespace. There are more such passes than the agent has places.
+/// A drive may take an hour to format a namespace. There are more such passes here than may run at once.
 #[tokio::test]
 async fn while_drives_erase_others_are_given_their_allocations() {
     let bench = Bench::new().await;

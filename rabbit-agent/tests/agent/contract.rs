@@ -1,4 +1,4 @@
-//! What the sites' central controllers, and the Go daemon that may be started in this one's place again, rely on.
+//! What the sites' central controllers rely on, and the Go daemon that may run again in place of this one.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer};
 use kube::{
@@ -23,7 +23,7 @@ async fn tell<K: Kind>(bench: &Bench, name: &str, status: Value) {
     bench.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// The whole of a job on this rabbit: block storage, file systems, mounts.
+/// All of a job on this rabbit: block storage, file systems, mounts.
 async fn job(bench: &Bench, count: usize) {
     bench.file_systems(count).await;
     let computes = ["compute-01", "compute-02", "compute-03"];
@@ -55,7 +55,7 @@ async fn a_finalizer_appears_whatever_the_object_says() {
         .await;
     bench.until(MOUNT, "refused", mount_failed).await;
     bench.until(NAME, "refused", storage_failed).await;
-    // And what was never carried out goes when it is told to.
+    // An invalid object goes when it is deleted.
     bench.delete::<ClientMount>(MOUNT).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.delete::<NnfNodeBlockStorage>("none").await;
@@ -99,7 +99,7 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     assert!(hook < deleted, "{steps:#?}");
 }
 
-/// Statuses as another daemon may have left them: of another state, of another length, with an error that is over.
+/// Statuses as another daemon may have left them: with another state or length, or with an old error.
 async fn leave_stale(bench: &Bench) {
     let error =
         json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});
@@ -178,7 +178,7 @@ async fn a_first_life_tells_each_thing_once() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
     bench.until("nnf-nlc", "told", crate::bench::node_told).await;
-    // Later work, so that whatever came back from the watches was acted on.
+    // Later work, so that the agent has handled all events before it.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
     let asked = bench.asked();
@@ -199,7 +199,7 @@ async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
     let bench = Bench::new().await;
     bench.until("nnf-nlc", "told", crate::bench::node_told).await;
     tell::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"})).await;
-    // Another allocation makes the agent tell the capacity anew.
+    // Another allocation makes the agent report the capacity again.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let node: NnfNode = bench
         .until("nnf-nlc", "told anew", |node: &NnfNode| {
@@ -217,7 +217,7 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     let object = block_storage(NAME, &[(1 << 20, &[RABBIT]), (1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, object).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
-    // As a daemon with other drives left it: the first allocation has a device, the second was not made yet.
+    // As a daemon with other drives left it: the first allocation has a device, the second was not made.
     let device = json!({"NQN": "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3", "namespaceId": "3", "capacityAllocated": 1 << 20});
     let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
     let reported = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});

@@ -1,4 +1,4 @@
-//! Events as `kubectl describe` asks for them, and an API that takes none.
+//! Kubernetes Events as `kubectl describe` lists them, and an API that refuses them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::bench::{
 
 const MIB: i64 = 1 << 20;
 
-/// The first Event of an object with that reason, found by what describe selects by.
+/// The first Event of an object with this reason, selected as describe selects it.
 async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: &str) -> Event {
     let (name, uid) = (object.name_any(), object.uid().unwrap());
     let fields = format!(

@@ -1,4 +1,4 @@
-//! Fences, from the request's file to the answer's.
+//! Fences, from the request file to the answer.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ const NODE: &str = "compute-03";
 
 const CLUSTER: &str = "nodelist {\n  node {\n    name: compute-03\n    nodeid: 5\n  }\n}\n";
 
-/// A tool that notes how it was called, and what lay in the directories when it was.
+/// A tool that records its arguments, and the files in the directories at that moment.
 fn plant_cluster(bench: &Bench) {
     let at = bench.directory.path();
     fs::write(at.join("corosync.conf"), CLUSTER).unwrap();
@@ -53,7 +53,7 @@ fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
     bench.directory.path().join("responses").join(name(number, node))
 }
 
-/// Asks as the sites' agent does: not by a rename.
+/// Writes a request as the sites' agent does, without a rename.
 fn ask(bench: &Bench, number: u8, node: &str) {
     ask_for(bench, number, node, "off");
 }
@@ -66,7 +66,7 @@ fn ask_for(bench: &Bench, number: u8, node: &str, action: &str) {
     fs::write(request(bench, number, node), body.to_string()).unwrap();
 }
 
-/// Waits for a file's coming or going; only a failing test waits long.
+/// Waits until a file appears or disappears; only a failing test waits long.
 async fn until(path: &Path, there: bool) {
     for _ in 0..3000 {
         if path.exists() == there {
@@ -95,7 +95,7 @@ fn shared(name: &str, access: &[&str]) -> Value {
     object
 }
 
-/// Who reaches anything, as the drives tell.
+/// Number of namespaces that the drives let a node reach.
 fn reach(bench: &Bench, node: &str) -> usize {
     let node: NodeName = node.parse().unwrap();
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
@@ -243,7 +243,7 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// A pass that decided before the request came must not give back what the fence takes.
+/// A pass that decided before the request came must not attach again what the fence detaches.
 #[tokio::test]
 async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     let bench = Bench::new().await;
@@ -254,7 +254,7 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     attached.await.unwrap();
     ask(&bench, 0, NODE);
-    // Another compute's is not kept waiting, and is answered while that pass still stands.
+    // A request for another compute is answered while that pass still waits.
     let other = fence(&bench, 1, "compute-01").await;
     assert_eq!(other["success"], json!(true), "{other}");
     assert!(!response(&bench, 0, NODE).exists());
@@ -270,7 +270,7 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
 }
 
-/// Namespaces are zeroed for hours before anybody is given them, and the node that is to have them may die meanwhile.
+/// Namespaces are zeroed for hours before they are attached, and the compute that is to get them may die meanwhile.
 #[tokio::test]
 async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
     let bench = sharing().await;
@@ -285,7 +285,8 @@ async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still asked for.
+/// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still
+/// requested.
 #[tokio::test]
 async fn a_fence_goes_on_where_a_crash_left_it() {
     for point in ["asked", "detached", "answered"] {
@@ -326,14 +327,14 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
     }
 }
 
-/// Its marker is all that keeps the node out once the asker has given up.
+/// Only the answer keeps the node fenced once the requester has given up.
 #[tokio::test]
 async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
     let bench = sharing().await;
     let in_the_way = response(&bench, 0, NODE);
     fs::create_dir(&in_the_way).unwrap();
     ask(&bench, 0, NODE);
-    // It was written, and could not be put in its place.
+    // The answer was written, but its rename failed.
     until(&in_the_way.with_file_name(format!(".{}", name(0, NODE))), true).await;
     assert!(request(&bench, 0, NODE).exists());
     fs::remove_dir(&in_the_way).unwrap();
@@ -342,7 +343,7 @@ async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
     assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "once");
 }
 
-/// A refusal that a crash left beside its request is none of DLM's business.
+/// DLM gets no acknowledgement for a refusal that a crash left beside its request.
 #[tokio::test]
 async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
     let mut bench = sharing().await;
@@ -358,7 +359,7 @@ async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
 #[tokio::test]
 async fn namespaces_that_no_object_claims_are_taken_too() {
     let bench = sharing().await;
-    // By force: the finalizers are cut off, and the agent does not hear of it before the fence looks.
+    // Deleted by force: the finalizers are removed, and the agent does not learn of it before the fence reads the API.
     let api = bench.of::<NnfNodeBlockStorage>(RABBIT);
     bench.refuse(|request| {
         request
@@ -380,7 +381,7 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    // A file in the place of the directory: the disk is not mounted, or somebody else's.
+    // A file in place of the directory: the disk is not mounted, or another one is.
     fs::write(bench.directory.path().join("requests"), "").unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("server", &[RABBIT])).await;
@@ -396,7 +397,7 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 
-    // The disk came late.
+    // The disk was mounted late.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
     bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     let reported = fence(&bench, 0, NODE).await;
@@ -418,7 +419,7 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
     assert_eq!(reach(&bench, NODE), 3);
     assert!(!there.exists(), "what is in it is known to nobody but who took it away");
 
-    // Another disk, which knows nothing of compute-01.
+    // Another disk, without the answer for compute-01.
     fs::create_dir(&there).unwrap();
     let reported = |block: &NnfNodeBlockStorage| {
         let error = block.status.as_ref().and_then(|status| status.error.clone());

@@ -22,7 +22,7 @@ use crate::bench::{Bench, NAME, PATIENCE, RABBIT, block_ready, block_storage, no
 
 const UP: Link = Link::Up { current: None, most: None };
 
-/// A node whose links and memory are what a test says.
+/// A node with the links and memory that a test sets.
 #[derive(Debug, Default)]
 struct Said {
     links: Mutex<BTreeMap<u8, Link>>,
@@ -84,12 +84,12 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
 
     said.links.lock().unwrap().insert(6, UP);
     state.request_check();
-    // Once it was up for a while; nobody requests for that look.
+    // When it has been up for a while, without a request for that check.
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 
-/// A drive that hangs keeps the look at the drives waiting, and the NnfNode tells of links all the same.
+/// A drive that hangs keeps a check of the drives waiting, and the NnfNode reports links all the same.
 #[tokio::test]
 async fn links_wait_for_no_drive() {
     let (bench, said, state) = watched().await;
@@ -98,7 +98,7 @@ async fn links_wait_for_no_drive() {
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
     let drives = thread::spawn(move || {
-        // Every look at the node begins with a note in this list.
+        // Every check of the node begins with an entry in this list.
         let _hung = looks.lock().unwrap();
         held.send(()).unwrap();
         released.recv().unwrap();
@@ -114,7 +114,7 @@ async fn links_wait_for_no_drive() {
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
 }
 
-/// What was made on a drive that goes, or that another drive came for, is looked at: a RAID may have to be repaired.
+/// When a drive goes or comes, the agent checks what was made on drives: a RAID may need repair.
 #[tokio::test]
 async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
     let (bench, _, state) = watched().await;
@@ -135,7 +135,7 @@ async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
     }
 }
 
-/// The drive may be gone from the first look at drives already, and still have been there when its file system was looked at.
+/// The drive may be missing from the first inventory already, although it was there when its file system was checked.
 #[tokio::test]
 async fn file_systems_are_looked_at_when_something_moves_for_the_first_time() {
     let (bench, _, state) = watched().await;
@@ -159,7 +159,7 @@ async fn until_file_systems_are_looked_at(bench: &Bench) {
     tokio::time::timeout(PATIENCE, looking).await.expect("a look at a file system");
 }
 
-/// Somebody deleted what the object was told to have; nothing announces that.
+/// Somebody deleted the object's namespaces; no event announces that.
 #[tokio::test]
 async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() {
     let (bench, _, state) = watched().await;
@@ -170,7 +170,7 @@ async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() 
     let warned = health.wait_for(|newest| newest.message.contains("1 namespaces are on no drive"));
     let looking = async {
         loop {
-            // Two looks must miss it.
+            // Two checks must miss the namespace.
             state.request_check();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -207,7 +207,7 @@ async fn a_rabbit_without_memory_warns_and_serves() {
     );
 }
 
-/// Of volumes that are gone nothing stays on the node; what objects see to, and what is named otherwise, does.
+/// Leftovers of volume groups that are gone are removed; those of existing objects and with other names stay.
 #[tokio::test]
 async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
     let said = Arc::new(Said::default());
@@ -224,7 +224,7 @@ async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
     assert_eq!(left, ["global"]);
 }
 
-/// A node whose LNet says nothing for a while keeps the address that it told.
+/// A node whose LNet reports nothing for a while keeps its reported address.
 #[tokio::test]
 async fn the_first_lnet_address_is_the_rabbits() {
     let (bench, said, state) = watched().await;

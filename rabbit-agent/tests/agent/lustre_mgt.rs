@@ -1,4 +1,4 @@
-//! File system names of a management target whose tools are scripts that write down what they were asked.
+//! File system names of a management target whose tools are scripts that record their arguments.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -45,13 +45,13 @@ fn has(wanted: &[&str]) -> impl Fn(&NnfLustreMgt) -> bool {
     move |object| names(object) == wanted && status(object).error.is_none()
 }
 
-/// The tools of the target.
+/// The scripts of the target.
 struct Target {
     directory: PathBuf,
 }
 
 impl Target {
-    /// An erase command that writes down each name, and then does as `script` says.
+    /// An erase command that records each name, and then runs `script`.
     fn new(bench: &Bench, script: &str) -> Self {
         let target = Self { directory: bench.directory.path().to_owned() };
         target.becomes(script);
@@ -66,7 +66,7 @@ impl Target {
         fs::rename(new, erase).unwrap();
     }
 
-    /// Every name that was to be erased, in order.
+    /// All names that were to be erased, in order.
     fn erased(&self) -> Vec<String> {
         self.said("erased")
     }
@@ -119,7 +119,7 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     assert!(target.erased().iter().all(|name| name == "aaaaaaaa"));
 }
 
-/// Its target never came up, or went first: the job's tear-down waits for the name to be gone.
+/// The target never came up, or went first: the job's tear-down waits until the name is gone.
 #[tokio::test]
 async fn the_name_of_the_targets_own_storage_goes_with_it_though_it_cannot_be_erased() {
     let bench = Bench::new().await;
@@ -167,7 +167,7 @@ async fn an_erasure_that_was_not_written_down_is_made_again_and_its_name_not_giv
     assert_eq!(names(&cut_off), ["aaaaaaaa"]);
     let once = target.erased().len();
     assert!(once >= 1);
-    // The counter comes round to the very name.
+    // The counter comes round to the same name.
     let next = json!({"status": {"fsNameNext": "aaaaaaaa"}});
     bench.status::<NnfLustreMgt>("mgt", next).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
@@ -236,7 +236,7 @@ async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_ag
     bench.until("mgt", "named", has(&["dddddddd"])).await;
 }
 
-/// As the Go controllers write "none".
+/// How the Go controllers write an empty reference.
 #[tokio::test]
 async fn an_empty_reference_is_none() {
     let bench = Bench::new().await;
@@ -283,7 +283,7 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
         "what is ready is not run again"
     );
     assert_eq!(ran[ran.len().min(3) - 2..ran.len().min(3)], ["first", "second"]);
-    // The entries that failed are taken out.
+    // Somebody removes the failed entries.
     let good = json!([{"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}]);
     bench.change::<NnfLustreMgt>("mgt", json!({"spec": {"commandList": good}})).await;
     let clean =

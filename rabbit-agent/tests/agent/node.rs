@@ -16,7 +16,7 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
     assert_eq!((status.capacity, status.capacity_allocated, status.drives.len()), (2 << 30, 0, 2));
     assert_eq!((status.servers.len(), status.servers[7].hostname.as_str()), (17, "compute-03"));
 
-    // What fencing and LNet say of the rabbit is not the agent's to touch.
+    // The agent leaves the fencing flag and the LNet address alone.
     let others = json!({"status": {"fenced": true, "lnetNid": "10.0.0.1@tcp"}});
     bench
         .of::<NnfNode>(RABBIT)

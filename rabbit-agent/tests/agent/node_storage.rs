@@ -34,7 +34,7 @@ async fn file_systems_are_made_set_up_and_torn_down() {
     };
     assert_eq!((hooks("postSetup"), hooks("preTeardown")), (3, 0));
 
-    // The block storage is asked to go first, and waits for its file systems.
+    // The block storage is deleted first, and waits for its file systems.
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;

@@ -1,4 +1,4 @@
-//! A defect of the agent costs the object that it concerns, and nothing else.
+//! A defect of the agent affects only the object that it concerns.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +41,7 @@ async fn a_look_that_panics_costs_its_allocation_until_it_is_over() {
     bench.until(NAME, "ready", block_ready).await;
 }
 
-/// A node that panics when it is asked how it is.
+/// A node that panics in its health check.
 #[derive(Debug, Default)]
 struct Defective {
     asked: Notify,
@@ -69,7 +69,7 @@ async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(SIZE, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
-    // The pass of the NnfNode panics, and may begin later than the other.
+    // The pass over the NnfNode panics, and may begin later than the other.
     defective.asked.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Definitions of newer software that knows more, and of older software that knows less.
+//! Definitions of newer software with more fields, and of older software with fewer.
 
 use api::{ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use controller::Object as Kind;
@@ -14,7 +14,7 @@ use crate::bench::{
     once_served, storage_ready,
 };
 
-/// Kinds with fields that our types do not have.
+/// Kinds with fields that our types lack.
 fn newer() -> Vec<Value> {
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {
@@ -48,7 +48,7 @@ fn dynamic<K: Kind>(client: &Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), RABBIT, &ApiResource::erase::<K>(&()))
 }
 
-/// Writes fields of the future into an object's spec, and into its status as far as there is one.
+/// Writes future fields into an object's spec, and into its status if there is one.
 async fn mark<K: Kind>(bench: &Bench, name: &str) {
     let api = dynamic::<K>(&bench.client);
     let params = PatchParams::default();
@@ -99,7 +99,7 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     mark::<NnfNodeBlockStorage>(&bench, NAME).await;
     mark::<NnfNode>(&bench, "nnf-nlc").await;
     mark::<NnfLustreMgt>(&bench, "mgt").await;
-    // A new start tells a new time; finalizers and every status are told anew.
+    // A new start has a new time; the agent writes finalizers and statuses again.
     let none = json!({"metadata": {"finalizers": null}});
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
@@ -129,7 +129,7 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     assert_marked::<NnfLustreMgt>(&bench, "mgt", "none").await;
 }
 
-/// Kinds whose status lacks what our agent tells in it: the API prunes it without a word.
+/// Kinds whose status lacks fields that our agent writes: the API drops them silently.
 fn older() -> Vec<Value> {
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {
@@ -167,7 +167,7 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     let reported =
         |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
     bench.until("refused", "told", reported).await;
-    // Work on others, so that a loop on the first would have had its time.
+    // Work on other objects, which gives a loop on the first time to show.
     for count in 0..5 {
         let name = format!("other-{count}");
         bench
@@ -195,7 +195,7 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     }
 }
 
-/// Every kind also in the version before, as sites serve them.
+/// Each kind also in its previous version, as sites serve them.
 fn with_the_version_before() -> Vec<Value> {
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {
