@@ -590,7 +590,7 @@ pub(crate) fn mount_failed(object: &ClientMount) -> bool {
     object.status.as_ref().is_some_and(|status| status.error.is_some())
 }
 
-pub(crate) fn node_told(object: &NnfNode) -> bool {
+pub(crate) fn node_reported(object: &NnfNode) -> bool {
     object.status.as_ref().is_some_and(|status| !status.drives.is_empty())
 }
 

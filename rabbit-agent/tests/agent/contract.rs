@@ -18,7 +18,7 @@ fn has<K: Kind>(finalizer: &'static str) -> impl Fn(&K) -> bool {
     move |object| object.finalizers().iter().any(|name| name == finalizer)
 }
 
-async fn tell<K: Kind>(bench: &Bench, name: &str, status: Value) {
+async fn write_status<K: Kind>(bench: &Bench, name: &str, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
     bench.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
@@ -105,17 +105,17 @@ async fn leave_stale(bench: &Bench) {
         json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});
     let entry = json!({"state": "unmounted", "ready": true});
     let mounts = json!({"mounts": [entry, entry, entry], "allReady": true, "error": error});
-    tell::<ClientMount>(bench, MOUNT, mounts).await;
+    write_status::<ClientMount>(bench, MOUNT, mounts).await;
     let entry = json!({"ready": false, "health": "Degraded"});
     let storage = json!({"allocations": [entry, entry, entry], "ready": false, "health": "Degraded", "error": error});
-    tell::<NnfNodeStorage>(bench, NAME, storage).await;
+    write_status::<NnfNodeStorage>(bench, NAME, storage).await;
     let block: NnfNodeBlockStorage = bench.get(NAME).await;
     let mut allocations = serde_json::to_value(block.status.unwrap().allocations).unwrap();
     allocations[0]["accesses"][RABBIT]["devicePaths"] = json!(["/dev/nvme9n9"]);
     allocations[0]["accesses"]["compute-02"] = json!({"storageGroupId": "never-granted"});
     let block =
         json!({"allocations": allocations, "podStartTime": "2020-01-01T00:00:00Z", "error": error});
-    tell::<NnfNodeBlockStorage>(bench, NAME, block).await;
+    write_status::<NnfNodeBlockStorage>(bench, NAME, block).await;
 }
 
 async fn until_true_again(bench: &Bench) {
@@ -177,7 +177,7 @@ async fn what_another_daemon_tells_while_this_one_runs_is_corrected_too() {
 async fn a_first_life_tells_each_thing_once() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
-    bench.until("nnf-nlc", "told", crate::bench::node_told).await;
+    bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
     // Later work, so that the agent has handled all events before it.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
@@ -197,8 +197,9 @@ async fn a_first_life_tells_each_thing_once() {
 #[tokio::test]
 async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
     let bench = Bench::new().await;
-    bench.until("nnf-nlc", "told", crate::bench::node_told).await;
-    tell::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"})).await;
+    bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
+    write_status::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"}))
+        .await;
     // Another allocation makes the agent report the capacity again.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let node: NnfNode = bench
@@ -222,7 +223,7 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
     let reported = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
     let status = json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [reported, {}]});
-    tell::<NnfNodeBlockStorage>(&bench, NAME, status).await;
+    write_status::<NnfNodeBlockStorage>(&bench, NAME, status).await;
     bench.start();
     let block = bench
         .until(NAME, "refused", |block: &NnfNodeBlockStorage| {

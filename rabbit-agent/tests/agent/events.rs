@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::{ResourceExt, api::ListParams};
 
 use crate::bench::{
-    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
+    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_reported,
 };
 
 const MIB: i64 = 1 << 20;
@@ -55,7 +55,7 @@ async fn an_allocation_is_told_in_an_event_that_describe_finds() {
 #[tokio::test]
 async fn a_drive_that_is_pulled_is_told_of_the_rabbit() {
     let bench = Bench::new().await;
-    let node: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     bench.host.pull_drive(1);
     bench.status.health.request_check();
     let event = event_of(&bench, "NnfNode", &node, "DriveFailed").await;

@@ -17,7 +17,7 @@ use storage::{Desired, Host, Step, desired::NodeName};
 use tests::program::plant;
 
 use crate::bench::{
-    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
+    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_reported,
 };
 
 const MIB: i64 = 1 << 20;
@@ -189,7 +189,7 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
 #[tokio::test]
 async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
     let bench = Bench::new().await;
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
     let reported = fence(&bench, 0, NODE).await;
     assert_eq!(
@@ -247,7 +247,7 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
 #[tokio::test]
 async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     let bench = Bench::new().await;
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
     let gives = |step: &Step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE);
     let (hold, attached) = bench.hold(gives);

@@ -18,18 +18,18 @@ use storage::{
     health::{Facts, Link, Memory, Probe},
 };
 
-use crate::bench::{Bench, NAME, PATIENCE, RABBIT, block_ready, block_storage, node_told};
+use crate::bench::{Bench, NAME, PATIENCE, RABBIT, block_ready, block_storage, node_reported};
 
 const UP: Link = Link::Up { current: None, most: None };
 
 /// A node with the links and memory that a test sets.
 #[derive(Debug, Default)]
-struct Said {
+struct FakeProbe {
     links: Mutex<BTreeMap<u8, Link>>,
     facts: Mutex<Facts>,
 }
 
-impl Probe for Said {
+impl Probe for FakeProbe {
     fn links(&self) -> BTreeMap<u8, Link> {
         self.links.lock().unwrap().clone()
     }
@@ -39,15 +39,15 @@ impl Probe for Said {
     }
 }
 
-async fn watched() -> (Bench, Arc<Said>, HealthState) {
-    let said = Arc::new(Said::default());
-    said.links.lock().unwrap().insert(6, UP);
+async fn watched() -> (Bench, Arc<FakeProbe>, HealthState) {
+    let probe = Arc::new(FakeProbe::default());
+    probe.links.lock().unwrap().insert(6, UP);
     let mut bench = Bench::bare().await;
-    let state = HealthState::new(said.clone(), None, 0);
+    let state = HealthState::new(probe.clone(), None, 0);
     bench.status = rabbit_agent::status::AgentStatus::of(state.clone());
     bench.site().await;
     bench.start();
-    (bench, said, state)
+    (bench, probe, state)
 }
 
 /// Status and health of `Compute 6`.
@@ -63,10 +63,12 @@ const READY: Option<(NnfResourceStatus, NnfResourceHealth)> =
 
 #[tokio::test]
 async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
-    let (bench, said, state) = watched().await;
+    let (bench, probe, state) = watched().await;
     let mut health = state.listen();
-    bench.until(NNF_NODE, "ready", |node: &NnfNode| node_told(node) && sixth(node) == READY).await;
-    said.links.lock().unwrap().insert(6, Link::Down);
+    bench
+        .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
+        .await;
+    probe.links.lock().unwrap().insert(6, Link::Down);
     state.request_check();
     let node = bench.until(NNF_NODE, "offline", |node: &NnfNode| sixth(node) == OFFLINE).await;
     assert_eq!(
@@ -82,7 +84,7 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
     assert_eq!(reported.state(), State::Warning);
     assert_eq!(reported.capacity_total, 2 << 30);
 
-    said.links.lock().unwrap().insert(6, UP);
+    probe.links.lock().unwrap().insert(6, UP);
     state.request_check();
     // When it has been up for a while, without a request for that check.
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
@@ -92,8 +94,10 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
 /// A drive that hangs keeps a check of the drives waiting, and the NnfNode reports links all the same.
 #[tokio::test]
 async fn links_wait_for_no_drive() {
-    let (bench, said, state) = watched().await;
-    bench.until(NNF_NODE, "ready", |node: &NnfNode| node_told(node) && sixth(node) == READY).await;
+    let (bench, probe, state) = watched().await;
+    bench
+        .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
+        .await;
     let looks = Arc::clone(&bench.looks);
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
@@ -105,7 +109,7 @@ async fn links_wait_for_no_drive() {
     });
     holds.recv().unwrap();
     for (link, wanted) in [(Link::Down, OFFLINE), (UP, OFFLINE)] {
-        said.links.lock().unwrap().insert(6, link);
+        probe.links.lock().unwrap().insert(6, link);
         state.request_check();
         bench.until(NNF_NODE, "told", |node: &NnfNode| sixth(node) == wanted).await;
     }
@@ -140,7 +144,7 @@ async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
 async fn file_systems_are_looked_at_when_something_moves_for_the_first_time() {
     let (bench, _, state) = watched().await;
     bench.file_systems(1).await;
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     bench.looks.lock().unwrap().clear();
     state.request_check();
     until_file_systems_are_looked_at(&bench).await;
@@ -188,9 +192,9 @@ async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() 
 
 #[tokio::test]
 async fn a_rabbit_without_memory_warns_and_serves() {
-    let (bench, said, state) = watched().await;
-    bench.until(NNF_NODE, "told", node_told).await;
-    said.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
+    let (bench, probe, state) = watched().await;
+    bench.until(NNF_NODE, "told", node_reported).await;
+    probe.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
     state.request_check();
     let node = bench
         .until(NNF_NODE, "warning", |node: &NnfNode| {
@@ -210,16 +214,16 @@ async fn a_rabbit_without_memory_warns_and_serves() {
 /// Leftovers of volume groups that are gone are removed; those of existing objects and with other names stay.
 #[tokio::test]
 async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
-    let said = Arc::new(Said::default());
+    let probe = Arc::new(FakeProbe::default());
     let mut bench = Bench::bare().await;
-    bench.status = rabbit_agent::status::AgentStatus::of(HealthState::new(said, None, 0));
+    bench.status = rabbit_agent::status::AgentStatus::of(HealthState::new(probe, None, 0));
     let gone = "00000000-5d7f-4c1b-9f6e-0c0e7d0f8a11_0";
     bench.volumes = Volumes::Lvm;
     bench.host.plant_lock_space(gone);
     bench.host.plant_lock_space("global");
     bench.site().await;
     bench.start();
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     let left = bench.host.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().lock_spaces;
     assert_eq!(left, ["global"]);
 }
@@ -227,15 +231,15 @@ async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
 /// A node whose LNet reports nothing for a while keeps its reported address.
 #[tokio::test]
 async fn the_first_lnet_address_is_the_rabbits() {
-    let (bench, said, state) = watched().await;
-    said.facts.lock().unwrap().nids = vec!["172.31.241.10@kfi".into(), "10.0.0.1@tcp".into()];
+    let (bench, probe, state) = watched().await;
+    probe.facts.lock().unwrap().nids = vec!["172.31.241.10@kfi".into(), "10.0.0.1@tcp".into()];
     state.request_check();
     let is = |nid: &'static str| {
         move |node: &NnfNode| node.status.as_ref().is_some_and(|status| status.lnet_nid == nid)
     };
     bench.until(NNF_NODE, "told", is("172.31.241.10@kfi")).await;
     {
-        let mut facts = said.facts.lock().unwrap();
+        let mut facts = probe.facts.lock().unwrap();
         (facts.nids, facts.memory) =
             (Vec::new(), Some(Memory { total: 1 << 34, available: 1 << 24 }));
     }

@@ -68,10 +68,10 @@ impl Target {
 
     /// All names that were to be erased, in order.
     fn erased(&self) -> Vec<String> {
-        self.said("erased")
+        self.log("erased")
     }
 
-    fn said(&self, file: &str) -> Vec<String> {
+    fn log(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.directory.join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -275,7 +275,7 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
     assert_eq!(error.severity, Severity::Fatal, "the torn line is the worst");
     let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
-    let ran = target.said("ran");
+    let ran = target.log("ran");
     assert!(!ran.iter().any(|line| line == "never" || line == "torn"), "{ran:?}");
     assert_eq!(
         ran.iter().filter(|line| *line == "first").count(),
@@ -289,7 +289,7 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
     let clean =
         |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 1 && status(mgt).error.is_none();
     bench.until("mgt", "clean", clean).await;
-    assert_eq!(target.said("ran").iter().filter(|line| *line == "first").count(), 1);
+    assert_eq!(target.log("ran").iter().filter(|line| *line == "first").count(), 1);
 }
 
 #[tokio::test]
@@ -306,7 +306,7 @@ async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
     object["spec"]["commandList"] = json!([{"reference": reference("slow"), "commands": [slow]}]);
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
     tokio::time::timeout(Duration::from_secs(30), async {
-        while target.said("ran").is_empty() {
+        while target.log("ran").is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
@@ -318,7 +318,7 @@ async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
         names(mgt) == ["aaaaaaaa"] && status(mgt).command_list.iter().any(|command| command.ready)
     };
     bench.until("mgt", "named and ready", both).await;
-    assert_eq!(target.said("ran"), ["slow"]);
+    assert_eq!(target.log("ran"), ["slow"]);
 }
 
 #[tokio::test]

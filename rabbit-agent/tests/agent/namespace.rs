@@ -6,7 +6,7 @@ use kube::{Api, ResourceExt, api::DeleteParams, runtime::wait::await_condition};
 use storage::Step;
 
 use crate::bench::{
-    Bench, MOUNT, NAME, PATIENCE, RABBIT, client_mount, in_tree, mount_ready, node_told, path,
+    Bench, MOUNT, NAME, PATIENCE, RABBIT, client_mount, in_tree, mount_ready, node_reported, path,
 };
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
         |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);
     tokio::time::timeout(PATIENCE, anew).await.unwrap().unwrap();
-    bench.until("nnf-nlc", "told anew", node_told).await;
+    bench.until("nnf-nlc", "told anew", node_reported).await;
     let node: NnfNode = bench.get("nnf-nlc").await;
     assert_eq!(node.status.unwrap().capacity_allocated, 0);
     bench.file_systems(1).await;

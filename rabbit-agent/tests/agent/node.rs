@@ -2,12 +2,12 @@ use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE, nnf_node::NnfResourceHe
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::bench::{Bench, NAME, RABBIT, block_ready, block_storage, node_told};
+use crate::bench::{Bench, NAME, RABBIT, block_ready, block_storage, node_reported};
 
 #[tokio::test]
 async fn the_nnf_node_is_made_and_follows_allocations() {
     let bench = Bench::new().await;
-    let node: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     assert_eq!(
         (node.spec.name.as_str(), node.spec.pod.as_str(), node.spec.state.as_str()),
         (RABBIT, "pod-0", "Enable")
@@ -59,11 +59,11 @@ async fn namespaces_that_nobody_claims_are_told_and_left() {
 #[tokio::test]
 async fn a_node_that_is_deleted_comes_back() {
     let bench = Bench::new().await;
-    let first: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    let first: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     bench.delete::<NnfNode>(NNF_NODE).await;
     bench
         .until(NNF_NODE, "back", |node: &NnfNode| {
-            node.metadata.uid != first.metadata.uid && node_told(node)
+            node.metadata.uid != first.metadata.uid && node_reported(node)
         })
         .await;
 }

@@ -16,7 +16,7 @@ use storage::{
 };
 use tokio::sync::Notify;
 
-use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_told};
+use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_reported};
 
 const OTHER: &str = "default-job-8-0-xfs-0";
 const SIZE: i64 = 1 << 20;
@@ -73,5 +73,5 @@ async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
     defective.asked.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);
-    bench.until(NNF_NODE, "told", |node: &NnfNode| node_told(node)).await;
+    bench.until(NNF_NODE, "told", |node: &NnfNode| node_reported(node)).await;
 }

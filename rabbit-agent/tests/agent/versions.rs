@@ -10,8 +10,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::bench::{
-    Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_storage, node_told,
-    once_served, storage_ready,
+    Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_reported,
+    node_storage, once_served, storage_ready,
 };
 
 /// Kinds with fields that our types lack.
@@ -66,7 +66,7 @@ async fn mark<K: Kind>(bench: &Bench, name: &str) {
     api.patch_status(name, &params, &Patch::Merge(json!({"status": status}))).await.unwrap();
 }
 
-async fn unsay<K: Kind>(bench: &Bench, name: &str, status: Value) {
+async fn overwrite_status<K: Kind>(bench: &Bench, name: &str, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
     dynamic::<K>(&bench.client).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
@@ -92,7 +92,7 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
         "metadata": {"name": "mgt", "namespace": RABBIT}, "spec": {"addresses": []}
     });
     bench.make::<NnfLustreMgt>(RABBIT, mgt).await;
-    bench.until("nnf-nlc", "told", node_told).await;
+    bench.until("nnf-nlc", "told", node_reported).await;
     bench.stop().await;
     mark::<ClientMount>(&bench, MOUNT).await;
     mark::<NnfNodeStorage>(&bench, NAME).await;
@@ -104,8 +104,8 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
     bench.change::<NnfNodeBlockStorage>(NAME, none).await;
-    unsay::<ClientMount>(&bench, MOUNT, json!({"allReady": false})).await;
-    unsay::<NnfNodeStorage>(&bench, NAME, json!({"ready": false})).await;
+    overwrite_status::<ClientMount>(&bench, MOUNT, json!({"allReady": false})).await;
+    overwrite_status::<NnfNodeStorage>(&bench, NAME, json!({"ready": false})).await;
     bench.start();
     bench
         .until(MOUNT, "told", |mount: &ClientMount| {

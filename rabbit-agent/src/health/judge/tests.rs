@@ -50,7 +50,7 @@ fn drive() -> Drive {
 #[test]
 fn a_drive_that_cannot_be_asked_keeps_its_name_and_its_slot() {
     let mut rabbit = Rabbit::well();
-    rabbit.look();
+    rabbit.check();
     let fault = Some("it does not answer".to_owned());
     let (serial, model, firmware) = (String::new(), String::new(), String::new());
     let silent = Drive { serial, model, firmware, slot: 0, capacity: 0, fault, ..drive() };
@@ -98,7 +98,7 @@ impl Rabbit {
     }
 
     /// What is wrong after one more look.
-    fn look(&mut self) -> Vec<String> {
+    fn check(&mut self) -> Vec<String> {
         let (links, observed) = (self.links.clone(), self.observed.clone());
         let drives = DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] };
         self.judge(Some(&links), drives)
@@ -113,7 +113,7 @@ impl Rabbit {
 
     fn after(&mut self, seconds: u64) -> Vec<String> {
         self.now += Duration::from_secs(seconds);
-        self.look()
+        self.check()
     }
 
     fn drive(&mut self) -> &mut DriveFacts {
@@ -135,13 +135,13 @@ fn a_drive_behind_a_switch_is_as_warm_as_it_says_itself() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.drives.clear();
     rabbit.smart().temperature = Some(Temperature { now: 71, warning: Some(70), critical: None });
-    assert!(rabbit.look()[0].contains("it is at 71 °C, threshold 70 °C"));
+    assert!(rabbit.check()[0].contains("it is at 71 °C, threshold 70 °C"));
 }
 
 #[test]
 fn a_rabbit_that_is_well_needs_no_look() {
     let mut rabbit = Rabbit::well();
-    assert!(rabbit.look().is_empty());
+    assert!(rabbit.check().is_empty());
     assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Ok);
     assert_eq!(health(&rabbit.judged, 100, 0).message, "");
@@ -150,7 +150,7 @@ fn a_rabbit_that_is_well_needs_no_look() {
 #[test]
 fn a_link_that_flaps_is_down_until_it_stays_up() {
     let mut rabbit = Rabbit::well();
-    rabbit.look();
+    rabbit.check();
     rabbit.links.insert(0, Link::Down);
     let reported =
         "compute-01 (index 0): its PCIe link is down: power it on, or check its cable and the port";
@@ -176,10 +176,10 @@ fn a_link_that_flaps_is_down_until_it_stays_up() {
 fn a_burst_of_looks_settles_nothing() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
-    rabbit.look();
+    rabbit.check();
     rabbit.links.insert(0, UP);
     for _ in 0..50 {
-        assert_eq!(rabbit.look().len(), 1);
+        assert_eq!(rabbit.check().len(), 1);
     }
 }
 
@@ -187,7 +187,7 @@ fn a_burst_of_looks_settles_nothing() {
 fn a_link_that_cannot_be_looked_at_stays_what_it_was() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
-    rabbit.look();
+    rabbit.check();
     rabbit.links.insert(0, Link::Unread("slot 7 does not exist".into()));
     let reported = rabbit.after(60);
     assert!(
@@ -203,19 +203,19 @@ fn a_link_that_cannot_be_looked_at_stays_what_it_was() {
 fn a_compute_that_is_configured_no_more_is_nobodys_concern() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
-    assert_eq!(rabbit.look().len(), 1);
+    assert_eq!(rabbit.check().len(), 1);
     rabbit.computes.clear();
-    assert!(rabbit.look().is_empty());
+    assert!(rabbit.check().is_empty());
 }
 
 #[test]
 fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
     let mut rabbit = Rabbit::well();
     rabbit.warm(69);
-    assert!(rabbit.look().is_empty());
+    assert!(rabbit.check().is_empty());
     rabbit.warm(70);
     assert_eq!(
-        rabbit.look(),
+        rabbit.check(),
         ["nqn.x:d0: it is at 70 °C, threshold 70 °C: check fans and air flow"]
     );
     assert_eq!(
@@ -228,12 +228,12 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
     rabbit.warm(65);
     assert_eq!(rabbit.after(600).len(), 1);
     rabbit.warm(64);
-    rabbit.look();
+    rabbit.check();
     assert!(rabbit.after(5).is_empty());
     rabbit.warm(69);
-    assert!(rabbit.look().is_empty(), "it was well, and is below the threshold");
+    assert!(rabbit.check().is_empty(), "it was well, and is below the threshold");
     rabbit.warm(80);
-    assert_eq!(rabbit.look().len(), 2);
+    assert_eq!(rabbit.check().len(), 2);
     assert_eq!(
         of_drive(&rabbit.judged, &nqn()),
         (NnfResourceStatus::Failed, NnfResourceHealth::Critical)
@@ -243,7 +243,7 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
 #[test]
 fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
     let mut rabbit = Rabbit::well();
-    rabbit.look();
+    rabbit.check();
     rabbit.warm(75);
     rabbit.drive().errors = Some(LinkErrors { fatal: 1, ..LinkErrors::default() });
     rabbit.drive().link = Some(Link::Down);
@@ -256,7 +256,7 @@ fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
         assert_eq!(rabbit.after(3600), reported);
     }
     *rabbit.drive() = Rabbit::well().drive().clone();
-    rabbit.look();
+    rabbit.check();
     assert_eq!(rabbit.after(3600), [""; 0]);
 }
 
@@ -265,7 +265,7 @@ fn spare_blocks_come_back_with_two_percent_to_spare() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 9;
     let reported = ["nqn.x:d0: 9 % of its spare blocks are left, threshold 10 %: replace it"];
-    assert_eq!(rabbit.look(), reported);
+    assert_eq!(rabbit.check(), reported);
     assert_eq!(
         of_drive(&rabbit.judged, &nqn()),
         (NnfResourceStatus::Disabled, NnfResourceHealth::Warning)
@@ -273,7 +273,7 @@ fn spare_blocks_come_back_with_two_percent_to_spare() {
     rabbit.smart().spare = 11;
     assert_eq!(rabbit.after(600).len(), 1);
     rabbit.smart().spare = 12;
-    rabbit.look();
+    rabbit.check();
     assert!(rabbit.after(5).is_empty());
 }
 
@@ -288,7 +288,7 @@ fn what_a_drive_warns_of_goes_by_itself_and_maps_to_the_states_of_the_sites() {
     ] {
         let mut rabbit = Rabbit::well();
         rabbit.observed.drives[0].warnings = vec![warning];
-        rabbit.look();
+        rabbit.check();
         assert_eq!(of_drive(&rabbit.judged, &nqn()), (status, health));
         assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning, "others serve on");
         rabbit.observed.drives[0].warnings.clear();
@@ -305,7 +305,7 @@ fn what_a_drive_warns_of_goes_by_itself_and_maps_to_the_states_of_the_sites() {
 fn a_drive_that_does_not_answer_keeps_what_it_warned_of() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
-    rabbit.look();
+    rabbit.check();
     rabbit.observed.drives[0].fault = Some("it is not plugged in".into());
     rabbit.observed.smart.clear();
     rabbit.facts.drives.clear();
@@ -316,7 +316,7 @@ fn a_drive_that_does_not_answer_keeps_what_it_warned_of() {
         (NnfResourceStatus::Offline, NnfResourceHealth::Critical)
     );
     rabbit.observed.drives.clear();
-    assert!(!rabbit.look().iter().any(|text| text.contains("nqn.x:d0")), "one that is no more");
+    assert!(!rabbit.check().iter().any(|text| text.contains("nqn.x:d0")), "one that is no more");
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn only_what_is_counted_anew_is_told_and_for_an_hour() {
     rabbit.smart().media_errors = 3;
     rabbit.smart().unsafe_shutdowns = 12;
     rabbit.drive().errors = Some(LinkErrors { correctable: 5000, nonfatal: 1, fatal: 1 });
-    assert!(rabbit.look().is_empty(), "what was before this agent");
+    assert!(rabbit.check().is_empty(), "what was before this agent");
     rabbit.smart().media_errors = 5;
     let errors = LinkErrors { correctable: 5000, nonfatal: 1, fatal: 2 };
     rabbit.drive().errors = Some(errors);
@@ -336,15 +336,15 @@ fn only_what_is_counted_anew_is_told_and_for_an_hour() {
     assert_eq!(rabbit.after(3599).len(), 2);
     assert!(rabbit.after(1).is_empty());
     rabbit.drive().errors = Some(LinkErrors { correctable: 5099, ..errors });
-    assert!(rabbit.look().is_empty(), "single repaired errors are no news");
+    assert!(rabbit.check().is_empty(), "single repaired errors are no news");
     rabbit.drive().errors = Some(LinkErrors::default());
-    assert!(rabbit.look().is_empty(), "counted from zero since it was plugged in anew");
+    assert!(rabbit.check().is_empty(), "counted from zero since it was plugged in anew");
 }
 
 #[test]
 fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
     let mut rabbit = Rabbit::well();
-    rabbit.look();
+    rabbit.check();
     rabbit.smart().media_errors = 3;
     rabbit.after(60);
     rabbit.after(60);
@@ -366,9 +366,9 @@ fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
 fn a_link_that_comes_up_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
-    rabbit.look();
+    rabbit.check();
     rabbit.links.insert(0, UP);
-    rabbit.look();
+    rabbit.check();
     rabbit.links.insert(0, Link::Unread("slot 7 does not exist".into()));
     for _ in 0..3 {
         rabbit.after(60);
@@ -381,16 +381,16 @@ fn a_link_that_comes_up_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
 fn a_look_at_the_links_alone_calls_for_no_second_look_at_the_drives() {
     let mut rabbit = Rabbit::well();
     rabbit.observed.drives[0].warnings = vec![DriveWarning::SpareLow];
-    rabbit.look();
+    rabbit.check();
     rabbit.observed.drives[0].warnings.clear();
-    rabbit.look();
+    rabbit.check();
     assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));
     rabbit.now += Duration::from_secs(5);
     let links = rabbit.links.clone();
     assert_eq!(rabbit.judge(Some(&links), DrivesSeen::NotAsked).len(), 1);
     let judged = &rabbit.judged;
     assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
-    assert!(rabbit.look().is_empty(), "the look at the drives that follows tells that it is over");
+    assert!(rabbit.check().is_empty(), "the look at the drives that follows tells that it is over");
     assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
 }
 
@@ -401,7 +401,7 @@ fn a_link_below_what_both_ends_can_is_told_with_both() {
     let slow = Link::Up { current: rate(8000, 2), most: rate(16_000, 4) };
     rabbit.drive().link = Some(slow.clone());
     rabbit.links.insert(0, slow);
-    let reported = rabbit.look();
+    let reported = rabbit.check();
     assert_eq!(reported.len(), 2);
     assert!(
         reported
@@ -412,7 +412,7 @@ fn a_link_below_what_both_ends_can_is_told_with_both() {
     let full = Link::Up { current: rate(16_000, 4), most: rate(16_000, 4) };
     rabbit.drive().link = Some(full.clone());
     rabbit.links.insert(0, full);
-    rabbit.look();
+    rabbit.check();
     assert!(rabbit.after(5).is_empty());
 }
 
@@ -430,13 +430,13 @@ fn mounted(
 fn a_file_system_that_went_read_only_is_told_from_one_that_was_mounted_so() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.file_systems = mounted(true, true, Answer::Well);
-    assert!(rabbit.look().is_empty());
+    assert!(rabbit.check().is_empty());
     rabbit.facts.file_systems = mounted(false, true, Answer::Well);
-    assert!(rabbit.look()[0].starts_with("/mnt/nnf/a: xfs went read-only"), "by the kernel");
+    assert!(rabbit.check()[0].starts_with("/mnt/nnf/a: xfs went read-only"), "by the kernel");
     rabbit.facts.file_systems = Some(Vec::new());
-    assert!(rabbit.look().is_empty(), "unmounted");
+    assert!(rabbit.check().is_empty(), "unmounted");
     rabbit.facts.file_systems = mounted(false, false, Answer::Well);
-    assert!(rabbit.look().is_empty());
+    assert!(rabbit.check().is_empty());
     rabbit.facts.file_systems = mounted(true, true, Answer::Well);
     for _ in 0..2 {
         assert!(rabbit.after(60)[0].contains("went read-only"), "by somebody's remount");
@@ -450,7 +450,7 @@ fn a_file_system_that_was_shut_down_is_critical_for_itself() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.file_systems =
         mounted(false, false, Answer::ShutDown("Input/output error".into()));
-    let reported = rabbit.look();
+    let reported = rabbit.check();
     assert!(
         reported[0]
             .starts_with("/mnt/nnf/a: xfs was shut down after an error (Input/output error)"),
@@ -459,7 +459,7 @@ fn a_file_system_that_was_shut_down_is_critical_for_itself() {
     assert_eq!(rabbit.judged.conditions.values().next().unwrap().severity, Severity::Critical);
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
     rabbit.facts.file_systems = mounted(false, false, Answer::Silent("it hangs".into()));
-    assert!(rabbit.look().iter().any(|text| text.contains("does not answer: it hangs")));
+    assert!(rabbit.check().iter().any(|text| text.contains("does not answer: it hangs")));
 }
 
 #[test]
@@ -495,7 +495,7 @@ fn a_volume_group_that_is_not_whole_is_told_by_its_volumes() {
     let group =
         GroupFacts { name: "vg0".into(), missing: 1, lost, unwell, ..GroupFacts::default() };
     rabbit.facts.groups = Some(vec![group]);
-    let reported = rabbit.look();
+    let reported = rabbit.check();
     assert!(
         reported[0].contains("1 physical volumes are missing (nqn.x:d0:1: it is not plugged in)")
             && reported[1].contains("lv-0 is partial"),
@@ -509,13 +509,13 @@ fn a_volume_group_that_is_not_whole_is_told_by_its_volumes() {
 fn drives_that_could_not_be_looked_at_are_critical_and_keep_what_was_known() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
-    rabbit.look();
+    rabbit.check();
     let reported = rabbit.judge(None, DrivesSeen::Failed);
     assert_eq!(reported.len(), 2, "{reported:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Critical);
     let message = health(&rabbit.judged, 0, 0).message;
     assert!(message.starts_with("the drives cannot be looked at"), "the worst first: {message}");
-    rabbit.look();
+    rabbit.check();
     rabbit.after(5);
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
 }
@@ -524,7 +524,7 @@ fn drives_that_could_not_be_looked_at_are_critical_and_keep_what_was_known() {
 fn a_rabbit_without_drives_is_critical() {
     let mut rabbit = Rabbit::well();
     rabbit.observed = Observed::default();
-    assert!(rabbit.look()[0].starts_with("no drive is usable"));
+    assert!(rabbit.check()[0].starts_with("no drive is usable"));
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Critical);
 }
 
@@ -563,11 +563,11 @@ fn a_namespace_that_two_looks_miss_is_lost_and_looked_for_until_it_is_back() {
 #[test]
 fn a_drive_that_is_pulled_is_missed_until_it_is_back() {
     let mut rabbit = Rabbit::well();
-    rabbit.look();
+    rabbit.check();
     let well = rabbit.observed.clone();
     rabbit.observed = rabbit.judged.with_missing(Observed::default());
     assert_eq!(rabbit.observed.drives[0].serial, "S1");
-    let reported = rabbit.look();
+    let reported = rabbit.check();
     assert!(
         reported.iter().any(|text| text.starts_with("nqn.x:d0: it is not there any more")),
         "{reported:?}"
@@ -592,16 +592,16 @@ fn a_volume_group_that_no_object_claims_is_told_with_how_to_remove_it() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.groups = Some(vec![group.clone()]);
     let on = "--devices /dev/nvme0n1,/dev/nvme1n1";
-    let reported = rabbit.look();
+    let reported = rabbit.check();
     let commands =
         format!("vgchange --lock-start {on} {owner}_0 && vgremove --force --yes {on} {owner}_0");
     assert!(reported[0].contains(&commands), "{reported:?}");
     rabbit.facts.groups = Some(vec![GroupFacts { is_shared: false, ..group.clone() }]);
-    assert!(!rabbit.look()[0].contains("lock-start"));
+    assert!(!rabbit.check()[0].contains("lock-start"));
     rabbit.claimants.insert(owner);
-    rabbit.look();
+    rabbit.check();
     assert_eq!(rabbit.after(60), [""; 0], "it is claimed");
     rabbit.claimants.clear();
     rabbit.facts.groups = Some(vec![GroupFacts { allocation: None, ..group }]);
-    assert_eq!(rabbit.look(), [""; 0], "nobody knows whose it is");
+    assert_eq!(rabbit.check(), [""; 0], "nobody knows whose it is");
 }
