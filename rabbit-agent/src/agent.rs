@@ -24,7 +24,7 @@ use crate::{
     block_storage::report::started_after,
     cache::{Cache, Key, Wake},
     client_mount,
-    client_mount::reconcile::{note_change, prepare},
+    client_mount::reconcile::{prepare, record_change},
     node_storage::progress::Progress,
     pass::{Context, Pass},
     status::AgentStatus,
@@ -132,7 +132,7 @@ impl Agent {
             let first = !self.sweep.started();
             if first {
                 self.set_started();
-                self.note_changes();
+                self.record_changes();
                 self.claim();
                 self.sweep.synced();
                 self.status.set_ready();
@@ -175,7 +175,7 @@ impl Agent {
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.cache);
         if self.sweep.started() {
-            self.note_changes();
+            self.record_changes();
         }
         if !wakes.is_empty() {
             self.sweep.changed();
@@ -183,9 +183,9 @@ impl Agent {
         self.wake(wakes);
     }
 
-    fn note_changes(&mut self) {
+    fn record_changes(&mut self) {
         for (before, after) in take(&mut self.cache.altered) {
-            note_change(&before, &after, &mut self.cache, &self.context.site, &self.claims);
+            record_change(&before, &after, &mut self.cache, &self.context.site, &self.claims);
         }
     }
 

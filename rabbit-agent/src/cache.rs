@@ -105,7 +105,7 @@ pub struct Cache {
     /// ClientMounts before and after a change that the agent has not processed yet.
     pub(crate) altered: Vec<(Arc<ClientMount>, Arc<ClientMount>)>,
     /// Whether a device event has come since the start.
-    pub(crate) has_moved: bool,
+    pub(crate) had_device_event: bool,
 }
 
 /// A change to the cache, whatever the kind of its object. Returns what to wake.
@@ -142,7 +142,7 @@ impl Cache {
             vanished: BTreeMap::new(),
             former: Former::default(),
             altered: Vec::new(),
-            has_moved: false,
+            had_device_event: false,
         }
     }
 
@@ -367,18 +367,15 @@ impl Cache {
     /// The parts of the object that decide whether a pass is needed.
     #[must_use]
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
+        fn print<K: Object>(object: &Arc<K>) -> Fingerprint {
+            Fingerprint::of(&**object)
+        }
         match key {
-            Key::Node => self.nnf_node().map(|node| Fingerprint::of(&**node)),
-            Key::BlockStorage(name) => {
-                self.block_storage(name).map(|block| Fingerprint::of(&**block))
-            }
-            Key::NodeStorage(name) => {
-                self.node_storage(name).map(|storage| Fingerprint::of(&**storage))
-            }
-            Key::ClientMount(name) => {
-                self.client_mount(name).map(|mount| Fingerprint::of(&**mount))
-            }
-            Key::LustreMgt(name) => self.lustre_mgt(name).map(|mgt| Fingerprint::of(&**mgt)),
+            Key::Node => self.nnf_node().map(print),
+            Key::BlockStorage(name) => self.block_storage(name).map(print),
+            Key::NodeStorage(name) => self.node_storage(name).map(print),
+            Key::ClientMount(name) => self.client_mount(name).map(print),
+            Key::LustreMgt(name) => self.lustre_mgt(name).map(print),
             Key::Vanished(_) => None,
         }
     }
@@ -387,10 +384,10 @@ impl Cache {
     #[must_use]
     pub fn all_keys(&self) -> Vec<Key> {
         let mut keys = vec![Key::Node];
-        keys.extend(self.block_storages.iter().map(|block| Key::BlockStorage(block.name_any())));
-        keys.extend(self.node_storages.iter().map(|storage| Key::NodeStorage(storage.name_any())));
-        keys.extend(self.client_mounts.iter().map(|mount| Key::ClientMount(mount.name_any())));
-        keys.extend(self.lustre_mgts.iter().map(|mgt| Key::LustreMgt(mgt.name_any())));
+        keys.extend(self.block_storages.iter().filter_map(|block| block.key()));
+        keys.extend(self.node_storages.iter().filter_map(|storage| storage.key()));
+        keys.extend(self.client_mounts.iter().filter_map(|mount| mount.key()));
+        keys.extend(self.lustre_mgts.iter().filter_map(|mgt| mgt.key()));
         keys
     }
 

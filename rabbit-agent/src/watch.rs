@@ -28,7 +28,7 @@ impl Update {
     /// A device event came.
     #[must_use]
     pub fn of_node() -> Self {
-        Self(Box::new(|cache| cache.node_moved()))
+        Self(Box::new(|cache| cache.devices_changed()))
     }
 
     /// Makes the change, and returns what to wake.

@@ -133,7 +133,7 @@ impl Agent {
                 handled = Some(print);
             }
             let wakes = wrote.apply(&mut self.cache);
-            self.note_changes();
+            self.record_changes();
             self.wake(wakes);
         }
         handled
@@ -144,7 +144,7 @@ impl Agent {
         for version in gone {
             let uid = version.uid().unwrap_or_default();
             self.cache.former.gone(&uid, gone);
-            let wakes = self.cache.leaving_storages(version);
+            let wakes = self.cache.deleted_storages_of(version);
             self.wake(wakes);
             let now = self
                 .cache
@@ -163,7 +163,7 @@ impl Agent {
         let waited = self.cache.vanished(uid).cloned();
         self.cache.forget_vanished(uid);
         if let Some(object) = waited {
-            let wakes = self.cache.leaving_storages(&object);
+            let wakes = self.cache.deleted_storages_of(&object);
             self.wake(wakes);
         }
         self.release(uid);
@@ -179,7 +179,7 @@ impl Agent {
     pub(super) fn forget_deleted(&mut self, uid: &str) {
         for version in self.cache.former.forget(uid) {
             self.sweep.again();
-            let wakes = self.cache.leaving_storages(&version);
+            let wakes = self.cache.deleted_storages_of(&version);
             self.wake(wakes);
         }
         self.release(uid);
@@ -212,10 +212,10 @@ impl Agent {
     /// missing from the first inventory already, although a storage was checked with it: so the first device event
     /// counts as a change too.
     fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
-        let seen = (drives, self.cache.has_moved);
+        let seen = (drives, self.cache.had_device_event);
         let is_change = match &self.drives {
             Some(before) => *before != seen,
-            None => self.cache.has_moved,
+            None => self.cache.had_device_event,
         };
         if is_change {
             self.wake(self.cache.drives_changed());

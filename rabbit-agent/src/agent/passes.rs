@@ -16,7 +16,7 @@ use crate::{
     client_mount::{
         computes::Computes,
         reconcile::{Prepared, prepare, prepare_for},
-        start::is_apart,
+        start::may_run_beside_sweep,
     },
     lustre_mgt, node, node_storage,
     pass::Pass,
@@ -27,8 +27,8 @@ impl Agent {
         let (context, mut erasing) = (&self.context, self.erasing());
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
-            let apart =
-                !self.sweep.running() || is_apart(key, &self.mounts_to_keep, &self.cache, sites);
+            let apart = !self.sweep.running()
+                || may_run_beside_sweep(key, &self.mounts_to_keep, &self.cache, sites);
             if !apart || !self.cache.erases(key) {
                 return apart;
             }

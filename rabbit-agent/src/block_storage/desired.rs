@@ -126,7 +126,7 @@ pub fn desired(
 ///
 /// # Errors
 /// When the status names an impossible device.
-pub fn remembered(
+pub fn from_status(
     object: &NnfNodeBlockStorage,
     policy: AllocationPolicy,
     elsewhere: &Elsewhere,

@@ -17,7 +17,7 @@ use storage::{
 };
 
 use super::{
-    desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, remembered, uid},
+    desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, from_status, uid},
     events,
     report::{self, Outcome},
 };
@@ -255,9 +255,9 @@ async fn adopt(
     seen: &Observed,
 ) -> Result<BTreeSet<AllocationId>, Failure> {
     let mut lost = BTreeMap::new();
-    match remembered(&view.object, context.policy, &view.elsewhere) {
+    match from_status(&view.object, context.policy, &view.elsewhere) {
         Ok(reported) => {
-            lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)))
+            lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)));
         }
         Err(error) => log::warn!(
             "{}: what lost its record cannot be found by the status: {}",

@@ -70,7 +70,7 @@ fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
         storage.status = reported;
         cache.take(Event::Applied(Ok(versioned(storage, 1))));
         let wake = Wake::Related(Key::NodeStorage(samples::NAME.into()));
-        assert_eq!(cache.node_moved().contains(&wake), woken, "{kind}");
+        assert_eq!(cache.devices_changed().contains(&wake), woken, "{kind}");
     }
 }
 

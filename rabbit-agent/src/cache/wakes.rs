@@ -18,35 +18,29 @@ impl Cache {
     /// The set of fenced computes changed: it decides which computes get a GFS2, and the NnfNode shows it.
     pub(crate) fn fences_changed(&self) -> Vec<Wake> {
         let shared = self.block_storages.iter().filter(|block| is_shared(&block.metadata));
-        let shared = shared.map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
+        let shared = shared.filter_map(related);
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
     /// A device event came. The NnfNode is reported again, and failed block storages are retried: a missing drive may
     /// be back. Lustre targets that serve are checked, because no event reports the state of their pools; failed
     /// targets are retried by the timer alone, because each retry may itself cause a device event.
-    pub(crate) fn node_moved(&mut self) -> Vec<Wake> {
-        self.has_moved = true;
-        let failing = |block: &&Arc<NnfNodeBlockStorage>| {
-            block.status.as_ref().is_some_and(|status| status.error.is_some())
-        };
-        let failing = self.block_storages.iter().filter(failing);
-        let again = failing.map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
+    pub(crate) fn devices_changed(&mut self) -> Vec<Wake> {
+        self.had_device_event = true;
+        let again = self.block_storages.iter().filter(has_failed).filter_map(related);
         let serves = |storage: &&Arc<NnfNodeStorage>| {
             storage.spec.file_system_type == FileSystemType::Lustre
                 && storage.status.as_ref().is_some_and(|status| status.error.is_none())
         };
         let serving = self.node_storages.iter().filter(serves);
-        let serving = serving.map(|storage| Wake::Related(Key::NodeStorage(storage.name_any())));
+        let serving = serving.filter_map(related);
         [Wake::Related(Key::Node)].into_iter().chain(again).chain(serving).collect()
     }
 
     /// The usable drives changed: allocations may have lost one, or be completed or repaired with a new one.
     pub(crate) fn drives_changed(&self) -> Vec<Wake> {
-        let blocks = self.block_storages.iter().map(|block| Key::BlockStorage(block.name_any()));
-        let storages =
-            self.node_storages.iter().map(|storage| Key::NodeStorage(storage.name_any()));
-        blocks.chain(storages).map(Wake::Related).collect()
+        let blocks = self.block_storages.iter().filter_map(related);
+        blocks.chain(self.node_storages.iter().filter_map(related)).collect()
     }
 
     /// ClientMounts that are not ready, or failed, and match `concerned`.
@@ -55,11 +49,11 @@ impl Cache {
             mount.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
         };
         let mounts = self.client_mounts.iter().filter(|mount| undone(mount) && concerned(mount));
-        mounts.map(|mount| Wake::Related(Key::ClientMount(mount.name_any()))).collect()
+        mounts.filter_map(related).collect()
     }
 
     /// NnfNodeStorages that are being deleted and wait for this ClientMount to go.
-    pub(crate) fn leaving_storages(&self, mount: &ClientMount) -> Vec<Wake> {
+    pub(crate) fn deleted_storages_of(&self, mount: &ClientMount) -> Vec<Wake> {
         self.waiting_storages(|storage| {
             storage.metadata.deletion_timestamp.is_some() && refers_to(mount, &storage.name_any())
         })
@@ -79,8 +73,16 @@ impl Cache {
         };
         let storages =
             self.node_storages.iter().filter(|storage| undone(storage) && concerned(storage));
-        storages.map(|storage| Wake::Related(Key::NodeStorage(storage.name_any()))).collect()
+        storages.filter_map(related).collect()
     }
+}
+
+fn related<K: Cached>(object: &Arc<K>) -> Option<Wake> {
+    object.key().map(Wake::Related)
+}
+
+fn has_failed(block: &&Arc<NnfNodeBlockStorage>) -> bool {
+    block.status.as_ref().is_some_and(|status| status.error.is_some())
 }
 
 fn changed<K: Cached>(change: &Change<K>) -> Vec<Wake> {
@@ -118,16 +120,11 @@ impl Cached for NnfNodeBlockStorage {
             // The NnfNodeStorages on it put the finalizer on again.
             let name = object.name_any();
             let storages = cache.node_storages.iter().filter(|storage| block_name(storage) == name);
-            wakes.extend(
-                storages.map(|storage| Wake::Related(Key::NodeStorage(storage.name_any()))),
-            );
+            wakes.extend(storages.filter_map(related));
         }
         if change.new.is_none() {
-            let failing = |block: &&Arc<Self>| {
-                block.status.as_ref().is_some_and(|status| status.error.is_some())
-            };
-            let failing = cache.block_storages.iter().filter(failing);
-            wakes.extend(failing.map(|block| Wake::Related(Key::BlockStorage(block.name_any()))));
+            let failed = cache.block_storages.iter().filter(has_failed);
+            wakes.extend(failed.filter_map(related));
             wakes.push(Wake::Related(Key::Node));
         }
         wakes
@@ -191,7 +188,7 @@ impl Cached for ClientMount {
         }
         let mut wakes = changed(change);
         if let Some(object) = change.object() {
-            wakes.extend(cache.leaving_storages(object));
+            wakes.extend(cache.deleted_storages_of(object));
         }
         if let (Some(old), Some(new)) = (&change.old, &change.new)
             && old.uid() == new.uid()
@@ -311,10 +308,7 @@ impl Cached for SystemConfiguration {
         if !change.to_act_on() {
             return Vec::new();
         }
-        let blocks = cache
-            .block_storages
-            .iter()
-            .map(|block| Wake::Related(Key::BlockStorage(block.name_any())));
+        let blocks = cache.block_storages.iter().filter_map(related);
         blocks.chain([Wake::Related(Key::Node)]).collect()
     }
 }

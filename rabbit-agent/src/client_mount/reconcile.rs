@@ -107,7 +107,7 @@ pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<Mo
 }
 
 /// Records the version before a change, with the mounts that it may have.
-pub fn note_change(
+pub fn record_change(
     before: &ClientMount,
     after: &ClientMount,
     cache: &mut Cache,

@@ -45,7 +45,7 @@ pub fn points_to_keep(
 
 /// Whether a pass over an object mounts only at mount points that the clean-up keeps, and detaches nothing: then it may
 /// run beside the clean-up.
-pub fn is_apart(
+pub fn may_run_beside_sweep(
     key: &Key,
     kept: &BTreeSet<MountPoint>,
     cache: &Cache,
@@ -203,7 +203,8 @@ mod tests {
         let (site, temporary) = (site(), temporary());
         let kept: BTreeSet<_> =
             points_to_keep(&cache, &site, &temporary).unwrap().into_iter().collect();
-        let apart = |cache: &Cache, key: &Key| is_apart(key, &kept, cache, (&site, &temporary));
+        let apart =
+            |cache: &Cache, key: &Key| may_run_beside_sweep(key, &kept, cache, (&site, &temporary));
         let mount = Key::ClientMount(samples::client_mount(2).name_any());
         let storage = Key::NodeStorage(samples::NAME.into());
         let block = Key::BlockStorage(samples::NAME.into());

@@ -26,7 +26,7 @@ use super::HealthState;
 const GATHER: Duration = Duration::from_millis(100);
 /// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with as many
 /// functions each.
-const ROOM: usize = 8 << 20;
+const BUFFER: usize = 8 << 20;
 
 /// Requests a check whenever a device event comes, until the process ends.
 pub fn listen(health: HealthState) {
@@ -35,20 +35,20 @@ pub fn listen(health: HealthState) {
         let heard = vital_now("who hears device events", || {
             let monitor = open();
             drop(opened);
-            hear(&monitor?, &health)
+            receive(&monitor?, &health)
         });
         if let Err(error) = heard {
-            unheard(&error);
+            log_unavailable(&error);
         }
     });
     match begun {
         // Received when the thread has opened its monitor or failed to.
         Ok(_) => drop(is_open.recv()),
-        Err(error) => unheard(&error),
+        Err(error) => log_unavailable(&error),
     }
 }
 
-fn unheard(error: &io::Error) {
+fn log_unavailable(error: &io::Error) {
     log::warn!(
         "device events cannot be heard ({}): drives and links are looked at every --drive-check only",
         chain(error)
@@ -58,11 +58,11 @@ fn unheard(error: &io::Error) {
 fn open() -> io::Result<MonitorSocket> {
     let monitor = MonitorBuilder::new_kernel()?;
     // Without the privilege the default buffer remains, and an overrun is reported.
-    let _ = setsockopt(&monitor, sockopt::RcvBufForce, &ROOM);
+    let _ = setsockopt(&monitor, sockopt::RcvBufForce, &BUFFER);
     monitor.listen()
 }
 
-fn hear(monitor: &MonitorSocket, health: &HealthState) -> io::Result<()> {
+fn receive(monitor: &MonitorSocket, health: &HealthState) -> io::Result<()> {
     loop {
         wait(monitor, None)?;
         if drain(monitor)? {

@@ -64,7 +64,7 @@ fn drives(
         let of_it = |reported: &&NnfDriveStatus| {
             !serial.is_empty()
                 && reported.serial_number == *serial
-                && (reported.model == drive.model || reported.model.is_empty())
+                && (reported.model == drive.model || drive.model.is_empty())
         };
         let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
         let events = match (is_well(was), is_well(now)) {

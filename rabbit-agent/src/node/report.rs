@@ -69,8 +69,8 @@ pub fn status(
     after
 }
 
-/// The label printed beside each slot with a drive. Drives without a label, then empty slots, get the free numbers from
-/// 1.
+/// The label printed beside each slot with a drive, or a free number from the slot's number on; then free numbers for
+/// empty slots. Where labels are printed, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
     let mut given: BTreeSet<_> = printed.collect();

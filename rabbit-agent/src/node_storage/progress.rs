@@ -29,10 +29,10 @@ pub fn progress(results: &[Outcome]) -> Vec<Progress> {
 /// The lines to log now, when `before` was logged last.
 #[must_use]
 pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
-    let is_told = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
+    let is_logged = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
     let goes_on = |old: &&Progress| now.iter().any(|progress| progress.stage.0 == old.stage.0);
     let further =
-        now.iter().filter(|progress| !is_told(progress)).map(|progress| progress.text.clone());
+        now.iter().filter(|progress| !is_logged(progress)).map(|progress| progress.text.clone());
     let over = before.iter().filter(|old| !goes_on(old));
     let over = over.map(|old| format!("file system {} is not waited for any more", old.stage.0));
     further.chain(over).collect()

@@ -181,18 +181,18 @@ async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), W
         view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))
     {
         match tear_down(context, view, block).await {
-            Ok(Torn::Down) => {
+            Ok(TearDown::Done) => {
                 pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
             }
-            Ok(Torn::NotYet) => return Ok(()),
+            Ok(TearDown::NotYet) => return Ok(()),
             Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
         }
     }
     pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
 }
 
-enum Torn {
-    Down,
+enum TearDown {
+    Done,
     /// The devices are not reported yet; the block storage's status wakes this object.
     NotYet,
 }
@@ -201,24 +201,24 @@ async fn tear_down(
     context: &Context,
     view: &View,
     block: &NnfNodeBlockStorage,
-) -> Result<Torn, Failure> {
+) -> Result<TearDown, Failure> {
     let status = block.status.as_ref();
     if status.is_some_and(|status| status.ready && !is_current(status, &context.started)) {
-        return unseen(block).map_or(Ok(Torn::NotYet), Err);
+        return devices_missing(block).map_or(Ok(TearDown::NotYet), Err);
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
         // No pass ever worked on the object, so nothing of it exists.
-        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(Torn::Down),
+        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(TearDown::Done),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
     let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
     let results = unit::tear_down(context, on_devices.collect()).await;
-    failure(&view.object, &results).map_or(Ok(Torn::Down), Err)
+    failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
 }
 
 /// Why the devices are not reported; `None` while the pass over the block storage is still to come.
-fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
+fn devices_missing(block: &NnfNodeBlockStorage) -> Option<Failure> {
     let error = block.status.as_ref()?.error.as_ref()?;
     let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
     let user = waits(error.user_message.as_ref().unwrap_or(&error.debug_message));

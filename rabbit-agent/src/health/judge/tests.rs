@@ -15,7 +15,7 @@ use crate::health::{
 };
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 
-/// A rabbit as it is seen, and a clock.
+/// What checks read of a rabbit, and a clock.
 struct Rabbit {
     computes: BTreeMap<u8, NodeName>,
     links: BTreeMap<u8, Link>,
@@ -97,7 +97,7 @@ impl Rabbit {
         }
     }
 
-    /// What is wrong after one more look.
+    /// Makes a check, and returns the texts of all conditions.
     fn check(&mut self) -> Vec<String> {
         let (links, observed) = (self.links.clone(), self.observed.clone());
         let drives = DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] };

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-/// The first line says where they are from.
+/// Recorded events; the first line of the file says from which machine.
 const RECORDED: &str = include_str!("recorded.txt");
 
 /// `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
@@ -49,15 +49,16 @@ fn a_namespace_that_ceases_to_take_writes_moves() {
     assert!(!change("SYNTH_UUID=0"));
 }
 
-/// The kernel announces anew what `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent); that needs root.
+/// Makes the kernel announce the device: it does so when `uevent` in sysfs is written
+/// (Documentation/ABI/testing/sysfs-uevent), which needs root.
 fn announce(device: &Path) {
     std::fs::write(device.join("uevent"), "change").unwrap();
 }
 
-/// One that every kernel has, and that nobody minds.
+/// A device that every kernel has and whose events disturb nobody.
 const NULL: &str = "/sys/class/mem/null";
 
-/// Whoever does not keep up is told so, and hears on.
+/// A listener that does not keep up learns so, and continues.
 #[test]
 fn what_was_lost_is_a_reason_to_look() {
     let device = Path::new(NULL);
@@ -67,7 +68,7 @@ fn what_was_lost_is_a_reason_to_look() {
     let monitor = open().unwrap();
     announce(device);
     assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
-    // The smallest that the kernel gives: two events fit.
+    // The smallest buffer that the kernel allows: two events fit.
     setsockopt(&monitor, sockopt::RcvBuf, &0).unwrap();
     (0..64).for_each(|_| announce(device));
     assert!(drain(&monitor).unwrap());
@@ -76,7 +77,7 @@ fn what_was_lost_is_a_reason_to_look() {
     assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
 }
 
-/// The device's words are those that the kernel sent.
+/// The event has the properties that the kernel sent.
 #[test]
 fn the_kernel_is_heard() {
     let device = Path::new(NULL);
