@@ -238,12 +238,7 @@ impl Cache {
         }
         let others = self.block_storages.iter().filter(|block| self.is_ours(&***block));
         let others = others.filter(|block| block.name_any() != block_storage);
-        let reported =
-            others.flat_map(|block| block.status.iter().flat_map(|status| &status.allocations));
-        let devices = reported.flat_map(|allocation| &allocation.devices);
-        let named =
-            devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok());
-        Elsewhere::Reported(named.collect())
+        Elsewhere::Reported(others.flat_map(|block| reported_by(block)).collect())
     }
 
     /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, with the name of the object. Objects
@@ -255,11 +250,7 @@ impl Cache {
         };
         let mut reported = BTreeMap::new();
         for object in self.block_storages.iter().filter(stays) {
-            let allocations = object.status.iter().flat_map(|status| &status.allocations);
-            let devices = allocations.flat_map(|allocation| &allocation.devices);
-            let ids = devices
-                .filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok());
-            reported.extend(ids.map(|id| (id, object.name_any())));
+            reported.extend(reported_by(object).map(|id| (id, object.name_any())));
         }
         reported
     }
@@ -395,6 +386,13 @@ impl Cache {
     fn is_ours<K: Object>(&self, object: &K) -> bool {
         object.namespace().as_deref() == Some(self.node.as_str())
     }
+}
+
+/// The namespaces that the object's status names.
+fn reported_by(object: &NnfNodeBlockStorage) -> impl Iterator<Item = NamespaceId> {
+    let allocations = object.status.iter().flat_map(|status| &status.allocations);
+    let devices = allocations.flat_map(|allocation| &allocation.devices);
+    devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok())
 }
 
 /// Whether any of its mounts may exist, by its status.

@@ -109,7 +109,7 @@ mod tests {
             status.count(&key);
         }
         status.count_fence();
-        let reported = status.metrics();
+        let text = status.metrics();
         for line in [
             "nnf_clientmount_reconciles_total 2",
             "nnf_node_reconciles_total 1",
@@ -118,10 +118,7 @@ mod tests {
             "nnf_lustre_mgt_reconciles_total 0",
             "gfs2_fence_requests_total 1",
         ] {
-            assert!(
-                reported.lines().any(|printed| printed == line),
-                "{line} is not in\n{reported}"
-            );
+            assert!(text.lines().any(|printed| printed == line), "{line} is not in\n{text}");
         }
     }
 

@@ -48,23 +48,20 @@ mod tests {
 
     #[test]
     fn what_was_made_is_counted_and_what_was_there_is_no_news() {
-        let reported = allocated(&[made("nqn.x:d0"), made("nqn.x:d1")], None).unwrap();
-        assert_eq!(reported.reason, "AllocationMade");
-        assert_eq!(reported.text(), "made 2 namespaces of 1024 bytes in all on 2 drives");
+        let event = allocated(&[made("nqn.x:d0"), made("nqn.x:d1")], None).unwrap();
+        assert_eq!(event.reason, "AllocationMade");
+        assert_eq!(event.text(), "made 2 namespaces of 1024 bytes in all on 2 drives");
         assert_eq!(allocated(&[Ok(Converged::default())], None), None);
     }
 
     #[test]
     fn what_failed_is_told_from_what_goes_on_without_a_drive() {
         let failure = Failure::waiting("a drive is away".into());
-        let reported = allocated(&[made("nqn.x:d0")], Some(&failure)).unwrap();
-        assert_eq!(
-            (reported.reason, reported.text()),
-            ("AllocationDegraded", "a drive is away".into())
-        );
+        let event = allocated(&[made("nqn.x:d0")], Some(&failure)).unwrap();
+        assert_eq!((event.reason, event.text()), ("AllocationDegraded", "a drive is away".into()));
         let next = String::new();
         let broken = Err(ConvergeError::NotConverging { rounds: 6, next });
-        let reported = allocated(&[made("nqn.x:d0"), broken], Some(&failure)).unwrap();
-        assert_eq!((reported.reason, reported.is_warning), ("AllocationFailed", true));
+        let event = allocated(&[made("nqn.x:d0"), broken], Some(&failure)).unwrap();
+        assert_eq!((event.reason, event.is_warning), ("AllocationFailed", true));
     }
 }

@@ -274,9 +274,8 @@ async fn adopt(
 }
 
 fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
-    seen.namespaces
-        .iter()
-        .any(|namespace| namespace.id == *id && namespace.owner == NamespaceOwner::Unknown)
+    let mut of_id = seen.namespaces.iter().filter(|namespace| namespace.id == *id);
+    of_id.any(|namespace| namespace.owner == NamespaceOwner::Unknown)
 }
 
 async fn inventory(context: &Context) -> Result<Observed, Failure> {

@@ -173,11 +173,8 @@ mod tests {
             (at(2, "compute-01"), false, false),
             (at(5, "compute-02"), false, true),
         ] {
-            assert_eq!(
-                (hosts.is_target(&host), hosts.may_be_target(&host)),
-                (is, may_be),
-                "{host}"
-            );
+            assert_eq!(hosts.is_target(&host), is, "{host}");
+            assert_eq!(hosts.may_be_target(&host), may_be, "{host}");
         }
         assert!(hosts.is_of_the_chassis);
         assert!(!Hosts::of(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
@@ -193,11 +190,8 @@ mod tests {
             ("compute-77", false, true),
         ] {
             let host = Attached::from(name.parse::<NodeName>().unwrap());
-            assert_eq!(
-                (hosts.is_target(&host), hosts.may_be_target(&host)),
-                (is, may_be),
-                "{host}"
-            );
+            assert_eq!(hosts.is_target(&host), is, "{host}");
+            assert_eq!(hosts.may_be_target(&host), may_be, "{host}");
         }
     }
 }

@@ -155,7 +155,7 @@ mod tests {
         Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis())
     }
 
-    fn reported(seen: &Observed) -> String {
+    fn reasons(seen: &Observed) -> String {
         unproved(seen, &claims(), &hosts()).join("; ")
     }
 
@@ -188,7 +188,7 @@ mod tests {
             format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
         ];
         assert_eq!(withdrawn(&seen), expected);
-        let reasons = reported(&seen);
+        let reasons = reasons(&seen);
         assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
         assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {reasons}");
     }
@@ -205,7 +205,7 @@ mod tests {
             namespace(DRIVE, 2, XFS_UID, &["compute-03@7", "compute-77@4"]),
             namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
-        assert_eq!(reported(&seen), "");
+        assert_eq!(reasons(&seen), "");
         assert!(withdrawn(&seen).is_empty());
     }
 
@@ -220,37 +220,34 @@ mod tests {
             withdrawn(&seen),
             expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
         );
-        assert_eq!(reported(&seen).matches("still reaches").count(), 2, "{}", reported(&seen));
+        assert_eq!(reasons(&seen).matches("still reaches").count(), 2, "{}", reasons(&seen));
     }
 
     #[test]
     fn what_cannot_be_seen_is_a_doubt() {
         let gone = seen(Vec::new());
-        assert_eq!(reported(&gone), "", "a drive that is well says that the namespace is gone");
+        assert_eq!(reasons(&gone), "", "a drive that is well says that the namespace is gone");
 
         let mut absent = seen(Vec::new());
         absent.drives.remove(0);
-        assert!(
-            reported(&absent).contains("namespace 1 of drive"),
-            "its drive is not there at all"
-        );
+        assert!(reasons(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
 
         let mut faulty = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
         faulty.drives[0] = drive_called(DRIVE, Some("it does not answer"));
-        assert!(reported(&faulty).contains("it does not answer"), "{}", reported(&faulty));
+        assert!(reasons(&faulty).contains("it does not answer"), "{}", reasons(&faulty));
 
         let mut faulty = seen(vec![namespace(OTHER, 7, LOST_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert!(reported(&faulty).contains("it does not answer"), "whose it is nobody knows");
+        assert!(reasons(&faulty).contains("it does not answer"), "whose it is nobody knows");
 
         let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert_eq!(reported(&faulty), "", "only an XFS is on it");
+        assert_eq!(reasons(&faulty), "", "only an XFS is on it");
 
         let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
-        assert!(reported(&stranger).contains("which may be compute-03"), "{}", reported(&stranger));
+        assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));
         let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
-        assert!(reported(&foreign).contains("still reaches"), "the records may be lost");
+        assert!(reasons(&foreign).contains("still reaches"), "the records may be lost");
     }
 
     #[test]
@@ -258,21 +255,21 @@ mod tests {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
-        assert_eq!(unproved(&seen, &claims(), &hosts()).len(), 2, "{}", reported(&seen));
+        assert_eq!(unproved(&seen, &claims(), &hosts()).len(), 2, "{}", reasons(&seen));
         seen.replaced.insert(DRIVE.parse().unwrap());
-        assert_eq!(reported(&seen), "");
+        assert_eq!(reasons(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
-        assert!(reported(&seen).contains("still reaches"), "the others count: {}", reported(&seen));
+        assert!(reasons(&seen).contains("still reaches"), "the others count: {}", reasons(&seen));
     }
 
     #[test]
     fn a_drive_of_which_nothing_can_be_read_is_a_doubt_without_a_namespace() {
         let mut seen = seen(Vec::new());
         seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
-        assert_eq!(reported(&seen), "");
+        assert_eq!(reasons(&seen), "");
         seen.unreadable.insert(OTHER.parse().unwrap());
         let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
-        assert_eq!(reported(&seen), expected);
+        assert_eq!(reasons(&seen), expected);
     }
 
     #[test]

@@ -176,12 +176,10 @@ mod tests {
         let bad = judged(&fine, std::slice::from_ref(&broken), 0, now);
         let (was, is) = (shown(&well, &fine), shown(&broken, &bad));
         let seen = [broken];
-        let reported = drives(&was, &is, &seen, &bad);
-        assert_eq!(reasons(&reported), ["DriveFailed"]);
-        assert!(
-            reported[0].is_warning && reported[0].text().contains("nqn.x:d0: it does not answer")
-        );
-        assert_eq!(reported[0].part.as_deref(), Some("status.drives{S1}"));
+        let events = drives(&was, &is, &seen, &bad);
+        assert_eq!(reasons(&events), ["DriveFailed"]);
+        assert!(events[0].is_warning && events[0].text().contains("nqn.x:d0: it does not answer"));
+        assert_eq!(events[0].part.as_deref(), Some("status.drives{S1}"));
         assert_eq!(drives(&is, &is, &seen, &bad), []);
         assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
         assert_eq!(drives(&[], &is, &seen, &bad), [], "nothing was told of it before");
@@ -200,9 +198,9 @@ mod tests {
         let now = Instant::now();
         let whole = judged(&Judgement::default(), &[drive(None)], 0, now);
         let degraded = judged(&whole, &[drive(None)], 1, now);
-        let reported = volumes(&whole, &degraded);
-        assert_eq!(reasons(&reported), ["VolumeDegraded"]);
-        assert!(reported[0].text().contains("volume group vg0: 1 physical volumes are missing"));
+        let events = volumes(&whole, &degraded);
+        assert_eq!(reasons(&events), ["VolumeDegraded"]);
+        assert!(events[0].text().contains("volume group vg0: 1 physical volumes are missing"));
         assert_eq!(volumes(&degraded, &degraded), []);
         assert_eq!(reasons(&volumes(&degraded, &whole)), ["VolumeRepaired"]);
     }
@@ -212,9 +210,9 @@ mod tests {
         let was = report::servers(&samples::chassis(), &Judgement::default());
         let mut is = was.clone();
         crate::fence::servers::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());
-        let reported = computes(&was, &is);
-        assert_eq!(reasons(&reported), ["ComputeFenced"]);
-        assert_eq!(reported[0].part.as_deref(), Some("status.servers{compute-03}"));
+        let events = computes(&was, &is);
+        assert_eq!(reasons(&events), ["ComputeFenced"]);
+        assert_eq!(events[0].part.as_deref(), Some("status.servers{compute-03}"));
         assert_eq!(computes(&is, &is), []);
         assert_eq!(reasons(&computes(&is, &was)), ["ComputeUnfenced"]);
     }

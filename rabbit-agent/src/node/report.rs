@@ -277,11 +277,11 @@ mod tests {
         let lost = Drive { nqn, fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
         let reported = |drives: Vec<Drive>| {
             let seen = Observed { drives, ..Observed::default() };
-            let reported = super::tests::reported(&seen);
+            let status = super::tests::reported(&seen);
             (
-                reported.status.unwrap(),
-                reported.health.unwrap(),
-                reported.drives[0].status.clone().unwrap(),
+                status.status.unwrap(),
+                status.health.unwrap(),
+                status.drives[0].status.clone().unwrap(),
             )
         };
         assert_eq!(
@@ -311,13 +311,9 @@ mod tests {
         ] {
             let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
             let seen = Observed { drives: vec![warns], ..Observed::default() };
-            let reported = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
-            assert_eq!(
-                (reported.status, reported.health),
-                (Some(status), Some(health)),
-                "{seen:?}"
-            );
-            assert_eq!(reported.wear_level, 99);
+            let shown = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
+            assert_eq!((shown.status, shown.health), (Some(status), Some(health)), "{seen:?}");
+            assert_eq!(shown.wear_level, 99);
         }
     }
 
@@ -378,11 +374,8 @@ mod tests {
             nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
             ..storage::health::Facts::default()
         };
-        let reported = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
-        assert!(
-            reported.contains("stays 10.0.0.1@tcp") && reported.contains("unknown"),
-            "{reported}"
-        );
+        let text = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
+        assert!(text.contains("stays 10.0.0.1@tcp") && text.contains("unknown"), "{text}");
         assert_eq!(unknown_nid(&before("10.0.0.1@tcp"), &facts(&["10.0.0.2@tcp"])), None);
         assert_eq!(unknown_nid(&before(""), &facts(&[])), None, "a node without Lustre");
     }

@@ -277,11 +277,10 @@ async fn readiness_and_counters_show_that_the_agent_works() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
     assert!(bench.status.is_ready());
-    let reported = bench.status.metrics();
-    let count = reported
-        .lines()
-        .find_map(|line| line.strip_prefix("nnf_node_block_storage_reconciles_total "));
-    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{reported}");
+    let text = bench.status.metrics();
+    let count =
+        text.lines().find_map(|line| line.strip_prefix("nnf_node_block_storage_reconciles_total "));
+    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{text}");
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     bench.until(NAME, "ready", storage_ready).await;
 }

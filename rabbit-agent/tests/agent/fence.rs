@@ -145,13 +145,13 @@ async fn sharing() -> Bench {
 #[tokio::test]
 async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     let mut bench = sharing().await;
-    let reported = fence(&bench, 0, NODE).await;
+    let answer = fence(&bench, 0, NODE).await;
     assert_eq!(
-        (&reported["success"], &reported["action_performed"], &reported["recorder_node"]),
+        (&answer["success"], &answer["action_performed"], &answer["recorder_node"]),
         (&json!(true), &json!("off"), &json!(RABBIT)),
-        "{reported}"
+        "{answer}"
     );
-    let message = reported["message"].as_str().unwrap();
+    let message = answer["message"].as_str().unwrap();
     assert!(message.contains("2 were detached") && message.contains("DLM was told"), "{message}");
     assert_eq!(
         told_dlm(&bench),
@@ -191,14 +191,14 @@ async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
     let bench = Bench::new().await;
     bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
-    let reported = fence(&bench, 0, NODE).await;
+    let answer = fence(&bench, 0, NODE).await;
     assert_eq!(
-        (&reported["success"], &reported["status"]),
+        (&answer["success"], &answer["status"]),
         (&json!(true), &json!("success")),
-        "{reported}"
+        "{answer}"
     );
-    assert!(reported["message"].as_str().unwrap().starts_with("No block storage resources found"));
-    assert_ne!(reported["timestamp"], "2026-06-01T07:12:09+00:00");
+    assert!(answer["message"].as_str().unwrap().starts_with("No block storage resources found"));
+    assert_ne!(answer["timestamp"], "2026-06-01T07:12:09+00:00");
     bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
 }
 
@@ -206,9 +206,9 @@ async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
 async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     let bench = sharing().await;
     let refused = async |number: u8, node: &str| {
-        let reported = fence(&bench, number, node).await;
-        assert_eq!(reported["success"], json!(false), "{reported}");
-        reported["message"].as_str().unwrap().to_owned()
+        let answer = fence(&bench, number, node).await;
+        assert_eq!(answer["success"], json!(false), "{answer}");
+        answer["message"].as_str().unwrap().to_owned()
     };
 
     bench.trouble.lock().unwrap().fault = true;
@@ -227,10 +227,10 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     assert!(refused(3, RABBIT).await.contains("itself"));
     assert!(refused(4, "compute-77").await.contains("no compute of this rabbit"));
     ask_for(&bench, 5, NODE, "on");
-    let reported = answer(&bench, 5, NODE).await;
+    let answer = answer(&bench, 5, NODE).await;
     assert!(
-        reported["success"] == false && reported["message"].as_str().unwrap().contains("\"on\""),
-        "{reported}"
+        answer["success"] == false && answer["message"].as_str().unwrap().contains("\"on\""),
+        "{answer}"
     );
 
     assert_eq!(told_dlm(&bench), "");
@@ -238,8 +238,8 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     bench
         .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
         .await;
-    let reported = fence(&bench, 6, NODE).await;
-    assert_eq!(reported["success"], json!(true), "the next request is tried anew: {reported}");
+    let answer = fence(&bench, 6, NODE).await;
+    assert_eq!(answer["success"], json!(true), "the next request is tried anew: {answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
@@ -259,8 +259,8 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     assert_eq!(other["success"], json!(true), "{other}");
     assert!(!response(&bench, 0, NODE).exists());
     drop(hold);
-    let reported = answer(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = answer(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 0);
     let last = bench.host.applied().into_iter().rfind(|step| match step {
@@ -277,8 +277,8 @@ async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
     let (hold, creating) = bench.hold(|step| matches!(step, Step::CreateNamespace { .. }));
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
     creating.await.unwrap();
-    let reported = fence(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
     drop(hold);
     bench.until("another", "made", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
@@ -315,8 +315,8 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
         }
         let before = bench.host.applied().len();
         bench.start();
-        let reported = answer(&bench, 0, NODE).await;
-        assert_eq!(reported["success"], json!(true), "{point}: {reported}");
+        let answer = answer(&bench, 0, NODE).await;
+        assert_eq!(answer["success"], json!(true), "{point}: {answer}");
         bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
         bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
         let attached = bench.host.applied()[before..]
@@ -338,8 +338,8 @@ async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
     until(&in_the_way.with_file_name(format!(".{}", name(0, NODE))), true).await;
     assert!(request(&bench, 0, NODE).exists());
     fs::remove_dir(&in_the_way).unwrap();
-    let reported = answer(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = answer(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "once");
 }
 
@@ -351,8 +351,8 @@ async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
     ask(&bench, 0, NODE);
     fs::write(response(&bench, 0, NODE), r#"{"success": false}"#).unwrap();
     bench.start();
-    let reported = answer(&bench, 0, NODE).await;
-    assert_eq!((reported["success"].clone(), told_dlm(&bench)), (json!(false), String::new()));
+    let answer = answer(&bench, 0, NODE).await;
+    assert_eq!((answer["success"].clone(), told_dlm(&bench)), (json!(false), String::new()));
     assert_eq!(reach(&bench, NODE), 3);
 }
 
@@ -371,8 +371,8 @@ async fn namespaces_that_no_object_claims_are_taken_too() {
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.delete(NAME, &DeleteParams::default()).await.unwrap();
     let _ = api.patch(NAME, &PatchParams::default(), &free).await;
-    let reported = fence(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
@@ -390,8 +390,8 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
     let error = object.status.unwrap().error.unwrap();
     assert_eq!(error.severity, Severity::Major, "a workflow waits for it");
-    let reported = error.debug_message;
-    assert!(reported.contains("not known which of them are fenced"), "{reported}");
+    let text = error.debug_message;
+    assert!(text.contains("not known which of them are fenced"), "{text}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
     bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
@@ -400,16 +400,16 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     // The disk was mounted late.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
     bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
-    let reported = fence(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
 #[tokio::test]
 async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is_given() {
     let bench = sharing().await;
-    let reported = fence(&bench, 0, "compute-01").await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = fence(&bench, 0, "compute-01").await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     let (there, away) =
         ["responses", "elsewhere"].map(|name| bench.directory.path().join(name)).into();
     fs::rename(&there, &away).unwrap();
@@ -456,8 +456,8 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
 
     std::os::unix::fs::symlink(&real, &link).unwrap();
     bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
-    let reported = fence(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
 }
 
 #[tokio::test]
@@ -469,17 +469,17 @@ async fn a_torn_request_is_left_alone_until_it_is_whole() {
     assert_eq!(other["success"], json!(true), "{other}");
     assert!(path.exists() && !response(&bench, 0, NODE).exists());
     assert_eq!(reach(&bench, NODE), 3);
-    let reported = fence(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true), "{reported}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
 }
 
 #[tokio::test]
 async fn dlm_that_cannot_be_told_is_in_the_message_and_undoes_nothing() {
     let bench = sharing().await;
     fs::write(bench.directory.path().join("corosync.conf"), "").unwrap();
-    let reported = fence(&bench, 0, NODE).await;
-    assert_eq!(reported["success"], json!(true));
-    let message = reported["message"].as_str().unwrap();
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true));
+    let message = answer["message"].as_str().unwrap();
     assert!(
         message.contains("DLM could not be told") && message.contains("no nodeid"),
         "{message}"

@@ -50,9 +50,8 @@ async fn namespaces_that_nobody_claims_are_told_and_left() {
             == Some(NnfResourceHealth::Warning)
     };
     bench.until(NNF_NODE, "warning", warned).await;
-    let reported =
-        health.wait_for(|health| !health.message.is_empty()).await.unwrap().message.clone();
-    assert!(reported.contains("1 namespaces belong to no NnfNodeBlockStorage"), "{reported}");
+    let text = health.wait_for(|health| !health.message.is_empty()).await.unwrap().message.clone();
+    assert!(text.contains("1 namespaces belong to no NnfNodeBlockStorage"), "{text}");
     assert_eq!(bench.host.foreign(), foreign);
 }
 

@@ -55,11 +55,11 @@ async fn a_life_takes_three_writes() {
     let (_, living) = seen.split_last().unwrap();
     let reported: Vec<_> = living
         .iter()
-        .map(|index| {
+        .map(|object| {
             (
-                index.finalizers().len(),
-                storage_ready(index),
-                index.metadata.deletion_timestamp.is_some(),
+                object.finalizers().len(),
+                storage_ready(object),
+                object.metadata.deletion_timestamp.is_some(),
             )
         })
         .collect();
