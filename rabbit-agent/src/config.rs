@@ -47,13 +47,13 @@ pub enum ConfigError {
     /// One directory is within another: mounts beneath both could not be told apart.
     #[error("{first} {} and {second} {} overlap: use directories of which none is within another", .first_path.display(), .second_path.display())]
     Overlap {
-        /// A flag.
+        /// The first flag.
         first: &'static str,
-        /// Its directory.
+        /// Directory of the first flag.
         first_path: PathBuf,
-        /// Another flag.
+        /// The second flag.
         second: &'static str,
-        /// Its directory.
+        /// Directory of the second flag.
         second_path: PathBuf,
     },
     /// An empty part of a model number is contained in every model.

@@ -50,7 +50,6 @@ impl Watch {
     }
 
     /// Waits for a change, but not of files whose names begin with a dot. Events lost by an overflow count as a change.
-    /// a change of anything.
     ///
     /// # Errors
     /// When another directory is at the path of a watched one.

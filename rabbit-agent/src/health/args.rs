@@ -7,7 +7,7 @@ use storage::linux::health::Port;
 
 use crate::chassis::SLOTS;
 
-/// What is looked at, and how often.
+/// The flags for health checks.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Health")]
 pub struct HealthArgs {

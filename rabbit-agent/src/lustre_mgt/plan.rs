@@ -131,7 +131,6 @@ pub fn with_commands_run(
 /// Whether the claim may be removed although its name could not be erased, because the target goes anyway: the object
 /// is being deleted, or the claim is that of the NnfStorage that contains the target. A target that never came up, or
 /// is gone already, must not block the tear-down of a job.
-/// not keep a job's tear-down waiting for ever.
 #[must_use]
 pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> bool {
     let of_owner = |reference: &ObjectReference| {
