@@ -229,7 +229,7 @@ async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), W
 async fn release(context: &Context, view: &View) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;
-    if let Some(failure) = report::hidden(&view.object, &seen) {
+    if let Some(failure) = report::drives_unreadable(&view.object, &seen) {
         return Err(failure);
     }
     let mut ids = adopt(context, view, &seen).await?;

@@ -3,7 +3,7 @@
 mod roll_back;
 mod start;
 
-pub use roll_back::{hidden, is_deleted, is_lack_of_room, is_lost, to_roll_back};
+pub use roll_back::{drives_unreadable, is_deleted, is_lack_of_room, is_lost, to_roll_back};
 pub use start::{is_current, is_of, started_after};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -94,7 +94,7 @@ const MOST: i64 = 4096;
 /// Names of rabbits by component, one entry for each target, in the order of the object; `nnfNode` has every rabbit
 /// once. The order of the fields is that of the file.
 #[derive(Debug, Default, Serialize)]
-struct Parts {
+struct Components {
     mdt: Vec<String>,
     mgt: Vec<String>,
     mgtmdt: Vec<String>,
@@ -170,9 +170,9 @@ fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersErr
     {
         return Err(ServersError::Foreign { place: place(), found, wanted });
     }
-    let mut parts = Parts::default();
+    let mut components = Components::default();
     for (index, set) in servers.spec.allocation_sets.iter().enumerate() {
-        let Parts { mdt, mgt, mgtmdt, nnf_node, ost } = &mut parts;
+        let Components { mdt, mgt, mgtmdt, nnf_node, ost } = &mut components;
         let part = match set.label.as_str() {
             "mdt" => mdt,
             "mgt" => mgt,
@@ -198,7 +198,7 @@ fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersErr
             }
         }
     }
-    let text = serde_json::to_string(&parts).expect("lists of text are JSON");
+    let text = serde_json::to_string(&components).expect("lists of text are JSON");
     Ok(format!("{text}\n"))
 }
 

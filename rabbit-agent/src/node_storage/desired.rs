@@ -75,9 +75,9 @@ pub fn desired(
         let field = format!("data.{field}.blockDeviceCommands.sharedVg");
         return Err(NodeStorageError::Sharing { spec: shared, field, profile: in_profile });
     }
-    let text = Text { object, profile, field, lines, kind, count, volumes };
+    let builder = Builder { object, profile, field, lines, kind, count, volumes };
     let units: Vec<_> = (0..count)
-        .map(|index| text.file_system(index, block, temporary))
+        .map(|index| builder.file_system(index, block, temporary))
         .collect::<Result<_, _>>()?;
     let on_devices = units.iter().any(|unit| unit.volume.layer == VolumeLayer::Plain);
     if shared && count > 1 && on_devices {
@@ -128,7 +128,7 @@ fn name_of(name: &Option<String>) -> String {
 }
 
 /// What all file systems of one object share.
-struct Text<'a> {
+struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
     field: &'static str,
@@ -138,7 +138,7 @@ struct Text<'a> {
     volumes: Volumes,
 }
 
-impl Text<'_> {
+impl Builder<'_> {
     fn file_system(
         &self,
         index: u32,

@@ -7,7 +7,7 @@ use super::{
     desired::{check_block, desired},
     progress::progress,
     report::{self, State, is_syncing},
-    targets::{Places, targets},
+    targets::{MountRoots, targets},
     unit::{self, Outcome, Unit},
 };
 use crate::{
@@ -118,8 +118,8 @@ fn units(
     }
     let (object, temporary) = (&view.object, &context.temporary);
     let units = if object.spec.file_system_type == FileSystemType::Lustre {
-        let places = Places { roots: &context.site.roots, temporary };
-        targets(object, profile, block, places)
+        let mount_roots = MountRoots { roots: &context.site.roots, temporary };
+        targets(object, profile, block, mount_roots)
             .map(|units| units.into_iter().map(|target| Unit::Target(Box::new(target))).collect())
     } else {
         desired(object, profile, block, temporary, context.site.volumes).map(|units| {

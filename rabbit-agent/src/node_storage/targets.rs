@@ -28,7 +28,7 @@ use super::{
 
 /// Beneath which directories targets and set-up hooks are mounted.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct MountRoots<'a> {
     /// Directories beneath which targets are mounted.
     pub roots: &'a AllowedRoots,
     /// Directory beneath which hooks see the file system.
@@ -43,7 +43,7 @@ pub fn targets(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
     block: &NnfNodeBlockStorage,
-    places: Places<'_>,
+    mount_roots: MountRoots<'_>,
 ) -> Result<Vec<LustreTarget>, NodeStorageError> {
     let count = count(object)?;
     let spec = &object.spec.lustre_storage;
@@ -60,8 +60,8 @@ pub fn targets(
         });
     }
     check(object, &kind)?;
-    let text = Text { object, profile, kind, options, client: &lustre.client_options, count };
-    (0..count).map(|index| text.target(index, block, places)).collect()
+    let builder = Builder { object, profile, kind, options, client: &lustre.client_options, count };
+    (0..count).map(|index| builder.target(index, block, mount_roots)).collect()
 }
 
 const KINDS: &str = "mgt, mdt, mgtmdt or ost";
@@ -87,7 +87,7 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     Ok(())
 }
 
-struct Text<'a> {
+struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
     kind: LustreTargetType,
@@ -96,12 +96,12 @@ struct Text<'a> {
     count: u32,
 }
 
-impl Text<'_> {
+impl Builder<'_> {
     fn target(
         &self,
         index: u32,
         block: &NnfNodeBlockStorage,
-        places: Places<'_>,
+        mount_roots: MountRoots<'_>,
     ) -> Result<LustreTarget, NodeStorageError> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let meta = &self.object.metadata;
@@ -109,12 +109,12 @@ impl Text<'_> {
             self.object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
         let owner: ObjectUid = owner.parse().map_err(NodeStorageError::Owner)?;
         let number = self.number(index)?;
-        let mut variables = self.variables(index, number, owner, places)?;
+        let mut variables = self.variables(index, number, owner, mount_roots)?;
         let backs = expand("$BACKFS", &variables);
         if backs != BackFs::Zfs.as_str() {
             return Err(wrong("backFs", &backs, "zfs: targets are made on pools of ZFS"));
         }
-        let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), places.roots)
+        let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), mount_roots.roots)
             .map_err(NodeStorageError::TargetPath)?;
         // A site that overrides this variable means the mount point on clients.
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
@@ -135,7 +135,7 @@ impl Text<'_> {
             post_activate: hooks("postActivate", &asked.post_activate)?,
             pre_deactivate: hooks("preDeactivate", &asked.pre_deactivate)?,
             client: match first_of_all {
-                true => Some(self.client(index, &scope, &variables, places)?),
+                true => Some(self.client(index, &scope, &variables, mount_roots)?),
                 false => None,
             },
         })
@@ -167,11 +167,11 @@ impl Text<'_> {
         index: u32,
         number: u32,
         owner: ObjectUid,
-        places: Places<'_>,
+        mount_roots: MountRoots<'_>,
     ) -> Result<Variables, NodeStorageError> {
         let (spec, kind) = (&self.object.spec.lustre_storage, self.kind.as_str());
         let label = |key| self.object.label(key).unwrap_or_default().to_owned();
-        let root = places.roots.iter().next().map(|root| root.display().to_string());
+        let root = mount_roots.roots.iter().next().map(|root| root.display().to_string());
         let root = root.unwrap_or_default();
         let name = &spec.file_system_name;
         let backs = spec.back_fs.as_ref().map_or("", BackFs::as_str);
@@ -224,16 +224,16 @@ impl Text<'_> {
         index: u32,
         scope: &HookScope,
         variables: &Variables,
-        places: Places<'_>,
+        mount_roots: MountRoots<'_>,
     ) -> Result<LustreClient, NodeStorageError> {
         let name = self.object.metadata.name.clone().unwrap_or_default();
-        let default = places.temporary.mount_point(&name, index);
+        let default = mount_roots.temporary.mount_point(&name, index);
         let default = default.map_err(NodeStorageError::Temporary)?.to_string();
         let mut variables = variables.clone();
         variables.extend(self.client.variable_override.clone());
         variables.entry("$TEMP_DIR".to_owned()).or_insert(default);
         let temporary = expand("$TEMP_DIR", &variables);
-        let temporary = MountPoint::parse(&temporary, &places.temporary.roots)
+        let temporary = MountPoint::parse(&temporary, &mount_roots.temporary.roots)
             .map_err(NodeStorageError::Temporary)?;
         variables.insert("$MOUNT_PATH".to_owned(), temporary.to_string());
         let root = "data.lustreStorage.clientOptions.commandlines";

@@ -41,7 +41,7 @@ pub fn to_roll_back(
 /// A failure if something of the object is, or may be, on a drive whose records cannot be read: once the object is
 /// gone, nobody would release it.
 #[must_use]
-pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
+pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
     let is_told = reported.len() >= object.spec.allocations.len()
         && reported.iter().all(|allocation| !allocation.devices.is_empty());
@@ -115,13 +115,13 @@ mod tests {
             Observed { unreadable: unread, ..Observed::default() }
         };
         let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));
-        let failure = hidden(&object, &own).unwrap();
+        let failure = drives_unreadable(&object, &own).unwrap();
         assert_eq!((failure.severity, failure.retry), (Severity::Major, Retry::Later));
         assert!(failure.user.contains("on nqn.2026-01.io.warren:d0 is"), "{}", failure.user);
-        assert_eq!(hidden(&object, &other), None, "all that it has is elsewhere");
-        assert_eq!(hidden(&object, &Observed::default()), None);
+        assert_eq!(drives_unreadable(&object, &other), None, "all that it has is elsewhere");
+        assert_eq!(drives_unreadable(&object, &Observed::default()), None);
         object.status = None;
-        assert!(hidden(&object, &other).is_some(), "what it has is not known");
+        assert!(drives_unreadable(&object, &other).is_some(), "what it has is not known");
     }
 
     #[test]

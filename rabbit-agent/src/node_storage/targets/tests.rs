@@ -66,8 +66,8 @@ fn made(
     profile: &NnfStorageProfile,
 ) -> Result<Vec<LustreTarget>, NodeStorageError> {
     let temporary = TemporaryRoot { path: "/mnt/temp".into(), roots: roots("/mnt/temp") };
-    let places = Places { roots: &roots("/mnt/nnf"), temporary: &temporary };
-    targets(object, profile, &samples::block_storage_ready(2), places)
+    let mount_roots = MountRoots { roots: &roots("/mnt/nnf"), temporary: &temporary };
+    targets(object, profile, &samples::block_storage_ready(2), mount_roots)
 }
 
 fn only(kind: &str) -> LustreTarget {
