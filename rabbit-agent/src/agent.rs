@@ -1,4 +1,4 @@
-//! The agent's one loop: events in, passes out, each object by one pass at a time.
+//! The agent's main loop: it takes in events and starts passes. Only one pass at a time works on an object.
 
 mod ends;
 mod passes;
@@ -22,75 +22,76 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::{
     block_storage::report::started_after,
+    cache::{Cache, Key, Wake},
     client_mount,
-    client_mount::reconcile::{note_change, prepare},
+    client_mount::reconcile::{prepare, record_change},
     node_storage::progress::Progress,
     pass::{Context, Pass},
-    signs::Signs,
+    status::AgentStatus,
     watch::Update,
-    world::{Key, Wake, World},
 };
 
-/// Passes side by side. Each may hold up to 16 threads that block in the kernel while it works on the node.
+/// Passes that run at the same time. Each may use up to 16 threads that block in the kernel.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Of these, passes that erase: a drive may take an hour to format, and other jobs' allocations must not wait for that.
+/// At most so many of these passes erase namespaces: formatting a drive may take an hour, and the allocations of other
+/// jobs must not wait for it.
 const ERASING: usize = SIDE_BY_SIDE / 2;
 
-/// How long a stop waits for running passes; the supervisor's own patience must be longer.
+/// How long a stopping agent waits for running passes. The supervisor's stop timeout must be longer.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The agent's state between events.
 #[derive(Debug)]
 pub struct Agent {
     context: Arc<Context>,
-    signs: Signs,
-    world: World,
+    status: AgentStatus,
+    cache: Cache,
     claims: Claims,
     queue: Queue<Key>,
     passes: JoinSet<(Key, Pass)>,
-    /// What the object of each pass looked like when the pass began.
+    /// The object of each running pass as it was when the pass began.
     handled: BTreeMap<Key, Fingerprint>,
-    /// What an object looked like when it was last brought to what it asks for.
+    /// Each object as it was when a pass last completed its work on it.
     settled: BTreeMap<Key, Fingerprint>,
-    /// ClientMounts that were there at the start, with the block storages that the agent looks at before them: after a
-    /// reboot those bring the devices back, and without them a mount would fail for nothing.
+    /// ClientMounts that existed at the start, each with the block storages under it that no pass has worked on yet.
+    /// After a reboot those passes bring the devices back; a mount before them would fail needlessly.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
-    /// What the last pass of each failing object told the log: a retry that fails alike is no news.
+    /// What the last pass of each failing object logged: a retry that fails in the same way is not logged again.
     failing: BTreeMap<Key, Vec<String>>,
-    /// Who keeps in use what an object is to let go.
+    /// Processes that keep something in use which a pass has to release.
     holders: Holders<Key>,
-    /// How many passes in a row ended with a write to an object that was not there as it was read.
-    outrun: BTreeMap<Key, u32>,
-    /// What goes on by itself of each object, as it was told the log.
-    under_way: BTreeMap<Key, Vec<Progress>>,
-    /// Mounts of ours that no object wants.
+    /// For each object, how many passes in a row ended with a write conflict.
+    conflicts: BTreeMap<Key, u32>,
+    /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
+    progress: BTreeMap<Key, Vec<Progress>>,
+    /// When to remove unwanted mounts.
     sweep: Sweep,
-    /// The sweep that runs, and what it leaves alone.
+    /// The clean-up that runs, and the mount points that it leaves mounted.
     sweeping: JoinSet<Result<(), String>>,
-    kept: BTreeSet<MountPoint>,
-    /// The resourceVersions that the last pass of this agent to write an object gave it.
+    mounts_to_keep: BTreeSet<MountPoint>,
+    /// The resourceVersions that this agent's recent writes gave each object.
     wrote: BTreeMap<Key, Vec<String>>,
-    /// The newest status that a watch brought of an object while it was being worked on.
-    retold: BTreeMap<Key, String>,
-    /// ClientMounts that nobody holds any more, by uid, with the name under which one is being worked on.
-    let_go: BTreeMap<String, String>,
-    /// Woken by something else than their own object while they were being worked on.
-    again: BTreeSet<Key>,
-    /// The drives that could be used when they were last looked at, and whether anything of the node had moved by then.
+    /// The resourceVersion of the newest status that a watch brought while a pass worked on the object.
+    status_changed: BTreeMap<Key, String>,
+    /// ClientMounts that were deleted without our finalizer while a pass worked under their name: uid and name.
+    deleted: BTreeMap<String, String>,
+    /// Objects that something else than their own change woke while a pass worked on them.
+    woken_meanwhile: BTreeSet<Key>,
+    /// The drives that were usable at the last inventory, and whether a device had changed since the start by then.
     drives: Option<(BTreeSet<Nqn>, bool)>,
 }
 
 impl Agent {
-    /// An agent that knows what the one before it recorded.
+    /// An agent that starts with what the agent before it recorded.
     #[must_use]
-    pub fn new(context: Arc<Context>, signs: Signs) -> Self {
-        let mut world = World::new(context.node.clone());
-        context.records.read().into_iter().for_each(|versions| world.restore(versions));
+    pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
+        let mut cache = Cache::new(context.node.clone());
+        context.records.read().into_iter().for_each(|versions| cache.restore(versions));
         Self {
             context,
-            signs,
-            world,
+            status,
+            cache,
             claims: Claims::default(),
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
@@ -99,20 +100,20 @@ impl Agent {
             after_blocks: BTreeMap::new(),
             failing: BTreeMap::new(),
             holders: Holders::default(),
-            outrun: BTreeMap::new(),
-            under_way: BTreeMap::new(),
+            conflicts: BTreeMap::new(),
+            progress: BTreeMap::new(),
             sweep: Sweep::default(),
             sweeping: JoinSet::new(),
-            kept: BTreeSet::new(),
+            mounts_to_keep: BTreeSet::new(),
             wrote: BTreeMap::new(),
-            retold: BTreeMap::new(),
-            let_go: BTreeMap::new(),
-            again: BTreeSet::new(),
+            status_changed: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            woken_meanwhile: BTreeSet::new(),
             drives: None,
         }
     }
 
-    /// Works until `stop`, then lets passes that run come to an end, but not for long: what is mounted stays mounted.
+    /// Works until `stop`. Then it waits a short while for running passes; what is mounted stays mounted.
     pub async fn run(mut self, events: impl Stream<Item = Update>, stop: impl Future<Output = ()>) {
         futures::pin_mut!(events, stop);
         loop {
@@ -122,19 +123,19 @@ impl Agent {
                 Some(update) = events.next() => self.update(update),
                 Some(ended) = self.passes.join_next() => self.ended(ended),
                 Some(swept) = self.sweeping.join_next() => self.swept(swept),
-                key = self.holders.ended() => self.related(key),
+                key = self.holders.ended() => self.wake_related(key),
                 () = sleep_until(next_due) => {}
             }
-            if !self.world.is_complete() {
+            if !self.cache.is_complete() {
                 continue;
             }
             let first = !self.sweep.started();
             if first {
-                self.begin();
-                self.note_changes();
+                self.set_started();
+                self.record_changes();
                 self.claim();
                 self.sweep.synced();
-                self.signs.set_ready();
+                self.status.set_ready();
             }
             if self.may_sweep() && self.sweep.due(Instant::now()) {
                 self.start_sweep();
@@ -147,7 +148,7 @@ impl Agent {
         self.finish().await;
     }
 
-    /// Lets what runs come to an end. What does not is killed with the agent.
+    /// Waits for running passes and the clean-up. Whatever takes longer is killed with the agent.
     async fn finish(&mut self) {
         let ending = async {
             while let Some(ended) = self.passes.join_next().await {
@@ -172,9 +173,9 @@ impl Agent {
     }
 
     fn update(&mut self, update: Update) {
-        let wakes = update.apply(&mut self.world);
+        let wakes = update.apply(&mut self.cache);
         if self.sweep.started() {
-            self.note_changes();
+            self.record_changes();
         }
         if !wakes.is_empty() {
             self.sweep.changed();
@@ -182,9 +183,9 @@ impl Agent {
         self.wake(wakes);
     }
 
-    fn note_changes(&mut self) {
-        for (before, after) in take(&mut self.world.altered) {
-            note_change(&before, &after, &mut self.world, &self.context.site, &self.claims);
+    fn record_changes(&mut self) {
+        for (before, after) in take(&mut self.cache.altered) {
+            record_change(&before, &after, &mut self.cache, &self.context.site, &self.claims);
         }
     }
 
@@ -192,40 +193,40 @@ impl Agent {
         for wake in wakes {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
-                Wake::Related(key) => self.related(key),
-                // Also of an object that the pass makes itself, and of which nothing was known when it began.
-                Wake::Retold(key, version) if self.queue.is_running(&key) => {
-                    self.retold.insert(key, version);
+                Wake::Related(key) => self.wake_related(key),
+                // This includes objects that the running pass creates, of which the cache knew nothing when it began.
+                Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
+                    self.status_changed.insert(key, version);
                 }
-                // A watch may bring what a pass wrote only after the pass ended.
-                Wake::Retold(key, version)
+                // A watch may bring a pass's own write after the pass ended.
+                Wake::StatusChanged(key, version)
                     if self.wrote.get(&key).is_some_and(|ours| ours.contains(&version)) => {}
-                Wake::Retold(key, _) => self.retold(&key),
-                // The pass that runs put its claim on, and may be about to mount.
-                Wake::LetGo(name, uid)
+                Wake::StatusChanged(key, _) => self.report_again(&key),
+                // The running pass may have put its finalizer on, and may be about to mount.
+                Wake::Deleted(name, uid)
                     if self.queue.is_running(&Key::ClientMount(name.clone())) =>
                 {
-                    self.let_go.insert(uid, name);
+                    self.deleted.insert(uid, name);
                 }
-                Wake::LetGo(_, uid) => self.let_go(&uid),
+                Wake::Deleted(_, uid) => self.forget_deleted(&uid),
             }
         }
     }
 
-    fn related(&mut self, key: Key) {
+    fn wake_related(&mut self, key: Key) {
         self.settled.remove(&key);
-        self.again.insert(key.clone());
+        self.woken_meanwhile.insert(key.clone());
         self.queue.wake(key);
     }
 
-    /// Somebody else wrote the status. The agent writes its own again, but not at once: if another agent believes the same of ours, two of
-    /// them must not answer each other as fast as they can.
-    fn retold(&mut self, key: &Key) {
+    /// Somebody else wrote the status. The agent writes its own again, after a delay: if another agent does the same,
+    /// the two must not overwrite each other as fast as they can.
+    fn report_again(&mut self, key: &Key) {
         log::warn!(
             "{key}: its status is not as this agent wrote it, and is told anew: see that no other agent runs for this rabbit"
         );
         self.settled.remove(key);
-        self.again.insert(key.clone());
+        self.woken_meanwhile.insert(key.clone());
         self.queue.wake_later(key, Instant::now());
     }
 
@@ -235,44 +236,47 @@ impl Agent {
         next.map(tokio::time::Instant::from_std)
     }
 
-    /// From now on device paths that this agent looked up can be told from those of any earlier one.
-    fn begin(&mut self) {
-        let started = started_after(Timestamp::now(), self.world.block_storages.iter());
+    /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from those of
+    /// earlier agents.
+    fn set_started(&mut self) {
+        let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
         context.expect("nobody but a pass shares it, and none has begun").started = started;
     }
 
-    /// Before anything else is done every object's mount points are claimed.
+    /// Claims the mount points of every object before the first pass begins.
     fn claim(&mut self) {
-        let mounts: Vec<_> = self.world.client_mounts.iter().cloned().collect();
+        let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
         for mount in mounts {
-            prepare(&mount, &self.world, &self.context.site, &mut self.claims);
+            prepare(&mount, &self.cache, &self.context.site, &mut self.claims);
         }
     }
 
-    /// Unwanted mounts go between passes: what one is about to mount could be taken for unwanted.
+    /// The clean-up starts only while no pass runs: it could take what a pass is about to mount for unwanted.
     fn may_sweep(&self) -> bool {
         self.passes.is_empty()
     }
 
-    /// Removes mounts of ours that no object wants. A umount that hangs takes its time, and keeps nothing from going on that has
-    /// nothing to do with it.
+    /// Removes unwanted mounts. An unmount that hangs delays only passes that touch the mounts concerned.
     fn start_sweep(&mut self) {
         let Some(keep) = self.points_to_keep() else { return };
         self.sweep.begin();
-        self.kept = keep.iter().cloned().collect();
+        self.mounts_to_keep = keep.iter().cloned().collect();
         let context = Arc::clone(&self.context);
         self.sweeping.spawn(async move {
             let swept = context.converge(vec![Desired::OnlyMounts(keep)]).await;
-            let removed = swept.into_iter().try_for_each(|it| it.map(drop));
-            removed.map_err(|it| daemon::chain(&it))
+            let removed = swept.into_iter().try_for_each(|result| result.map(drop));
+            removed.map_err(|error| daemon::chain(&error))
         });
     }
 
-    /// What may be mounted; `None` when that cannot be told.
+    /// The mount points that objects may use; `None` when they cannot be determined.
     fn points_to_keep(&mut self) -> Option<Vec<MountPoint>> {
-        let keep =
-            client_mount::start::keep(&self.world, &self.context.site, &self.context.temporary);
+        let keep = client_mount::start::points_to_keep(
+            &self.cache,
+            &self.context.site,
+            &self.context.temporary,
+        );
         if let Err(why) = &keep
             && self.sweep.put_off(why)
         {
@@ -283,7 +287,7 @@ impl Agent {
 
     fn swept(&mut self, swept: Result<Result<(), String>, JoinError>) {
         match swept {
-            // What it does for mounts is caught where they are converged.
+            // The converger catches panics of the work itself, so this one is a defect of the task.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
             Ok(Ok(())) => self.sweep.done(),
             Ok(Err(why)) => {
@@ -294,20 +298,20 @@ impl Agent {
         }
     }
 
-    /// The agent looks at every object; mounts after the block storages under them.
+    /// Wakes every object. ClientMounts on block storages of this rabbit wait for the passes over those.
     fn wake_everything(&mut self) {
-        for key in self.world.everything() {
+        for key in self.cache.all_keys() {
             match &key {
-                Key::ClientMount(name) if !self.world.blocks_under(name).is_empty() => {
-                    self.after_blocks.insert(name.clone(), self.world.blocks_under(name));
+                Key::ClientMount(name) if !self.cache.blocks_under(name).is_empty() => {
+                    self.after_blocks.insert(name.clone(), self.cache.blocks_under(name));
                 }
                 _ => self.queue.wake(key),
             }
         }
     }
 
-    /// A pass looked at a block storage: mounts that waited for that alone are next.
-    fn looked_at_block(&mut self, name: &str) {
+    /// A pass over a block storage ended: wakes the ClientMounts that waited for no other.
+    fn block_pass_ended(&mut self, name: &str) {
         for blocks in self.after_blocks.values_mut() {
             blocks.remove(name);
         }
@@ -319,7 +323,7 @@ impl Agent {
             .collect();
         for mount in free {
             self.after_blocks.remove(&mount);
-            self.related(Key::ClientMount(mount));
+            self.wake_related(Key::ClientMount(mount));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! NnfNodeBlockStorage: namespaces on the drives, and who reaches them.
+//! NnfNodeBlockStorage: namespaces on the drives, and which hosts reach them.
 
 pub mod desired;
-mod news;
+mod events;
 pub mod reconcile;
 pub mod report;

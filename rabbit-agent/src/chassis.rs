@@ -1,7 +1,7 @@
-//! Who is plugged in where: the SystemConfiguration as one rabbit needs it.
+//! Which host is in which slot: the part of the SystemConfiguration that concerns one rabbit.
 //!
-//! A compute's endpoint is the `index` the SystemConfiguration gives it, never its place in a list: a list that leaves
-//! out empty slots would attach namespaces to the wrong host.
+//! A compute's endpoint is the `index` that the SystemConfiguration gives it, never its position in the list: in a list
+//! that leaves out empty slots, positions would attach namespaces to the wrong host.
 
 use std::collections::BTreeMap;
 
@@ -9,60 +9,60 @@ use api::SystemConfiguration;
 use storage::desired::{Access, Endpoint, NodeName};
 use thiserror::Error;
 
-/// Why a name cannot be given access.
+/// Why a host cannot get access.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChassisError {
-    /// There is no SystemConfiguration to look it up in.
+    /// There is no SystemConfiguration.
     #[error(
         "SystemConfiguration default/default does not exist: create it with the computes of {rabbit}"
     )]
     NoSystemConfiguration {
-        /// Whose computes are looked for.
+        /// The rabbit whose computes are needed.
         rabbit: NodeName,
     },
-    /// The rabbit is not in it.
+    /// The SystemConfiguration does not list the rabbit.
     #[error(
         "SystemConfiguration default/default has no storage node {rabbit} of type Rabbit: add it"
     )]
     RabbitNotListed {
-        /// Which is missing.
+        /// The missing rabbit.
         rabbit: NodeName,
     },
-    /// The compute is not in it, or belongs to another rabbit.
+    /// The SystemConfiguration does not list the compute, or lists it with another rabbit.
     #[error(
         "{compute:?} is not a compute of {rabbit} in SystemConfiguration default/default: add it to computesAccess, or correct the name"
     )]
     ComputeNotListed {
         /// The name asked for.
         compute: String,
-        /// Whose computes were searched.
+        /// The rabbit whose computes were searched.
         rabbit: NodeName,
     },
-    /// Its index is not a slot.
+    /// The compute's index is no slot.
     #[error(
         "{compute} has computesAccess index {index} in SystemConfiguration default/default: use a slot from 0 to 15"
     )]
     NoSuchSlot {
-        /// Whose index.
+        /// The compute with that index.
         compute: NodeName,
-        /// As written.
+        /// The index in the SystemConfiguration.
         index: i64,
     },
-    /// Two names for one slot, or two slots for one name.
+    /// Two computes have one slot, or one compute has two.
     #[error(
         "{compute} and {other} share computesAccess index {index} in SystemConfiguration default/default: give each its own"
     )]
     SlotShared {
-        /// The one asked for.
+        /// The compute asked for.
         compute: NodeName,
-        /// The other one; the same name when it is listed twice.
+        /// The other compute; the same name when it is listed twice.
         other: String,
-        /// The slot.
+        /// The slot that they share.
         index: u8,
     },
 }
 
-/// Slots in a chassis: `Compute 0` to `Compute 15`.
+/// Number of compute slots in a chassis, `Compute 0` to `Compute 15`.
 pub const SLOTS: u8 = 16;
 
 /// One rabbit and the computes of its chassis.
@@ -80,7 +80,7 @@ enum Known {
 }
 
 impl Chassis {
-    /// The chassis of `rabbit`, as far as the SystemConfiguration tells; nothing in it is trusted before it is used.
+    /// The chassis of `rabbit`. Entries are checked when they are used.
     #[must_use]
     pub fn new(rabbit: &NodeName, system: Option<&SystemConfiguration>) -> Self {
         let known = match system {
@@ -92,23 +92,26 @@ impl Chassis {
                 .find(|node| node.name == rabbit.as_str() && node.kind == "Rabbit")
                 .map_or(Known::NotThisRabbit, |node| {
                     Known::Computes(
-                        node.computes_access.iter().map(|it| (it.name.clone(), it.index)).collect(),
+                        node.computes_access
+                            .iter()
+                            .map(|compute| (compute.name.clone(), compute.index))
+                            .collect(),
                     )
                 }),
         };
         Self { rabbit: rabbit.clone(), known }
     }
 
-    /// The rabbit.
+    /// Name of the rabbit.
     #[must_use]
     pub fn rabbit(&self) -> &NodeName {
         &self.rabbit
     }
 
-    /// Where `name` is plugged in. The rabbit itself needs no SystemConfiguration.
+    /// The endpoint of host `name`. The rabbit itself needs no SystemConfiguration.
     ///
     /// # Errors
-    /// When the name has no slot of its own here.
+    /// When the host has no slot of its own in this chassis.
     pub fn access(&self, name: &str) -> Result<Access, ChassisError> {
         if name == self.rabbit.as_str() {
             return Ok(Access { endpoint: Endpoint::Rabbit, node: self.rabbit.clone() });
@@ -137,7 +140,7 @@ impl Chassis {
         }
     }
 
-    /// The computes with a slot of their own, by slot.
+    /// The computes that have a slot of their own, by slot.
     #[must_use]
     pub fn slots(&self) -> BTreeMap<u8, NodeName> {
         let Known::Computes(computes) = &self.known else { return BTreeMap::new() };
@@ -191,10 +194,10 @@ mod tests {
             assert!(matches!(chassis.access(name), Err(ChassisError::NoSuchSlot { .. })), "{name}");
         }
         for (name, other) in [("c", "d"), ("d", "c"), ("e", "e")] {
-            let Err(ChassisError::SlotShared { other: told, .. }) = chassis.access(name) else {
+            let Err(ChassisError::SlotShared { other: reported, .. }) = chassis.access(name) else {
                 panic!("{name}")
             };
-            assert_eq!(told, other);
+            assert_eq!(reported, other);
         }
         assert!(chassis.slots().is_empty());
     }

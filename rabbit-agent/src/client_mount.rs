@@ -1,4 +1,4 @@
-//! ClientMount on a rabbit: all of its allocations side by side, as a tree.
+//! ClientMount on a rabbit: all allocations of a job side by side, as an index tree.
 
 pub mod computes;
 pub mod reconcile;

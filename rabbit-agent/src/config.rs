@@ -1,4 +1,4 @@
-//! The command line and environment, turned once into a configuration that is known to be good.
+//! Turns the command line and environment into a checked configuration.
 
 mod args;
 mod check;
@@ -29,52 +29,52 @@ use crate::{
     node_storage::desired::TemporaryRoot,
 };
 
-/// A configuration that cannot be used.
+/// Why a configuration is invalid.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// Not a node.
+    /// The node's name is invalid.
     #[error(transparent)]
     Node(#[from] NodeNameError),
-    /// Not a directory to mount beneath.
+    /// A directory to mount beneath is invalid.
     #[error("{flag}")]
     Root {
-        /// Which flag.
+        /// The flag with that directory.
         flag: &'static str,
-        /// Why.
+        /// What is wrong with it.
         #[source]
         source: MountPointError,
     },
-    /// One within another: what is mounted beneath both could not be told apart.
+    /// One directory is within another: mounts beneath both could not be told apart.
     #[error("{first} {} and {second} {} overlap: use directories of which none is within another", .first_path.display(), .second_path.display())]
     Overlap {
-        /// A flag.
+        /// The first flag.
         first: &'static str,
-        /// Its directory.
+        /// Directory of the first flag.
         first_path: PathBuf,
-        /// Another flag.
+        /// The second flag.
         second: &'static str,
-        /// Its directory.
+        /// Directory of the second flag.
         second_path: PathBuf,
     },
-    /// Every model contains nothing.
+    /// An empty part of a model number is contained in every model.
     #[error("--drive-model is empty: give a part of a model number, or leave it out to use all")]
     EmptyModel,
-    /// Fewer drives are taken than an allocation needs.
+    /// The number of drives for an allocation is invalid.
     #[error("--allocation-drives, --allocation-minimum")]
     Spread(#[from] SpreadError),
-    /// A compute cannot be in two places.
+    /// One compute has two PCI ports.
     #[error("--compute-link names two places for index {0}: give it the one that is meant")]
     TwoLinks(u8),
-    /// Drives of no size.
+    /// File drives would have no capacity.
     #[error("--file-drive-capacity is 0: use at least 1MiB")]
     NoCapacity,
-    /// Not a way to a coordinator.
+    /// The coordinator's address is invalid.
     #[error(transparent)]
     Coordinator(#[from] AddressError),
-    /// Not a way to hear of fences.
+    /// The fencing flags are invalid.
     #[error(transparent)]
     Fence(#[from] FenceConfigError),
-    /// Not a way to a Lustre management target.
+    /// The flags for Lustre management targets are invalid.
     #[error(transparent)]
     Mgs(#[from] MgsArgsError),
     /// A flag of nnf-node-manager that stops the start.
@@ -82,40 +82,40 @@ pub enum ConfigError {
     NodeManager(#[from] NodeManagerError),
 }
 
-/// A configuration that can.
+/// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The rabbit.
+    /// What the agent needs for its work on the rabbit.
     pub rabbit: Rabbit,
-    /// Where the API is.
+    /// Address of the Kubernetes API.
     pub api: Address,
-    /// Where the coordinator is, if there is one, with what it takes to be let in.
+    /// Address of the coordinator, if there is one, with the certificates for it.
     pub coordinator: Option<CoordinatorAddress>,
-    /// What of the rabbit is looked at, and how often.
+    /// What the health checks read, and how often.
     pub health: HealthConfig,
     /// The rabbit's storage.
     pub storage: LinuxConfig,
-    /// Where the kubelet's probes are answered, if anywhere.
+    /// Address for the kubelet's probes, if any.
     pub probes: Option<BindAddress>,
-    /// Where metrics are served, if anywhere.
+    /// Address for metrics, if any.
     pub metrics: Option<BindAddress>,
-    /// What of the command line has no effect, in words.
+    /// Texts about parts of the command line that have no effect.
     pub notes: Vec<String>,
 }
 
-/// The rabbit that the agent works on.
+/// What the agent needs for its work on the rabbit.
 #[derive(Debug, Clone)]
 pub struct Rabbit {
-    /// Its name, and where ClientMounts may mount.
+    /// Name of the rabbit, and beneath which directories ClientMounts may mount.
     pub site: Site,
-    /// Where set-up hooks see a file system.
+    /// Beneath which directory set-up hooks see a file system.
     pub temporary: TemporaryRoot,
-    /// How capacity is allocated.
+    /// How many drives an allocation uses, and whether lost ones are replaced.
     pub policy: AllocationPolicy,
-    /// The pod's name, or nothing.
+    /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,
-    /// How computes are fenced.
+    /// Directories and programs for fencing.
     pub fence: FenceConfig,
-    /// How a Lustre management target is spoken to.
+    /// How to run commands on a Lustre management target.
     pub mgs: Mgs,
 }

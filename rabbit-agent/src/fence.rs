@@ -1,20 +1,22 @@
-//! Fencing of computes that share a GFS2 with this rabbit, by files: Pacemaker's agent puts a request into one directory, and
+//! Fences computes that share a GFS2 with this rabbit. Pacemaker's agent puts a request file into one directory, and
 //! finds the answer under the same name in another.
 //!
 //! # Path of data
 //! ```text
-//! inotify ─► spool.rs: requests, markers ─► barrier.rs: gate.rs attaches nothing to the node any more
-//!                                              └► cut.rs: detach, look again, doubt.rs ─► answer, DLM, request away
+//! inotify ─► spool.rs: requests, answers ─► barrier.rs: gate.rs attaches nothing to the node any more
+//!                                              └► detach.rs: detach, read again, proof.rs ─► answer.rs: answer, DLM, delete request
 //! ```
 //! # Guarantees
-//! * Success is answered only when every drive was looked at after the detaching and shows that the node reaches no namespace
-//!   of a GFS2, and none of which it cannot be told whose it is. What could not be read is a doubt, and a doubt is no success.
-//! * DLM is told only after that, and after the answer is on disk: it would let others have the locks of a node that still
-//!   writes, or that is let in again.
-//! * From the moment a request is seen until it is refused, or until somebody deletes the answer, no pass gives the node a
-//!   GFS2 namespace, also after a crash or a reboot: the files are read before the first pass begins.
-//! * A crash at any point is answered by starting again: requests are deleted last, what is answered and still asked for is told
-//!   DLM again, and answers are written whole.
+//! * The agent answers with success only when it read every drive after the detaching, and every drive shows that the
+//!   node reaches no namespace that is, or may be, of a GFS2. Anything that it could not read leaves the fence
+//!   unproved, and that is no success.
+//! * The agent acknowledges the fence to DLM only after that, and after the answer is on disk. DLM then gives the
+//!   node's locks to others, so the node must not write any more or get access again.
+//! * From the moment the agent sees a request until it refuses it, or until somebody deletes the answer, no pass
+//!   attaches a GFS2 namespace to the node. That holds after a crash or a reboot too: the agent reads the files before
+//!   the first pass begins.
+//! * After a crash at any point the agent starts again: it writes answers whole, deletes requests last, and
+//!   acknowledges to DLM again what is answered and still requested.
 //!
 //! # Assumptions
 //! Both directories keep their files over a reboot, and only root writes there.
@@ -24,27 +26,27 @@ pub mod args;
 pub mod barrier;
 mod claims;
 mod corosync;
-mod cut;
-mod doubt;
+mod detach;
 mod gate;
 mod notify;
+mod proof;
 mod request;
 mod response;
 mod serve;
-pub mod shown;
+pub mod servers;
 mod spool;
 
 pub use args::{FenceArgs, FenceConfig, FenceConfigError};
-pub use barrier::{Blind, Fences};
+pub use barrier::{Fences, FencesUnknown};
 pub(crate) use gate::Gate;
 pub(crate) use serve::{Fencer, Tools};
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Whether a NnfNodeBlockStorage carries a GFS2: then several nodes write to it at once, and one that is gone must be fenced.
+/// Whether a NnfNodeBlockStorage has a GFS2: several nodes write to it at once, so a silent one must be fenced.
 #[must_use]
 pub fn is_shared(metadata: &ObjectMeta) -> bool {
     let labels = metadata.labels.as_ref();
-    labels.and_then(|it| it.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")
+    labels.and_then(|labels| labels.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")
 }

@@ -1,33 +1,34 @@
-//! How this rabbit is: what was read of its drives, links, file systems and memory, judged, and told where it is asked for.
+//! Health of the rabbit: the agent reads facts of its drives, links, file systems and memory, judges them, and reports
+//! the result.
 //!
 //! ```text
-//! uevents ─► board: marked ─► pass on the NnfNode ─► facts ─► judge (pure) ─► NnfNode.status
-//!                 ▲                                             │        └──► Health, for the coordinator
-//!                 └────────── look again at ────────────────────┘
+//! uevents ─► HealthState ──► pass over the NnfNode ─► facts ─► judge (pure) ─► NnfNode.status
+//!                 ▲                                               │       └──► Health, for the coordinator
+//!                 └────────────────── next check ─────────────────┘
 //! ```
 //! # Guarantees
-//! * An event proves nothing but that something changed: how it is now is read anew, always all of it.
-//! * A condition holds from the look on that finds it, and goes when looks found it gone for a while, so that what flaps does
-//!   not flap in the status. Nobody has to clear anything.
-//! * What could not be looked at is neither well nor bad: what was known of it stays.
-//! * Links to computes wait for no drive.
+//! * An event proves only that something changed. The agent then reads the current state, always all of it.
+//! * A condition begins with the health check that finds it. It ends when checks have not found it for a while, so that
+//!   flapping does not show in the status. Nobody has to clear it.
+//! * What could not be read is neither well nor unwell: its conditions stay.
+//! * The status of links to computes waits for no drive.
 //!
 //! # Caveats
-//! At rest there is one timer, `--drive-check`: drives do not announce what their SMART logs say (the kernel asks them not
-//! to), and an XFS that shuts itself down announces nothing either. Where there are PCIe switches there is a second,
-//! `--link-check`: they announce no link.
+//! An idle agent has one timer, `--drive-check`: drives do not announce changes of their SMART logs (the kernel
+//! disables that), nor does an XFS that shuts itself down. Where there are PCIe switches there is a second,
+//! `--link-check`: they do not announce links.
 
 pub mod args;
-pub mod board;
 mod condition;
 mod judge;
+mod report;
 mod rules;
+pub mod state;
 pub mod switches;
-mod tell;
 pub mod uevents;
 
-pub use board::Board;
 pub use condition::{Condition, Kind, Severity, Subject};
 pub use judge::{Judgement, judge};
+pub use report::{health, of_compute, of_drive, of_rabbit, overall};
 pub use rules::{DrivesSeen, Seen};
-pub use tell::{health, of_compute, of_drive, of_rabbit, overall};
+pub use state::HealthState;

@@ -1,18 +1,18 @@
-//! A rabbit: carves namespaces out of its drives, makes file systems on them, and mounts them as trees.
+//! The agent of a rabbit: it creates namespaces on the rabbit's drives, makes file systems on them, and mounts them.
 //!
 //! # Path of data
 //! ```text
-//! watch ─► world ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
+//! watch ─► cache ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
-//! (ClientMount), `node` (NnfNode), and `lustre_mgt` (NnfLustreMGT), which is counted and not converged. `desired`, `plan`
-//! and `report` are pure, `reconcile` joins them.
+//! (ClientMount), `node` (NnfNode), and `lustre_mgt` (NnfLustreMGT), which allocates names and converges nothing on the
+//! node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
 //!
 //! # Guarantees
-//! * Only objects in the namespace of the rabbit's own name are acted on.
-//! * Nothing is concluded from the absence of an object before every kind was listed to its end.
-//! * A write that changes nothing is not sent, and the agent's own writes do not wake it.
-//! * Namespaces that no object claims are told of and never deleted.
+//! * The agent acts only on objects in the Kubernetes namespace named after the rabbit.
+//! * Before every kind was listed completely, the agent concludes nothing from an object's absence.
+//! * The agent sends no write that changes nothing, and its own writes do not wake it.
+//! * The agent reports namespaces that no object claims, and never deletes them.
 //!
 //! # Assumptions
 //! One agent per rabbit, as root, in the host's mount namespace.
@@ -20,6 +20,7 @@
 pub mod agent;
 pub mod bind;
 pub mod block_storage;
+pub mod cache;
 pub mod chassis;
 pub mod client_mount;
 pub mod config;
@@ -35,8 +36,7 @@ pub mod probes;
 pub mod run;
 #[cfg(test)]
 mod samples;
-pub mod signs;
+pub mod status;
 pub mod watch;
-pub mod world;
 
 pub use run::{RunError, run, work};

@@ -1,19 +1,19 @@
-//! NnfLustreMGT: which file system names the Lustre management target on this rabbit has given out, and the commands that
-//! are run on it.
+//! NnfLustreMGT: gives out file system names of the Lustre management target on this rabbit, and runs commands on it.
 //!
 //! # Flow
-//! One action follows from the object as the API stored it after the one before, until none does: a name for a claim, the
-//! erasure of a name whose claim was withdrawn, the commands of one entry. [`plan`] says which, `reconcile` does it and
-//! writes it down.
+//! [`plan`] derives one action from the object as the API last stored it; `reconcile` carries it out and writes the
+//! result into the status; this repeats until no action is left. Actions give out a name for a claim, erase a name
+//! whose claim was withdrawn, or run the commands of one entry.
 //!
 //! # Guarantees
-//! * The status is the record, and a write that another one came before is refused: no name is given out twice.
-//! * A name can be given out anew only when it was erased from the target, and that was written down; or when its target was
-//!   to go with it: its claim was the target's own NnfStorage's, or the object was deleted.
-//! * Names are erased when their claim left the spec, and for no other reason.
+//! * The status is the record. The API refuses a write if another came first, so no name is given out twice.
+//! * A name is given out again only when the status says that it was erased from the target, or when its target was to
+//!   go with it: the claim was that of the target's own NnfStorage, or the object was deleted.
+//! * A name is erased only because its claim left the spec.
 //!
 //! # Caveats
-//! What ran and was not written down runs again after a crash: erasing twice is harmless, commands are the site's.
+//! After a crash the agent repeats actions whose result was not written: erasing twice is harmless, and commands are
+//! the site's responsibility.
 
 pub mod args;
 mod config_map;

@@ -1,6 +1,6 @@
-//! The rabbit itself: its NnfNode.
+//! The NnfNode, which shows the rabbit itself.
 
+mod events;
 mod facts;
-mod news;
 pub mod reconcile;
 pub mod report;

@@ -1,7 +1,7 @@
-//! The command line and environment of nnf-node-manager, in whose place a DaemonSet may start this agent.
+//! The command line and environment of nnf-node-manager: a DaemonSet may start this agent in its place.
 //!
-//! Three answers: what means something here is honoured; what means nothing is accepted and named once in the log; what would
-//! be dangerous to obey, or to pass over, stops the start with the remedy.
+//! Flags that mean something here are obeyed. Flags without a meaning are accepted and logged once. Flags that would be
+//! dangerous, obeyed or ignored, stop the start with a remedy.
 
 use clap::{ArgAction, Args, Command};
 use daemon::{GoFlag, ZapArgs};
@@ -25,7 +25,7 @@ const OWN_FLAGS: [GoFlag; 13] = [
     GoFlag::Switch("purge"),
 ];
 
-/// Variables of its DaemonSet that mean nothing to this agent.
+/// Variables of its DaemonSet without a meaning for this agent.
 const WITHOUT_MEANING: [&str; 9] = [
     "NNF_POD_NAMESPACE",
     "NNF_POD_IP",
@@ -38,13 +38,13 @@ const WITHOUT_MEANING: [&str; 9] = [
     "ENVIRONMENT",
 ];
 
-/// Every flag of its, as Go reads them.
+/// All its flags, with their types in Go.
 #[must_use]
 pub fn flags() -> Vec<GoFlag> {
     OWN_FLAGS.into_iter().chain(ZapArgs::FLAGS).collect()
 }
 
-/// Its flags.
+/// The flags of nnf-node-manager.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "In the place of nnf-node-manager")]
 pub struct NodeManagerArgs {
@@ -82,30 +82,30 @@ pub struct NodeManagerArgs {
     purge: bool,
 }
 
-/// A flag that must not be obeyed, and must not be passed over either.
+/// A flag that is dangerous whether obeyed or ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodeManagerError {
-    /// It deletes everything.
+    /// The flag deletes everything.
     #[error(
         "--purge deletes every volume of the rabbit, and this agent deletes only what its object lets go: leave it out, and delete the NnfNodeBlockStorages"
     )]
     Purge,
-    /// It is for bringing up hardware.
+    /// The flag is for bringing up hardware.
     #[error(
         "--initializeAndExit is for a job that waits for the end, and there is nothing to initialise ahead of time: leave it out to start the agent"
     )]
     InitializeAndExit,
-    /// It chooses drives.
+    /// The flag chooses drives.
     #[error(
         "--direct {0} chooses NVMe devices by a pattern: leave it out, and name their models with --drive-model TEXT"
     )]
     Direct(String),
-    /// Real drives where none were asked for.
+    /// The flag asks for simulated drives, and real ones would be used.
     #[error(
         "--mock asks for drives that are no hardware: name the directory of their files with --file-pool DIR"
     )]
     Mock,
-    /// Both want the same port.
+    /// Two flags name the same port.
     #[error(
         "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a port of its own"
     )]
@@ -113,10 +113,10 @@ pub enum NodeManagerError {
 }
 
 impl NodeManagerArgs {
-    /// Looks for what must not be obeyed nor passed over.
+    /// Looks for flags that are dangerous.
     ///
     /// # Errors
-    /// At the first such flag.
+    /// The first such flag.
     pub fn check(&self, file_pool: bool) -> Result<(), NodeManagerError> {
         if self.purge {
             return Err(NodeManagerError::Purge);
@@ -138,19 +138,19 @@ impl NodeManagerArgs {
         }
     }
 
-    /// Where the probes are served, if anywhere.
+    /// Address of the probes, if any.
     #[must_use]
     pub fn probes(&self) -> Option<BindAddress> {
         self.health_probe_bind_address.clone().filter(|address| !address.is_off())
     }
 
-    /// Where metrics are served, if anywhere.
+    /// Address of the metrics, if any.
     #[must_use]
     pub fn metrics(&self) -> Option<BindAddress> {
         self.metrics_bind_address.clone().filter(|address| !address.is_off())
     }
 
-    /// What somebody who wrote the command line should know of it; `is_set` tells of a variable of the environment.
+    /// What the log says about flags and variables; `is_set` tells whether an environment variable is set.
     #[must_use]
     pub fn notes(&self, zap: &ZapArgs, is_set: impl Fn(&str) -> bool) -> Vec<String> {
         let mut notes = Vec::new();
@@ -179,7 +179,7 @@ impl NodeManagerArgs {
     }
 }
 
-/// The command, with what its DaemonSet's environment says in the place of what ours does not.
+/// The command, with variables of its DaemonSet as a fallback for ours.
 #[must_use]
 pub fn in_its_environment(mut command: Command, is_set: impl Fn(&str) -> bool) -> Command {
     let instead = |ours: &str, its: &str| !is_set(ours) && is_set(its);
@@ -263,13 +263,13 @@ mod tests {
 
     #[test]
     fn what_is_dangerous_stops_the_start() {
-        for (args, told) in [
+        for (args, expected) in [
             (&["--purge"][..], NodeManagerError::Purge),
             (&["-initializeAndExit=true"], NodeManagerError::InitializeAndExit),
             (&["--direct", "nvme.*"], NodeManagerError::Direct("nvme.*".into())),
             (&["-mock"], NodeManagerError::Mock),
         ] {
-            assert_eq!(parsed(args).unwrap().node_manager.check(false), Err(told), "{args:?}");
+            assert_eq!(parsed(args).unwrap().node_manager.check(false), Err(expected), "{args:?}");
         }
         assert_eq!(parsed(&["-mock"]).unwrap().node_manager.check(true), Ok(()));
         let same = ["-metrics-bind-address", ":1", "-health-probe-bind-address=:1"];
@@ -313,22 +313,27 @@ mod tests {
             let named = |id: &str| {
                 let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
                 let env = arg.get_env().unwrap().to_str().unwrap().to_owned();
-                (env, arg.get_default_values().first().map(|it| it.to_str().unwrap().to_owned()))
+                (
+                    env,
+                    arg.get_default_values()
+                        .first()
+                        .map(|value| value.to_str().unwrap().to_owned()),
+                )
             };
             (named("node").0, named("command_deadline").0, named("api").1.unwrap())
         };
         let unix = "unix:///run/warren/api.sock";
-        let told =
+        let expected =
             |node: &str, deadline: &str, api: &str| (node.into(), deadline.into(), api.into());
         for (set, expected) in [
-            (&[][..], told("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix)),
+            (&[][..], expected("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix)),
             (
                 &["NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "KUBERNETES_SERVICE_HOST"],
-                told("NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "in-cluster"),
+                expected("NNF_NODE_NAME", "NNF_COMMAND_TIMEOUT_SECONDS", "in-cluster"),
             ),
             (
                 &["NNF_NODE_NAME", "WARREN_NODE"],
-                told("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix),
+                expected("WARREN_NODE", "WARREN_COMMAND_DEADLINE", unix),
             ),
         ] {
             assert_eq!(command(set), expected, "{set:?}");

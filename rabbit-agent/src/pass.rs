@@ -1,4 +1,4 @@
-//! One pass over one object: what it may use, and what it leaves behind.
+//! One pass over one object: what it may use, and its result.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -19,44 +19,45 @@ use storage::{
 
 use crate::{
     block_storage::desired::AllocationPolicy,
+    cache::{Cache, CacheUpdate, Cached, Key, NoProfile, Wake},
     fence::Fences,
     lustre_mgt::args::Mgs,
     node_storage::{desired::TemporaryRoot, progress::Progress},
-    world::{Kept, Key, NoProfile, Tell, Wake, World},
 };
 
-/// What every pass may use.
+/// What all passes share.
 pub struct Context {
-    /// This rabbit.
+    /// Name of this rabbit.
     pub node: NodeName,
-    /// The pod the agent runs in, or nothing.
+    /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,
-    /// The API.
+    /// Client of the Kubernetes API.
     pub client: Client,
-    /// The node's storage.
+    /// Converges units on the node's storage.
     pub converger: Arc<Converger>,
-    /// The same, where no compute that is fenced is given anything.
+    /// The same, but it attaches nothing to a fenced compute.
     pub gated: Arc<Converger>,
-    /// What ClientMounts have mounted, for the next agent.
+    /// Records on disk of what ClientMounts have mounted, for the next agent.
     pub records: Arc<MountRecords>,
-    /// Tells device paths that this agent looked up from those of any earlier one, which are not trusted.
+    /// When this agent started: it tells device paths that this agent looked up from those of earlier agents, which are
+    /// not trusted.
     pub started: Time,
-    /// Who is fenced.
+    /// Which computes are fenced.
     pub fences: Fences,
-    /// Where ClientMounts may mount.
+    /// Beneath which directories ClientMounts may mount.
     pub site: Site,
-    /// Where set-up hooks see a file system.
+    /// Beneath which directory set-up hooks see a file system.
     pub temporary: TemporaryRoot,
-    /// How capacity is allocated.
+    /// How many drives an allocation uses, and whether lost ones are replaced.
     pub policy: AllocationPolicy,
-    /// How a Lustre management target is spoken to.
+    /// How to run commands on a Lustre management target.
     pub mgs: Mgs,
-    /// Where news goes.
+    /// Writes Kubernetes Events.
     pub events: Events,
 }
 
 impl fmt::Debug for Context {
-    /// Without the client, which cannot be shown.
+    /// Without the client, which has no useful Debug.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("node", &self.node)
@@ -72,7 +73,7 @@ impl Context {
         daemon::blocking(move || converger.converge_all(&units)).await
     }
 
-    /// The same for what a compute is given only while nobody fences it.
+    /// The same, for units whose computes must not be fenced.
     pub async fn converge_gated(
         &self,
         units: Vec<Desired>,
@@ -81,59 +82,59 @@ impl Context {
         daemon::blocking(move || converger.converge_all(&units)).await
     }
 
-    /// Whether an object exists that no watch has brought: watches are apart, and one of them may be behind or broken, so
-    /// nobody is told that something is missing before the API was asked.
+    /// Whether an object exists that no watch has brought. Each kind has its own watch, which may be behind or broken,
+    /// so the agent asks the API before it reports that something is missing.
     ///
     /// # Errors
-    /// When the API does not say.
+    /// When the API does not answer.
     pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
-        found.map(|it| it.is_some()).map_err(|source| WriteError::Look {
+        found.map(|object| object.is_some()).map_err(|source| WriteError::Look {
             object: format!("{} {namespace}/{name}", K::kind(&())),
             source: Box::new(source),
         })
     }
 
-    /// Whether a profile exists all the same.
+    /// Whether a profile exists that the cache does not have.
     ///
     /// # Errors
-    /// When the API does not say.
+    /// When the API does not answer.
     pub async fn profile_exists(&self, no_profile: &NoProfile) -> Result<bool, WriteError> {
         match no_profile {
             NoProfile::Unnamed => Ok(false),
-            NoProfile::Unseen { namespace, name } => {
+            NoProfile::Missing { namespace, name } => {
                 self.exists::<NnfStorageProfile>(namespace, name).await
             }
         }
     }
 
-    /// An error as objects carry it.
+    /// A failure as a status carries it.
     #[must_use]
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
 }
 
-/// What a pass wrote, as the API stored it.
+/// One write of a pass, as the API stored it.
 pub struct Wrote {
-    /// Which object it was, and what it then looked like to its passes.
+    /// The object's key, and its fingerprint after the write.
     pub handled: Option<(Key, Fingerprint)>,
-    /// Its resourceVersion since.
+    /// The object's resourceVersion after the write.
     pub version: Option<String>,
-    tell: Tell,
+    apply: CacheUpdate,
 }
 
 impl Wrote {
-    fn of<K: Kept>(object: K) -> Self {
+    fn of<K: Cached>(object: K) -> Self {
         let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
         let version = object.resource_version();
-        Self { handled, version, tell: Box::new(move |world| world.wrote(object)) }
+        Self { handled, version, apply: Box::new(move |cache| cache.wrote(object)) }
     }
 
-    /// Tells the world.
-    pub fn tell(self, world: &mut World) -> Vec<Wake> {
-        (self.tell)(world)
+    /// Puts the written object into the cache, and returns what to wake.
+    pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
+        (self.apply)(cache)
     }
 }
 
@@ -143,34 +144,35 @@ impl fmt::Debug for Wrote {
     }
 }
 
-/// What a pass leaves behind.
+/// The result of a pass.
 #[derive(Debug)]
 pub struct Pass {
-    /// What it wrote, in order.
+    /// Its writes, in order.
     pub wrote: Vec<Wrote>,
-    /// When to try again by itself: the soonest of what failed.
+    /// When to retry: the soonest of all that failed.
     pub retry: Retry,
-    /// Whether the object is as it should be.
+    /// Whether the object is as desired.
     pub done: bool,
-    /// Processes that keep something in use: when they have ended the agent tries again at once.
+    /// Process ids that keep something in use. When they have ended, the agent retries at once.
     pub holders: Vec<i32>,
     /// What failed, for the log.
     pub failures: Vec<String>,
-    /// A write that found another object than was read, or none: no news, for the watch brings why, unless it does not.
-    pub outrun: Option<String>,
-    /// What goes on by itself, of a pass that looked.
+    /// A write that failed because the object had changed or was gone. It is logged only when it lasts: usually the
+    /// watch brings the newer object.
+    pub conflict: Option<String>,
+    /// Progress of long-running work, if the pass checked it.
     pub progress: Option<Vec<Progress>>,
-    /// Who must look again.
+    /// Other objects to wake.
     pub wakes: Vec<Key>,
-    /// Of what a ClientMount asked for earlier, that of which nothing is left.
+    /// Earlier versions of the ClientMount of which nothing is left on the node.
     pub gone: Vec<ClientMount>,
-    /// Whether a ClientMount went that did not name all it may have had.
-    pub doubtful: bool,
-    /// The drives that can be used, of a pass that looked at all of them.
+    /// Whether mounts of a ClientMount may be left whose mount points are unknown.
+    pub may_leave_mounts: bool,
+    /// NQNs of the drives that can be used, if the pass made an inventory of all drives.
     pub drives: Option<BTreeSet<Nqn>>,
-    /// Uid of a ClientMount of which everything is mounted.
+    /// Uid of the ClientMount, when all of it is mounted.
     pub mounted: Option<String>,
-    /// Uid of a ClientMount of which nothing is mounted any more.
+    /// Uid of the ClientMount, when none of it is mounted any more.
     pub unmounted: Option<String>,
 }
 
@@ -182,11 +184,11 @@ impl Default for Pass {
             done: true,
             holders: Vec::new(),
             failures: Vec::new(),
-            outrun: None,
+            conflict: None,
             progress: None,
             wakes: Vec::new(),
             gone: Vec::new(),
-            doubtful: false,
+            may_leave_mounts: false,
             drives: None,
             mounted: None,
             unmounted: None,
@@ -195,7 +197,7 @@ impl Default for Pass {
 }
 
 impl Pass {
-    /// Notes a failure, with all its causes.
+    /// Adds a failure, with all its causes.
     pub fn failed<K: Object>(&mut self, object: &K, failure: &Failure) {
         let object = describe(object);
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
@@ -204,23 +206,24 @@ impl Pass {
         self.done = false;
     }
 
-    /// One that ended early by a defect of the agent: its object waits, and others go on.
+    /// The result of a pass that panicked: its object is retried later, and other objects are unaffected.
     #[must_use]
     pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
         let failures = vec![format!("{key}: {panicked}")];
         Self { failures, retry: Retry::Later, done: false, ..Self::default() }
     }
 
-    /// Notes how the pass's writes went. The agent tries whatever was not written again: only a watch says that an object is gone.
+    /// Adds the result of the pass's writes. The agent retries a write that failed, even if the object seems to be
+    /// gone: only the watch decides that.
     #[must_use]
     pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };
         self.done = false;
         self.retry = Retry::Soon;
         match &error {
-            WriteError::Unknown { .. } => self.outrun = Some(error.to_string()),
+            WriteError::Unknown { .. } => self.conflict = Some(error.to_string()),
             WriteError::Conflict { source, .. } => {
-                self.outrun = Some(format!("{error}: {}", plain(source)));
+                self.conflict = Some(format!("{error}: {}", plain(source)));
             }
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 self.failures.push(format!("{error}: {}", plain(source)));
@@ -229,22 +232,22 @@ impl Pass {
         self
     }
 
-    /// Something that exists has not been seen yet: it is on its way, and wakes the object.
+    /// The API has an object that the watch has not brought yet. It will, and that wakes this object.
     pub fn wait(&mut self) {
         self.done = false;
         self.retry = Retry::Soon;
     }
 
-    /// Notes a write.
-    pub fn wrote<K: Kept>(&mut self, object: K) {
+    /// Adds a write.
+    pub fn wrote<K: Cached>(&mut self, object: K) {
         self.wrote.push(Wrote::of(object));
     }
 
-    /// Puts the agent's finalizer on, before anything of the object is made, and returns the object as it then is.
+    /// Puts the agent's finalizer on before it makes anything for the object, and returns the object with it.
     ///
     /// # Errors
-    /// When it cannot be put on.
-    pub async fn with_finalizer<K: Kept>(
+    /// When the write fails.
+    pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,
         object: &K,
@@ -260,8 +263,8 @@ impl Pass {
     /// Takes a finalizer off.
     ///
     /// # Errors
-    /// When it cannot be taken off.
-    pub async fn without_finalizer<K: Kept>(
+    /// When the write fails.
+    pub async fn without_finalizer<K: Cached>(
         &mut self,
         context: &Context,
         object: &K,
@@ -272,11 +275,11 @@ impl Pass {
         Ok(())
     }
 
-    /// Notes why nothing is done, and tells it in the status that `refused` makes.
+    /// Adds the failure, and writes the status that `refused` makes of it.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub async fn refuse<K: Kept + HasStatus>(
+    /// When the write fails.
+    pub async fn refuse<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
         object: &K,
@@ -287,11 +290,11 @@ impl Pass {
         self.report(context, object, refused(object, context.resource_error(failure, ""))).await
     }
 
-    /// Gives an object this status, if it is a new one.
+    /// Writes this status, if it differs.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub async fn report<K: Kept + HasStatus>(
+    /// When the write fails.
+    pub async fn report<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
         object: &K,
@@ -302,11 +305,11 @@ impl Pass {
         self.status(context, object, &after).await
     }
 
-    /// Writes a status, if it is a new one.
+    /// Writes the status of `after`, if it differs from that of `before`.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub async fn status<K: Kept>(
+    /// When the write fails.
+    pub async fn status<K: Cached>(
         &mut self,
         context: &Context,
         before: &K,
@@ -325,7 +328,7 @@ mod tests {
     #[test]
     fn a_panic_is_told_with_the_object_that_it_concerns() {
         let pass = Pass::panicked(&Key::BlockStorage("job-7-0".into()), &Panicked::of(&"a bug"));
-        let told = &pass.failures[0];
-        assert!(told.starts_with("NnfNodeBlockStorage job-7-0: ") && told.ends_with("a bug"));
+        let text = &pass.failures[0];
+        assert!(text.starts_with("NnfNodeBlockStorage job-7-0: ") && text.ends_with("a bug"));
     }
 }

@@ -6,7 +6,7 @@ use axum::{
     routing::get,
 };
 
-use crate::signs::Signs;
+use crate::status::AgentStatus;
 
 /// What is served at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// The pages, which tell of `signs`. As Go's handlers do, they answer with a slash at the end of their path, too.
-    pub fn router(self, signs: Signs) -> Router {
+    /// The pages, which tell of `status`. As Go's handlers do, they answer with a slash at the end of their path, too.
+    pub fn router(self, status: AgentStatus) -> Router {
         match self {
             Self::Probes => {
-                let ready = get(move || std::future::ready(readyz(&signs)));
+                let ready = get(move || std::future::ready(readyz(&status)));
                 Router::new()
                     .route("/healthz", get("ok"))
                     .route("/healthz/", get("ok"))
@@ -30,24 +30,24 @@ impl Pages {
                     .route("/readyz/", ready)
             }
             Self::Metrics => {
-                let metrics = get(move || std::future::ready(metrics(&signs)));
+                let metrics = get(move || std::future::ready(metrics(&status)));
                 Router::new().route("/metrics", metrics.clone()).route("/metrics/", metrics)
             }
         }
     }
 }
 
-fn readyz(signs: &Signs) -> (StatusCode, &'static str) {
-    if signs.is_ready() {
+fn readyz(status: &AgentStatus) -> (StatusCode, &'static str) {
+    if status.is_ready() {
         return (StatusCode::OK, "ok");
     }
     let why = "the API was not read to the end yet; the log says what is in the way";
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-fn metrics(signs: &Signs) -> ([(axum::http::HeaderName, &'static str); 1], String) {
+fn metrics(status: &AgentStatus) -> ([(axum::http::HeaderName, &'static str); 1], String) {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, OPEN_METRICS)], signs.metrics())
+    ([(CONTENT_TYPE, OPEN_METRICS)], status.metrics())
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages() {
-        let signs = Signs::default();
+        let status = AgentStatus::default();
         for (pages, path, expected) in [
             (Pages::Probes, "/healthz", 200),
             (Pages::Probes, "/healthz/", 200),
@@ -69,14 +69,14 @@ mod tests {
             (Pages::Metrics, "/metrics", 200),
             (Pages::Metrics, "/healthz", 404),
         ] {
-            assert_eq!(status(pages, path, &signs).await, expected, "{path}");
+            assert_eq!(code(pages, path, &status).await, expected, "{path}");
         }
-        signs.set_ready();
-        assert_eq!(status(Pages::Probes, "/readyz", &signs).await, 200);
+        status.set_ready();
+        assert_eq!(code(Pages::Probes, "/readyz", &status).await, 200);
     }
 
-    async fn status(pages: Pages, path: &str, signs: &Signs) -> u16 {
+    async fn code(pages: Pages, path: &str, status: &AgentStatus) -> u16 {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        pages.router(signs.clone()).oneshot(request).await.unwrap().status().as_u16()
+        pages.router(status.clone()).oneshot(request).await.unwrap().status().as_u16()
     }
 }

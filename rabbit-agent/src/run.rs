@@ -28,10 +28,10 @@ use crate::{
     bind::BindError,
     config::{Config, Rabbit},
     fence::{Fencer, Fences, Gate, Tools},
-    health::{Board, switches, uevents},
+    health::{HealthState, switches, uevents},
     pass::Context,
     probes::Pages,
-    signs::Signs,
+    status::AgentStatus,
     watch::{Update, watch_all},
 };
 
@@ -71,18 +71,18 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let client = connect(&config.api).await.map_err(RunError::Client)?;
     let probe = LinuxProbe::new(config.storage.roots.clone(), config.health.ports.clone());
     let probe = probe.with_switches(Arc::clone(&host));
-    let board = Board::new(Arc::new(probe), config.health.every, config.health.drive_slots);
-    uevents::listen(board.clone());
+    let health = HealthState::new(Arc::new(probe), config.health.every, config.health.drive_slots);
+    uevents::listen(health.clone());
     if let Some(every) = config.health.links_every {
         let host = Arc::clone(&host);
-        let followed = switches::follow(Arc::new(move || host.links()), board.clone(), every);
+        let followed = switches::follow(Arc::new(move || host.links()), health.clone(), every);
         tokio::spawn(vital("who follows the switches' links", followed));
     }
     let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
-    let signs = Signs::of(board);
-    show(&config, &signs).await?;
+    let status = AgentStatus::of(health);
+    show(&config, &status).await?;
     let refused = match config.coordinator.clone() {
-        Some(coordinator) => Some(tell_coordinator(coordinator, &config, &signs.health)?),
+        Some(coordinator) => Some(tell_coordinator(coordinator, &config, &status.health)?),
         None => None,
     };
     let stop = async {
@@ -91,7 +91,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    work(config.rabbit, host, (client, records), signs, stop).await
+    work(config.rabbit, host, (client, records), status, stop).await
 }
 
 async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
@@ -112,7 +112,7 @@ pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,
     (client, records): (Client, MountRecords),
-    signs: Signs,
+    status: AgentStatus,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
     let converger = Arc::new(Converger::new(host));
@@ -125,8 +125,8 @@ pub async fn work<E>(
     let fences = tools.fences.clone();
     let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
     // Before anything is given to anybody it is known who is fenced.
-    let (fencer, fenced) = Fencer::open(rabbit.fence, tools, signs.clone());
-    let node = signs.health.looks_due().map(|()| Update::of_node()).boxed();
+    let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
+    let node = status.health.checks_due().map(|()| Update::of_node()).boxed();
     let told = stream::select(fenced, watch_all(&client, &rabbit.site.node));
     let events = stream::select(told, node);
     let context = Context {
@@ -154,14 +154,14 @@ pub async fn work<E>(
         tell_stopping();
     };
     let fencing = tokio::spawn(vital("the fencer", fencer.run()));
-    Agent::new(Arc::new(context), signs).run(events, stop).await;
+    Agent::new(Arc::new(context), status).run(events, stop).await;
     // What was begun is gone on with at the next start.
     fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
 }
 
 /// Serves the pages that were asked for, and tells what of the command line has no effect.
-async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
+async fn show(config: &Config, status: &AgentStatus) -> Result<(), BindError> {
     for note in &config.notes {
         log::info!("{note}");
     }
@@ -172,7 +172,7 @@ async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
     for (flag, address, pages) in asked {
         if let Some(address) = address {
             let listener = address.listen(flag).await?;
-            let serving = daemon::pages::serve(listener, pages.router(signs.clone()));
+            let serving = daemon::pages::serve(listener, pages.router(status.clone()));
             tokio::spawn(vital("a probe's page", serving));
         }
     }
@@ -183,7 +183,7 @@ async fn show(config: &Config, signs: &Signs) -> Result<(), BindError> {
 fn tell_coordinator(
     coordinator: CoordinatorAddress,
     config: &Config,
-    board: &Board,
+    health: &HealthState,
 ) -> Result<oneshot::Receiver<String>, RunError> {
     let hello = hello(&config.rabbit.site.node, Role::Rabbit).map_err(RunError::Hello)?;
     coordinator.endpoint().map_err(RunError::Coordinator)?;
@@ -201,7 +201,7 @@ fn tell_coordinator(
             }
         }
     }));
-    let mut health = board.listen();
+    let mut health = health.listen();
     tokio::spawn(vital("who tells of the health", async move {
         while health.changed().await.is_ok() {
             let newest = health.borrow_and_update().clone();

@@ -22,7 +22,7 @@ pub(crate) fn started() -> Time {
     Time("2026-06-01T07:12:09Z".parse().unwrap())
 }
 
-/// Slots 0, 1 and 6: a gap on purpose.
+/// Computes in slots 0, 1 and 6: with a gap on purpose.
 pub(crate) fn system() -> SystemConfiguration {
     serde_json::from_value(json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemConfiguration",
@@ -69,9 +69,9 @@ pub(crate) fn block_storage(allocations: &[(i64, &[&str])]) -> NnfNodeBlockStora
 /// One drive for each allocation.
 pub(crate) const POLICY: AllocationPolicy = AllocationPolicy { spread: Spread::ONE, replace: true };
 
-/// What the object asks of a rabbit that has no other.
+/// The allocations that the object asks for when the rabbit has no other object.
 pub(crate) fn wanted(object: &NnfNodeBlockStorage) -> Vec<Allocation> {
-    desired(object, &chassis(), POLICY, &Elsewhere::Told(BTreeSet::new())).unwrap()
+    desired(object, &chassis(), POLICY, &Elsewhere::Reported(BTreeSet::new())).unwrap()
 }
 
 /// A block storage as the rabbit reports it, one device for each allocation.

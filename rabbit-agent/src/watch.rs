@@ -14,26 +14,26 @@ use futures::{
 use kube::{Client, api::ApiResource, runtime::watcher::Config};
 use storage::desired::NodeName;
 
-use crate::world::{Kept, Tell, Wake, World};
+use crate::cache::{Cache, CacheUpdate, Cached, Wake};
 
-/// One change, on its way to the world.
-pub struct Update(Tell);
+/// A change to the cache that a watch or another task found.
+pub struct Update(CacheUpdate);
 
 impl Update {
-    /// Who is fenced has changed.
+    /// The set of fenced computes changed.
     pub(crate) fn of_fences() -> Self {
-        Self(Box::new(|world| world.fences_changed()))
+        Self(Box::new(|cache| cache.fences_changed()))
     }
 
-    /// Something of the node moved, and nothing of the API's.
+    /// A device event came.
     #[must_use]
     pub fn of_node() -> Self {
-        Self(Box::new(|world| world.node_moved()))
+        Self(Box::new(|cache| cache.devices_changed()))
     }
 
-    /// Makes the change.
-    pub fn apply(self, world: &mut World) -> Vec<Wake> {
-        (self.0)(world)
+    /// Makes the change, and returns what to wake.
+    pub fn apply(self, cache: &mut Cache) -> Vec<Wake> {
+        (self.0)(cache)
     }
 }
 
@@ -43,8 +43,7 @@ impl fmt::Debug for Update {
     }
 }
 
-/// Everything that concerns the rabbit `node`, from now on and for ever. The log is told once of what fails, and the watches try
-/// again.
+/// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
 #[must_use]
 pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update> {
     let node = node.as_str();
@@ -63,21 +62,21 @@ pub fn watch_all(client: &Client, node: &NodeName) -> BoxStream<'static, Update>
     .boxed()
 }
 
-/// What the watches have in common.
+/// What all watches share.
 struct Watches {
     client: Client,
     health: WatchHealth,
 }
 
 impl Watches {
-    fn of<K: Kept>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Update> {
+    fn of<K: Cached>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Update> {
         let resource = ApiResource::erase::<K>(&());
         let watched = Watched { resource, namespace: namespace.map(str::to_owned), config };
         let health = self.health.clone();
         let events = watch(self.client.clone(), watched).map(move |event| {
             let event = event.of::<K>();
             health.log(&event);
-            Update(Box::new(move |world| world.take(event)))
+            Update(Box::new(move |cache| cache.take(event)))
         });
         events.boxed()
     }

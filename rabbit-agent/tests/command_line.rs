@@ -1,4 +1,4 @@
-//! The program in the place of nnf-node-manager, as far as its command line and environment reach.
+//! The program in place of nnf-node-manager, as far as command line and environment are concerned.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
 
@@ -8,14 +8,14 @@ fn agent(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rabbit-agent"));
     command.env_clear().args(args).envs(environment.iter().copied());
     let output = command.timeout(std::time::Duration::from_secs(30)).output().unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(told).unwrap())
+    let expected = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(expected).unwrap())
 }
 
 #[test]
 fn the_environment_of_its_daemon_set_is_read() {
-    // A name that no node can have, so that the start ends by saying where it comes from.
-    for (environment, told) in [
+    // No node can have this name, so the start fails with a text that shows where the name came from.
+    for (environment, expected) in [
         (&[("NNF_NODE_NAME", "a b")][..], "\"a b\""),
         (&[("NNF_NODE_NAME", "rabbit-1"), ("WARREN_NODE", "c d")], "\"c d\""),
         (
@@ -25,7 +25,7 @@ fn the_environment_of_its_daemon_set_is_read() {
     ] {
         let (code, text) = agent(&[], environment);
         assert_eq!(code, Some(2), "{text}");
-        assert!(text.contains(told), "{environment:?}: {text}");
+        assert!(text.contains(expected), "{environment:?}: {text}");
     }
 }
 
@@ -39,7 +39,7 @@ fn in_a_pod_the_api_is_that_of_its_cluster() {
         ("KUBERNETES_SERVICE_PORT", "443"),
     ];
     let line = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
-    // No token of a service account is mounted here, and the start says that this is what it looked for.
+    // There is no token of a service account, and the start reports that it looked for one.
     let (code, text) = agent(&[&line[..], &state].concat(), &pod);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("find the cluster of this pod"), "{text}");
@@ -47,7 +47,7 @@ fn in_a_pod_the_api_is_that_of_its_cluster() {
 
 #[test]
 fn what_must_not_be_obeyed_stops_the_start_before_anything_is_touched() {
-    for (line, told) in [
+    for (line, expected) in [
         (&["-purge"][..], "--purge deletes every volume"),
         (&["--initializeAndExit"], "--initializeAndExit is for a job"),
         (&["-direct", "nvme.*"], "--direct nvme.*"),
@@ -57,7 +57,7 @@ fn what_must_not_be_obeyed_stops_the_start_before_anything_is_touched() {
     ] {
         let (code, text) = agent(&[&["--node", "rabbit-1"], line].concat(), &[]);
         assert_eq!(code, Some(2), "{line:?}: {text}");
-        assert!(text.contains(told), "{line:?}: {text}");
+        assert!(text.contains(expected), "{line:?}: {text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the end of a pass changes.
+//! What the agent does when a pass has ended.
 
 use controller::Fingerprint;
 use std::{collections::BTreeSet, time::Instant};
@@ -10,82 +10,82 @@ use tokio::task::JoinError;
 
 use super::Agent;
 use crate::{
+    cache::Key,
     client_mount::reconcile::prepare,
     node_storage::progress::{self, Progress},
     pass::{Pass, Wrote},
-    world::Key,
 };
 
-/// Versions of one object that passes wrote and a watch that is behind may still bring: more than a pass writes, few enough for
-/// every object there ever was.
-const REMEMBERED: usize = 16;
+/// The number of recent resourceVersions to remember per object: more than one pass writes, few enough to keep for
+/// every object.
+const VERSIONS_KEPT: usize = 16;
 
-/// Races lost in a row from which on they are told: with the delays between them, those of more than ten seconds.
-const NO_RACE: u32 = 5;
+/// Conflicts in a row from which on the agent logs them. With the delays between passes that is more than ten seconds.
+const LASTING_CONFLICT: u32 = 5;
 
 impl Agent {
     pub(super) fn ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
-            // What a pass does for its object is caught there.
+            // `spawn` catches the panics of a pass, so this one is a defect of the task.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         self.holders.set(&key, pass.holders);
         let has_failed = !pass.failures.is_empty();
         let mut failures = pass.failures;
-        failures.extend(self.outrun_again(&key, pass.outrun));
-        self.tell_failures(&key, failures);
+        failures.extend(self.lasting_conflict(&key, pass.conflict));
+        self.log_failures(&key, failures);
         if let Some(progress) = pass.progress {
-            self.tell_progress(&key, progress);
+            self.log_progress(&key, progress);
         }
-        let retold = self.retold_meanwhile(&key, &pass.wrote);
+        let status_changed = self.status_changed_meanwhile(&key, &pass.wrote);
         self.remember(&pass.wrote);
         let handled = self.take_writes(&key, pass.wrote);
         if let Some(uid) = pass.mounted {
             self.claims.settle(&uid);
         }
         self.former_gone(&pass.gone);
-        // Its end is in sight, or hangs on a mount whose path is lost.
-        if pass.doubtful && (pass.unmounted.is_some() || has_failed) {
+        // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
+        if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
             self.sweep.again();
         }
         if let Some(uid) = pass.unmounted {
             self.unmounted(&uid);
         }
         for woken in pass.wakes {
-            self.related(woken);
+            self.wake_related(woken);
         }
         if let Some(drives) = pass.drives {
             self.drives_seen(drives);
         }
         self.wake_dependents(&key);
-        if !self.again.contains(&key) && handled == self.world.fingerprint(&key) {
-            // A watch was faster than the end of the pass: what woke the object meanwhile is the pass's own finalizer.
+        if !self.woken_meanwhile.contains(&key) && handled == self.cache.fingerprint(&key) {
+            // A watch brought the pass's own write before the pass ended, and only that woke the object.
             self.queue.satisfy(&key);
         }
-        match handled.filter(|_| pass.done && !self.again.contains(&key)) {
+        match handled.filter(|_| pass.done && !self.woken_meanwhile.contains(&key)) {
             Some(print) => drop(self.settled.insert(key.clone(), print)),
             None => drop(self.settled.remove(&key)),
         }
         self.queue.finished(&key, pass.retry, Instant::now());
-        if retold {
-            self.retold(&key);
+        if status_changed {
+            self.report_again(&key);
         }
     }
 
-    /// A write that came too late, once it is no race any more: nobody is faster every time, and what a watch has not brought
-    /// by then it may never bring.
-    fn outrun_again(&mut self, key: &Key, outrun: Option<String>) -> Option<String> {
-        let Some(why) = outrun else {
-            self.outrun.remove(key);
+    /// The conflict, once it has occurred too often to be a race: a watch that has not brought the newer object by then
+    /// may never bring it.
+    fn lasting_conflict(&mut self, key: &Key, conflict: Option<String>) -> Option<String> {
+        let Some(why) = conflict else {
+            self.conflicts.remove(key);
             return None;
         };
-        let times = self.outrun.entry(key.clone()).or_default();
+        let times = self.conflicts.entry(key.clone()).or_default();
         *times += 1;
-        (*times >= NO_RACE).then_some(why)
+        (*times >= LASTING_CONFLICT).then_some(why)
     }
 
-    fn tell_failures(&mut self, key: &Key, failures: Vec<String>) {
+    fn log_failures(&mut self, key: &Key, failures: Vec<String>) {
         if failures.is_empty() {
             self.failing.remove(key);
         } else if self.failing.get(key) != Some(&failures) {
@@ -96,124 +96,129 @@ impl Agent {
         }
     }
 
-    fn tell_progress(&mut self, key: &Key, now: Vec<Progress>) {
-        let before = self.under_way.remove(key).unwrap_or_default();
-        for line in progress::news(&before, &now) {
+    fn log_progress(&mut self, key: &Key, now: Vec<Progress>) {
+        let before = self.progress.remove(key).unwrap_or_default();
+        for line in progress::changes(&before, &now) {
             log::info!("{key}: {line}");
         }
         if !now.is_empty() {
-            self.under_way.insert(key.clone(), now);
+            self.progress.insert(key.clone(), now);
         }
     }
 
-    /// What a pass wrote may come back by a watch only after the next one ended.
+    /// Remembers the versions that the pass wrote: a watch may bring them only after the next pass has ended.
     fn remember(&mut self, wrote: &[Wrote]) {
         for wrote in wrote {
             if let (Some((of, _)), Some(version)) = (&wrote.handled, &wrote.version) {
                 let known = self.wrote.entry(of.clone()).or_default();
                 known.push(version.clone());
-                known.drain(..known.len().saturating_sub(REMEMBERED));
+                known.drain(..known.len().saturating_sub(VERSIONS_KEPT));
             }
         }
     }
 
-    /// Whether somebody else wrote the status of this object while the pass ran.
-    fn retold_meanwhile(&mut self, key: &Key, wrote: &[Wrote]) -> bool {
-        let Some(version) = self.retold.remove(key) else { return false };
+    /// Whether somebody else wrote the object's status while the pass ran.
+    fn status_changed_meanwhile(&mut self, key: &Key, wrote: &[Wrote]) -> bool {
+        let Some(version) = self.status_changed.remove(key) else { return false };
         let remembered = self.wrote.get(key).is_some_and(|known| known.contains(&version));
-        !remembered && !wrote.iter().any(|it| it.version.as_ref() == Some(&version))
+        !remembered && !wrote.iter().any(|write| write.version.as_ref() == Some(&version))
     }
 
-    /// Takes what the pass wrote into the world, and gives the object as the pass left it. Writes are refused when the object
-    /// has moved on, so what was written is what was handled and nothing more.
+    /// Puts what the pass wrote into the cache, and returns the object as the pass left it. The API refuses writes to
+    /// an object that has changed, so the pass has seen everything in the object that it wrote.
     fn take_writes(&mut self, key: &Key, wrote: Vec<Wrote>) -> Option<Fingerprint> {
         let mut handled = self.handled.remove(key);
         for wrote in wrote {
             if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| of == key) {
                 handled = Some(print);
             }
-            let wakes = wrote.tell(&mut self.world);
-            self.note_changes();
+            let wakes = wrote.apply(&mut self.cache);
+            self.record_changes();
             self.wake(wakes);
         }
         handled
     }
 
-    /// What ClientMounts asked for earlier is gone from the node: who waited for that goes on.
+    /// Nothing is left on the node of these earlier versions of ClientMounts: wakes the objects that waited for that.
     fn former_gone(&mut self, gone: &[ClientMount]) {
         for version in gone {
             let uid = version.uid().unwrap_or_default();
-            self.world.former.gone(&uid, gone);
-            let wakes = self.world.leaving_storages(version);
+            self.cache.former.gone(&uid, gone);
+            let wakes = self.cache.deleted_storages_of(version);
             self.wake(wakes);
-            let now =
-                self.world.client_mounts.iter().find(|it| it.metadata.uid == version.metadata.uid);
+            let now = self
+                .cache
+                .client_mounts
+                .iter()
+                .find(|object| object.metadata.uid == version.metadata.uid);
             if let Some(object) = now.cloned() {
-                let prepared = prepare(&object, &self.world, &self.context.site, &mut self.claims);
+                let prepared = prepare(&object, &self.cache, &self.context.site, &mut self.claims);
                 self.wake_claimants(&prepared.moved);
             }
         }
     }
 
-    /// Nothing of this ClientMount is left on the node: who waited for that goes on.
+    /// Nothing is left on the node of this ClientMount: wakes the objects that waited for that.
     fn unmounted(&mut self, uid: &str) {
-        let waited = self.world.vanished(uid).cloned();
-        self.world.forget_vanished(uid);
+        let waited = self.cache.vanished(uid).cloned();
+        self.cache.forget_vanished(uid);
         if let Some(object) = waited {
-            let wakes = self.world.leaving_storages(&object);
+            let wakes = self.cache.deleted_storages_of(&object);
             self.wake(wakes);
         }
         self.release(uid);
     }
 
-    /// A ClientMount asks for no path any more: who waited for one goes on.
+    /// Releases the mount points that a ClientMount claimed, and wakes the objects that waited for them.
     pub(super) fn release(&mut self, uid: &str) {
         let moved = self.claims.release(uid);
         self.wake_claimants(&moved);
     }
 
-    /// A ClientMount went that nobody held. If anything is mounted that it asked for earlier, no object wants it.
-    pub(super) fn let_go(&mut self, uid: &str) {
-        for version in self.world.former.forget(uid) {
+    /// A ClientMount was deleted without our finalizer. Mounts of its earlier versions are unwanted now.
+    pub(super) fn forget_deleted(&mut self, uid: &str) {
+        for version in self.cache.former.forget(uid) {
             self.sweep.again();
-            let wakes = self.world.leaving_storages(&version);
+            let wakes = self.cache.deleted_storages_of(&version);
             self.wake(wakes);
         }
         self.release(uid);
     }
 
-    /// Whom nobody held while a pass worked under their name. What such a pass mounted no object wants.
-    fn release_let_go(&mut self, of: &str) {
-        let gone: Vec<_> = self.let_go.extract_if(.., |_, name| name == of).collect();
+    /// The same for those that were deleted while a pass worked under their name; whatever that pass mounted is
+    /// unwanted.
+    fn forget_deleted_under(&mut self, of: &str) {
+        let gone: Vec<_> = self.deleted.extract_if(.., |_, name| name == of).collect();
         for (uid, _) in gone {
-            self.let_go(&uid);
+            self.forget_deleted(&uid);
             self.sweep.again();
         }
     }
 
     fn wake_dependents(&mut self, key: &Key) {
         match key {
-            Key::BlockStorage(name) => self.looked_at_block(name),
+            Key::BlockStorage(name) => self.block_pass_ended(name),
             Key::ClientMount(name) => {
-                self.release_let_go(name);
-                for uid in self.world.vanished_under(name) {
-                    self.related(Key::Vanished(uid));
+                self.forget_deleted_under(name);
+                for uid in self.cache.vanished_under(name) {
+                    self.wake_related(Key::Vanished(uid));
                 }
             }
             _ => {}
         }
     }
 
-    /// A drive that went while the agent started may be missing from the very first look at drives, and yet have been there
-    /// when a storage on it was looked at: the first sign of a change counts as one, whatever that look shows.
+    /// Wakes all storages when the usable drives have changed. A drive that failed while the agent started may be
+    /// missing from the first inventory already, although a storage was checked with it: so the first device event
+    /// counts as a change too.
     fn drives_seen(&mut self, drives: BTreeSet<Nqn>) {
-        let seen = (drives, self.world.has_moved);
-        let is_news = match &self.drives {
+        let seen = (drives, self.cache.had_device_event);
+        let is_change = match &self.drives {
             Some(before) => *before != seen,
-            None => self.world.has_moved,
+            None => self.cache.had_device_event,
         };
-        if is_news {
-            self.wake(self.world.drives_changed());
+        if is_change {
+            self.wake(self.cache.drives_changed());
         }
         self.drives = Some(seen);
     }

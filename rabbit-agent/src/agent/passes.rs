@@ -1,4 +1,4 @@
-//! Which pass starts next, and what it is given.
+//! Starts passes, and gives each what it reads of the cache.
 
 use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
@@ -10,15 +10,16 @@ use storage::Panicked;
 
 use super::{Agent, ERASING};
 use crate::{
-    block_storage, client_mount,
+    block_storage,
+    cache::{Key, block_name},
+    client_mount,
     client_mount::{
         computes::Computes,
         reconcile::{Prepared, prepare, prepare_for},
-        start::is_apart,
+        start::may_run_beside_sweep,
     },
     lustre_mgt, node, node_storage,
     pass::Pass,
-    world::{Key, block_name},
 };
 
 impl Agent {
@@ -26,8 +27,9 @@ impl Agent {
         let (context, mut erasing) = (&self.context, self.erasing());
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
-            let apart = !self.sweep.running() || is_apart(key, &self.kept, &self.world, sites);
-            if !apart || !self.world.is_erased(key) {
+            let apart = !self.sweep.running()
+                || may_run_beside_sweep(key, &self.mounts_to_keep, &self.cache, sites);
+            if !apart || !self.cache.erases(key) {
                 return apart;
             }
             erasing += 1;
@@ -35,14 +37,14 @@ impl Agent {
         };
         for key in self.queue.start(Instant::now(), may_begin) {
             if self.waits_for_blocks(&key) {
-                // Whatever else woke it: the agent wakes it again when it has looked at what is under it.
+                // The agent wakes this mount again after the passes over the block storages under it.
                 self.queue.finished(&key, Retry::OnChange, Instant::now());
                 continue;
             }
-            self.again.remove(&key);
+            self.woken_meanwhile.remove(&key);
             let settled = self.settled.get(&key);
-            if settled.is_some() && settled == self.world.fingerprint(&key).as_ref() {
-                // The echo of our own write.
+            if settled.is_some() && settled == self.cache.fingerprint(&key).as_ref() {
+                // Our own write woke the object.
                 self.queue.finished(&key, Retry::OnChange, Instant::now());
                 continue;
             }
@@ -50,9 +52,9 @@ impl Agent {
         }
     }
 
-    /// How many passes run that erase.
+    /// Running passes that erase namespaces.
     fn erasing(&self) -> usize {
-        self.queue.running().filter(|key| self.world.is_erased(key)).count()
+        self.queue.running().filter(|key| self.cache.erases(key)).count()
     }
 
     fn waits_for_blocks(&self, key: &Key) -> bool {
@@ -60,10 +62,10 @@ impl Agent {
     }
 
     fn start(&mut self, key: &Key) {
-        if let Some(print) = self.world.fingerprint(key) {
+        if let Some(print) = self.cache.fingerprint(key) {
             self.handled.insert(key.clone(), print);
         }
-        self.signs.count(key);
+        self.status.count(key);
         let started = match key {
             Key::Node => self.start_node(),
             Key::BlockStorage(name) => self.start_block_storage(name),
@@ -74,14 +76,14 @@ impl Agent {
         };
         if started.is_none() {
             self.failing.remove(key);
-            self.outrun.remove(key);
-            self.under_way.remove(key);
+            self.conflicts.remove(key);
+            self.progress.remove(key);
             self.wrote.remove(key);
             self.settled.remove(key);
             self.handled.remove(key);
             self.queue.finished(key, Retry::OnChange, Instant::now());
             if let Key::BlockStorage(name) = key {
-                self.looked_at_block(name);
+                self.block_pass_ended(name);
             }
         }
     }
@@ -89,36 +91,36 @@ impl Agent {
     fn spawn(&mut self, key: Key, work: impl Future<Output = Pass> + Send + 'static) {
         self.passes.spawn(async move {
             let pass = AssertUnwindSafe(work).catch_unwind().await;
-            // All that a pass changes of the agent is in what it leaves behind.
+            // A pass changes the agent only through its result, so the agent's state is sound after a panic.
             let pass = pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::of(&*panic)));
             (key, pass)
         });
     }
 
     fn start_node(&mut self) -> Option<()> {
-        let claimants = self.world.claimants();
+        let claimants = self.cache.claimants();
         let view = node::reconcile::View {
-            object: self.world.nnf_node().cloned(),
-            chassis: self.world.chassis(),
+            object: self.cache.nnf_node().cloned(),
+            chassis: self.cache.chassis(),
             claimants,
-            told: self.world.told(),
-            owners: self.world.volume_owners(),
+            reported: self.cache.reported_namespaces(),
+            owners: self.cache.volume_owners(),
         };
-        let (context, board) = (Arc::clone(&self.context), self.signs.health.clone());
+        let (context, health) = (Arc::clone(&self.context), self.status.health.clone());
         self.spawn(Key::Node, async move {
             let mut pass = Pass::default();
-            let result = node::reconcile::reconcile(&context, &view, &board, &mut pass).await;
+            let result = node::reconcile::reconcile(&context, &view, &health, &mut pass).await;
             pass.ended(result)
         });
         Some(())
     }
 
     fn start_block_storage(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.block_storage(name)?);
-        let chassis = self.world.chassis();
-        let elsewhere = self.world.told_elsewhere(name);
-        let in_use = self.world.is_in_use(name);
-        let mounts = self.world.mounts_on(name);
+        let object = Arc::clone(self.cache.block_storage(name)?);
+        let chassis = self.cache.chassis();
+        let elsewhere = self.cache.reported_elsewhere(name);
+        let in_use = self.cache.is_in_use(name);
+        let mounts = self.cache.mounts_on(name);
         let view = block_storage::reconcile::View { object, chassis, elsewhere, in_use, mounts };
         let context = Arc::clone(&self.context);
         self.spawn(Key::BlockStorage(name.to_owned()), async move {
@@ -130,11 +132,11 @@ impl Agent {
     }
 
     fn start_node_storage(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.node_storage(name)?);
-        let block = self.world.block_storage(&block_name(&object)).cloned();
-        let is_unreadable = self.world.is_unreadable_block(&block_name(&object));
-        let profile = self.world.profile(&*object);
-        let mounts = self.world.mounts_on(name);
+        let object = Arc::clone(self.cache.node_storage(name)?);
+        let block = self.cache.block_storage(&block_name(&object)).cloned();
+        let is_unreadable = self.cache.is_unreadable_block(&block_name(&object));
+        let profile = self.cache.profile(&*object);
+        let mounts = self.cache.mounts_on(name);
         let view = node_storage::reconcile::View { object, block, is_unreadable, profile, mounts };
         let context = Arc::clone(&self.context);
         self.spawn(Key::NodeStorage(name.to_owned()), async move {
@@ -146,12 +148,12 @@ impl Agent {
     }
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.client_mount(name)?);
+        let object = Arc::clone(self.cache.client_mount(name)?);
         let Prepared { work, former, moved } =
-            prepare(&object, &self.world, &self.context.site, &mut self.claims);
+            prepare(&object, &self.cache, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
-        let profile = self.world.profile(&*object).err();
-        let computes = Computes::of(&object, &self.world);
+        let profile = self.cache.profile(&*object).err();
+        let computes = Computes::of(&object, &self.cache);
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -163,15 +165,16 @@ impl Agent {
     }
 
     fn start_vanished(&mut self, uid: &str) -> Option<()> {
-        let object = Arc::clone(self.world.vanished(uid)?);
+        let object = Arc::clone(self.cache.vanished(uid)?);
         if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
-            // The pass that runs may be the one that let it go; its end brings us back if anything is left.
+            // The running pass may be the one that took the finalizer off. Its end wakes this key again if anything is
+            // left.
             return None;
         }
         let Prepared { work, former, moved } = prepare_for(
             &object,
             Goal::Unmounted,
-            &self.world,
+            &self.cache,
             &self.context.site,
             &mut self.claims,
         );
@@ -186,7 +189,7 @@ impl Agent {
     }
 
     fn start_lustre_mgt(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.world.lustre_mgt(name)?);
+        let object = Arc::clone(self.cache.lustre_mgt(name)?);
         let context = Arc::clone(&self.context);
         self.spawn(Key::LustreMgt(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -198,15 +201,15 @@ impl Agent {
 
     pub(super) fn wake_claimants(&mut self, uids: &[String]) {
         let named = |uid: &String| {
-            self.world
+            self.cache
                 .client_mounts
                 .iter()
-                .find(|it| it.uid().as_ref() == Some(uid))
-                .map(|it| it.name_any())
+                .find(|object| object.uid().as_ref() == Some(uid))
+                .map(|object| object.name_any())
         };
         let names: Vec<String> = uids.iter().filter_map(named).collect();
         for name in names {
-            self.related(Key::ClientMount(name));
+            self.wake_related(Key::ClientMount(name));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `NnfNodeBlockStorageSpec` to allocations. Every user error of the kind is born here, and then nothing is changed.
+//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; then nothing is changed.
 //!
-//! An object is judged as a whole: one name that cannot be resolved, and none of its allocations is touched. A job gets
-//! all of its storage or learns why not; half of it helps nobody, and access granted by guess would be worse.
+//! An object is checked as a whole: if one name cannot be resolved, none of its allocations is touched. A job gets all
+//! of its storage or an error. Half of the storage helps nobody, and access granted by guess would be worse.
 
 use std::collections::BTreeSet;
 
@@ -13,76 +13,76 @@ use thiserror::Error;
 
 use crate::{
     chassis::{Chassis, ChassisError},
-    fence::{Blind, Fences, is_shared},
+    fence::{Fences, FencesUnknown, is_shared},
 };
 
-/// How this rabbit allocates, whoever asks.
+/// How this rabbit allocates for all objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationPolicy {
-    /// Over how many drives an allocation goes.
+    /// The number of drives for a new allocation.
     pub spread: Spread,
-    /// Whether a namespace on a drive that is gone for good gets a successor on another drive.
+    /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
     pub replace: bool,
 }
 
-/// What other NnfNodeBlockStorages of the rabbit are told to have.
+/// Namespaces that the statuses of the rabbit's other NnfNodeBlockStorages name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// These namespaces, and no others.
-    Told(BTreeSet<NamespaceId>),
-    /// Some of them cannot be read: any namespace may be theirs.
+    /// Exactly these namespaces.
+    Reported(BTreeSet<NamespaceId>),
+    /// An object cannot be decoded, so any namespace may be its.
     Unreadable,
 }
 
 impl Elsewhere {
     fn may_have(&self, id: &NamespaceId) -> bool {
         match self {
-            Self::Told(told) => told.contains(id),
+            Self::Reported(reported) => reported.contains(id),
             Self::Unreadable => true,
         }
     }
 }
 
-/// Why a NnfNodeBlockStorage cannot be carried out.
+/// Why a NnfNodeBlockStorage is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlockStorageError {
-    /// `metadata.uid` is not one.
+    /// `metadata.uid` is no uid.
     #[error("metadata.uid")]
     Uid(#[source] NameError),
-    /// Zero or negative.
+    /// A capacity is zero or negative.
     #[error("spec.allocations[{index}].capacity is {capacity} bytes: ask for at least 1")]
     Capacity {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// As written.
+        /// The capacity, in bytes.
         capacity: i64,
     },
-    /// A name without a place.
+    /// A name in an access list has no slot.
     #[error("spec.allocations[{index}].access[{place}]")]
     Access {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// Where in its list.
+        /// Index in its access list.
         place: usize,
         /// What is wrong with the name.
         #[source]
         source: ChassisError,
     },
-    /// A GFS2 of computes while nobody knows which of them are fenced.
+    /// A GFS2 asks for access of computes, and the agent does not know which computes are fenced.
     #[error("spec.allocations[].access")]
-    Fences(#[from] Blind),
-    /// A device in the status that cannot be one: what was allocated is not known.
+    Fences(#[from] FencesUnknown),
+    /// The status names an impossible device, so what is allocated is unknown.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// Where in its list.
+        /// Index in its list of devices.
         place: usize,
-        /// What is wrong with its name.
+        /// What is wrong with the device's name.
         #[source]
         source: NameError,
     },
-    /// More allocations than a rabbit could ever hold.
+    /// More allocations than a rabbit can hold.
     #[error("spec.allocations has {0} entries: at most {MOST_ALLOCATIONS} can be made")]
     TooMany(usize),
 }
@@ -93,7 +93,7 @@ const MOST_ALLOCATIONS: usize = 4096;
 /// The allocations that the object asks for, in its order.
 ///
 /// # Errors
-/// On the first field that cannot be carried out.
+/// The first field that is invalid.
 pub fn desired(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -114,7 +114,7 @@ pub fn desired(
             id: AllocationId { owner, index: number },
             capacity,
             spread: policy.spread,
-            reported: told(object, index, elsewhere)?,
+            reported: reported(object, index, elsewhere)?,
             replace: policy.replace,
             access: access(index, &asked.access, chassis)?,
         });
@@ -122,11 +122,11 @@ pub fn desired(
     Ok(desired)
 }
 
-/// The allocations that the object's status names, whatever is asked for by now: each with what it was told to have.
+/// The allocations that the object's status names, whatever its spec asks for now: each with its reported namespaces.
 ///
 /// # Errors
-/// When a device there cannot be one.
-pub fn remembered(
+/// When the status names an impossible device.
+pub fn from_status(
     object: &NnfNodeBlockStorage,
     policy: AllocationPolicy,
     elsewhere: &Elsewhere,
@@ -135,16 +135,16 @@ pub fn remembered(
     let count = object.status.as_ref().map_or(0, |status| status.allocations.len());
     let allocation = |(index, number)| {
         let id = AllocationId { owner, index: number };
-        let told = told(object, index, elsewhere)?;
-        Ok(Allocation { reported: told, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
+        let reported = reported(object, index, elsewhere)?;
+        Ok(Allocation { reported, ..Allocation::new(id, 0, policy.spread, BTreeSet::new()) })
     };
     (0..count).zip(0..).map(allocation).collect()
 }
 
-/// The allocations that may be made and given now: those asked for, without computes that are fenced from a GFS2.
+/// The allocations that may be made now: those asked for, but a fenced compute reaches no GFS2.
 ///
 /// # Errors
-/// As for `desired`, and when it is not known who is fenced.
+/// As for `desired`, and when the agent does not know which computes are fenced.
 pub fn admitted(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -154,7 +154,7 @@ pub fn admitted(
 ) -> Result<Vec<Allocation>, BlockStorageError> {
     let mut allocations = desired(object, chassis, policy, elsewhere)?;
     if is_shared(&object.metadata) {
-        fences.admit(&mut allocations)?;
+        fences.remove_fenced(&mut allocations)?;
     }
     Ok(allocations)
 }
@@ -171,29 +171,29 @@ fn access(
     names.iter().enumerate().map(placed).collect()
 }
 
-/// The namespaces that the object's own status names.
-fn told(
+/// The namespaces that the object's own status reports.
+fn reported(
     object: &NnfNodeBlockStorage,
     index: usize,
     elsewhere: &Elsewhere,
 ) -> Result<Vec<Reported>, BlockStorageError> {
     let status = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    let devices = status.get(index).map_or(&[][..], |it| &it.devices);
+    let devices = status.get(index).map_or(&[][..], |allocation| &allocation.devices);
     let others = status.iter().enumerate().filter(|(other, _)| *other != index);
-    let others: Vec<_> = others.flat_map(|(_, it)| &it.devices).collect();
+    let others: Vec<_> = others.flat_map(|(_, allocation)| &allocation.devices).collect();
     let named = |(place, device): (usize, &NnfNodeBlockStorageDeviceStatus)| {
         let wrong = |source| BlockStorageError::Device { index, place, source };
         let id = NamespaceId::parse(&device.nqn, &device.namespace_id).map_err(wrong)?;
         let twice = others
             .iter()
-            .any(|it| (&it.nqn, &it.namespace_id) == (&device.nqn, &device.namespace_id));
+            .any(|other| (&other.nqn, &other.namespace_id) == (&device.nqn, &device.namespace_id));
         let contested = twice || elsewhere.may_have(&id);
         Ok(Reported { id, size: u64::try_from(device.capacity_allocated).unwrap_or(0), contested })
     };
     devices.iter().enumerate().map(named).collect()
 }
 
-/// The object's identity: what its allocations are known by on the drives.
+/// The object's uid, by which its allocations are known on the drives.
 ///
 /// # Errors
 /// When the API gave it none.
@@ -215,7 +215,7 @@ mod tests {
     fn access_goes_to_slots_and_not_to_places_in_a_list() {
         let object = samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-03"])]);
         let [allocation] = &samples::wanted(&object)[..] else { panic!("one") };
-        let endpoints: Vec<_> = allocation.access.iter().map(|it| it.endpoint).collect();
+        let endpoints: Vec<_> = allocation.access.iter().map(|access| access.endpoint).collect();
         assert_eq!(endpoints, [Endpoint::Rabbit, Endpoint::Compute(6)]);
         assert_eq!((allocation.capacity, allocation.id.index), (1 << 20, 0));
     }
@@ -242,21 +242,26 @@ mod tests {
     #[test]
     fn what_the_status_names_is_told_and_contested_when_another_may_have_it() {
         let mut object = samples::block_storage_ready(2);
-        let told = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
+        let reported = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
             let wanted = desired(object, &samples::chassis(), samples::POLICY, elsewhere).unwrap();
-            let told = wanted.into_iter().flat_map(|it| it.reported);
-            told.map(|it| (it.id.nsid, it.size, it.contested)).collect::<Vec<_>>()
+            let reported = wanted.into_iter().flat_map(|allocation| allocation.reported);
+            reported
+                .map(|reported| (reported.id.nsid, reported.size, reported.contested))
+                .collect::<Vec<_>>()
         };
-        let nobody = Elsewhere::Told(BTreeSet::new());
-        assert_eq!(told(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
+        let nobody = Elsewhere::Reported(BTreeSet::new());
+        assert_eq!(reported(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
         let second = NamespaceId::parse("nqn.2026-01.io.warren:d0", "2").unwrap();
-        let another = Elsewhere::Told(BTreeSet::from([second]));
-        assert_eq!(told(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
-        assert!(told(&object, &Elsewhere::Unreadable).iter().all(|it| it.2));
+        let another = Elsewhere::Reported(BTreeSet::from([second]));
+        assert_eq!(reported(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
+        assert!(reported(&object, &Elsewhere::Unreadable).iter().all(|device| device.2));
 
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "1".into();
-        assert!(told(&object, &nobody).iter().all(|it| it.2), "both say that they have it");
+        assert!(
+            reported(&object, &nobody).iter().all(|device| device.2),
+            "both say that they have it"
+        );
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "many".into();
         let error = refused(&object);

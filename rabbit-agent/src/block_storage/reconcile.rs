@@ -1,4 +1,4 @@
-//! Brings one NnfNodeBlockStorage to what it asks for.
+//! Brings one NnfNodeBlockStorage to its desired state.
 
 use controller::{describe, has_finalizer, patch::WriteError};
 use std::{
@@ -17,30 +17,30 @@ use storage::{
 };
 
 use super::{
-    desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, remembered, uid},
-    news,
+    desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, from_status, uid},
+    events,
     report::{self, Outcome},
 };
 use crate::{
+    cache::Key,
     chassis::Chassis,
     failure::{self, combined, no_room},
     fence::is_shared,
     pass::{Context, Pass},
-    world::Key,
 };
 
-/// What a NnfNodeBlockStorage is worked on with.
+/// What a pass over a NnfNodeBlockStorage reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself.
+    /// The NnfNodeBlockStorage.
     pub object: Arc<NnfNodeBlockStorage>,
-    /// The chassis as configured.
+    /// The computes of this rabbit and their slots.
     pub chassis: Chassis,
-    /// What its siblings are told to have.
+    /// Namespaces that the rabbit's other NnfNodeBlockStorages report.
     pub elsewhere: Elsewhere,
-    /// Whether the NnfNodeStorage on it exists.
+    /// Whether a NnfNodeStorage uses it.
     pub in_use: bool,
-    /// ClientMounts of this rabbit that show what is on it.
+    /// Names of the ClientMounts of this rabbit that use its allocations.
     pub mounts: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl View {
         admitted(object, &self.chassis, policy, &self.elsewhere, &context.fences)
     }
 
-    /// Computes that come to be fenced meanwhile are given nothing of a GFS2.
+    /// Converges; a compute that is fenced meanwhile gets no GFS2.
     async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
         if is_shared(&self.object.metadata) {
             context.converge_gated(units).await
@@ -64,14 +64,14 @@ impl View {
     }
 }
 
-/// Allocates and grants access, or on deletion gives everything back.
+/// Allocates and attaches, or releases everything when the object is deleted.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     if object.metadata.deletion_timestamp.is_some() {
-        return leave(context, view, pass).await;
+        return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
     let wanted = match view.admitted(context, &object, context.policy) {
@@ -82,21 +82,21 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     };
     let units = wanted.iter().cloned().map(Desired::Allocated).collect();
     let outcomes = view.allocate(context, units).await;
-    // Whose allocations they are can be told soon, and is shown beneath the index root.
-    if context.site.index_root.is_some() && outcomes.iter().flatten().any(gave_a_compute) {
+    // The index tree shows which compute uses an allocation, and that can be known soon.
+    if context.site.index_root.is_some() && outcomes.iter().flatten().any(attached_a_compute) {
         pass.wakes.extend(view.mounts.iter().cloned().map(Key::ClientMount));
     }
-    tell(context, &object, &wanted, &outcomes, pass).await
+    write_report(context, &object, &wanted, &outcomes, pass).await
 }
 
-fn gave_a_compute(converged: &Converged) -> bool {
+fn attached_a_compute(converged: &Converged) -> bool {
     let gives = |step: &Step| matches!(step, Step::Attach { endpoint: Endpoint::Compute(_), .. });
     converged.steps.iter().any(gives)
 }
 
-/// Attaches what an object that is going away still has, and looks up its paths; what it has lost is not made again,
-/// for it would be empty and soon be given back.
-async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// Attaches the namespaces that a deleted object still has, and looks up their device paths. Lost namespaces are not
+/// replaced: the new ones would be empty, and soon be deleted.
+async fn keep_attached(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     let policy = AllocationPolicy { replace: false, ..context.policy };
     let wanted = match view.admitted(context, object, policy) {
@@ -105,27 +105,31 @@ async fn keep(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wri
             return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
         }
     };
-    let told = |it: &&Allocation| !it.reported.is_empty();
-    let units = wanted.iter().filter(told).cloned().map(Desired::Allocated).collect();
+    let reported = |allocation: &&Allocation| !allocation.reported.is_empty();
+    let units = wanted.iter().filter(reported).cloned().map(Desired::Allocated).collect();
     let mut kept = view.allocate(context, units).await.into_iter();
-    let outcome = |it: &Allocation| match if told(&it) { kept.next() } else { None } {
+    let outcome = |allocation: &Allocation| match if reported(&allocation) {
+        kept.next()
+    } else {
+        None
+    } {
         None => Ok(Converged::default()),
         Some(Err(error)) if report::is_deleted(&error) => {
             log::warn!(
                 "{}: allocation {} has no namespaces, and gets none because the object is being deleted",
                 describe(object),
-                it.id.index
+                allocation.id.index
             );
             Ok(Converged::default())
         }
         Some(outcome) => outcome,
     };
     let outcomes: Vec<Outcome> = wanted.iter().map(outcome).collect();
-    tell(context, object, &wanted, &outcomes, pass).await
+    write_report(context, object, &wanted, &outcomes, pass).await
 }
 
-/// Reports what became of the allocations, after giving back what came of them in vain.
-async fn tell(
+/// Reports the result, after releasing what this pass allocated in vain.
+async fn write_report(
     context: &Context,
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
@@ -141,28 +145,29 @@ async fn tell(
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
-    let told = news::allocated(outcomes, failure.as_ref());
-    let error = failure.map(|it| context.resource_error(&it, ""));
+    let event = events::allocated(outcomes, failure.as_ref());
+    let error = failure.map(|failure| context.resource_error(&failure, ""));
     let status = report::status(object, wanted, outcomes, &back, &context.started, error);
     pass.report(context, object, status).await?;
-    context.events.tell(object, told);
+    context.events.tell(object, event);
     Ok(())
 }
 
-/// A lack of room is the whole answer: what else failed beside it is given back anyway.
+/// When one allocation has no room, only that is reported: the others are released anyway.
 fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
-    let full = outcomes.iter().position(|it| it.as_ref().is_err_and(report::is_lack_of_room));
+    let full =
+        outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
     if let Some((index, Err(error))) = full.map(|index| (index, &outcomes[index])) {
         return Some(no_room(index, error));
     }
-    let told = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
+    let reported = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
         let failure = match outcome {
             Ok(converged) => failure::degraded(&missing(allocation, &converged.observed))?,
             Err(error) => Failure::of_convergence(error),
         };
         Some((format!("allocation {index}"), failure))
     };
-    let all: Vec<_> = wanted.iter().zip(outcomes).enumerate().filter_map(told).collect();
+    let all: Vec<_> = wanted.iter().zip(outcomes).enumerate().filter_map(reported).collect();
     combined(&all)
 }
 
@@ -186,23 +191,24 @@ async fn roll_back(
     }
 }
 
-/// Until the file systems on it are gone the devices stay, and their paths are kept right; then everything goes.
-async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// While file systems lie on the devices, the pass keeps the devices and their paths. Then it releases everything.
+async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
         return Ok(());
     }
     if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         let status = object.status.as_ref();
-        // What failed may be back: it is torn down with its data there.
+        // Devices that failed may be back: the tear-down needs them.
         let to_refresh = status.is_some_and(|status| {
             let is_seen = report::is_of(status, &context.started) && status.error.is_none();
             report::has_devices(status) && !is_seen
         });
         return match (view.in_use, to_refresh) {
-            (true, true) => keep(context, view, pass).await,
+            (true, true) => keep_attached(context, view, pass).await,
             (true, false) => Ok(()),
-            // Its NnfNodeStorage was removed by force; the finalizer is this agent's, and nobody else takes it off.
+            // Somebody removed its NnfNodeStorage by force. The finalizer is this agent's, and nobody else takes it
+            // off.
             (false, _) => {
                 pass.wakes
                     .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
@@ -219,11 +225,11 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
     }
 }
 
-/// Gives back every namespace of the object: what is recorded for its uid, and what its status alone tells of.
+/// Releases every namespace of the object: those with a record for its uid, and those that only its status names.
 async fn release(context: &Context, view: &View) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;
-    if let Some(failure) = report::hidden(&view.object, &seen) {
+    if let Some(failure) = report::drives_unreadable(&view.object, &seen) {
         return Err(failure);
     }
     let mut ids = adopt(context, view, &seen).await?;
@@ -241,42 +247,48 @@ fn all_done(what: &str, ids: &BTreeSet<AllocationId>, results: &[Outcome]) -> Re
     combined(&failures).map_or(Ok(()), Err)
 }
 
-/// Takes for its own again what lost its record: once the object is gone nobody would know whose that is, and it would stay for
-/// ever. The allocations of which there is any such.
+/// Records the object as the owner of namespaces that lost their record: once the object is gone, nothing would name
+/// their owner, and they would stay for ever. Returns the allocations that have such namespaces.
 async fn adopt(
     context: &Context,
     view: &View,
     seen: &Observed,
 ) -> Result<BTreeSet<AllocationId>, Failure> {
     let mut lost = BTreeMap::new();
-    match remembered(&view.object, context.policy, &view.elsewhere) {
-        Ok(told) => lost.extend(told.into_iter().map(|it| (it.id, it))),
+    match from_status(&view.object, context.policy, &view.elsewhere) {
+        Ok(reported) => {
+            lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)));
+        }
         Err(error) => log::warn!(
             "{}: what lost its record cannot be found by the status: {}",
             describe(&*view.object),
             chain(&error)
         ),
     }
-    lost.retain(|_, it| it.reported.iter().any(|told| has_no_record(&told.id, seen)));
+    lost.retain(|_, allocation| {
+        allocation.reported.iter().any(|reported| has_no_record(&reported.id, seen))
+    });
     let ids: BTreeSet<_> = lost.keys().copied().collect();
     let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
     all_done("adopt", &ids, &results).map(|()| ids)
 }
 
 fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
-    seen.namespaces.iter().any(|it| it.id == *id && it.owner == NamespaceOwner::Unknown)
+    let mut of_id = seen.namespaces.iter().filter(|namespace| namespace.id == *id);
+    of_id.any(|namespace| namespace.owner == NamespaceOwner::Unknown)
 }
 
 async fn inventory(context: &Context) -> Result<Observed, Failure> {
     let results = context.converge(vec![Desired::Inventory]).await;
     let inventory = results.into_iter().next().expect("each unit that is converged has a result");
-    inventory.map(|it| it.observed).map_err(|error| Failure::of_convergence(&error))
+    inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }
 
-/// The allocations of an object that anything is recorded for: also what is not on its drive any more, whose record would
-/// outlive the object.
+/// The object's allocations for which anything is recorded. That includes namespaces which are gone from their drive:
+/// their record would outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
-    let owners = seen.namespaces.iter().map(|it| &it.owner).chain(seen.vanished.values());
+    let owners =
+        seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());
     owners.filter_map(NamespaceOwner::allocation).filter(move |id| id.owner == owner)
 }
 

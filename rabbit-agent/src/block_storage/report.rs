@@ -1,9 +1,9 @@
-//! What became of a NnfNodeBlockStorage: its status, from what was seen on the drives. Pure.
+//! The status of a NnfNodeBlockStorage, from what was observed on the drives. Does no I/O.
 
-mod give_back;
+mod roll_back;
 mod start;
 
-pub use give_back::{hidden, is_deleted, is_lack_of_room, is_lost, to_roll_back};
+pub use roll_back::{drives_unreadable, is_deleted, is_lack_of_room, is_lost, to_roll_back};
 pub use start::{is_current, is_of, started_after};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +23,14 @@ use storage::{
     plan::missing,
 };
 
-/// One allocation after it was worked on.
+/// The result for one allocation.
 pub type Outcome = Result<Converged, ConvergeError>;
 
 /// The status after every allocation converged or failed.
 ///
-/// An allocation that failed keeps what was last known of it, and then the paths are not vouched for: `podStartTime`
-/// moves to `started` only when all of them were seen. One that is away as a whole was seen too: it has no paths, and others
-/// go on without it, or are torn down. `rolled_back` allocations are shown as never made.
+/// A failed allocation keeps what was last reported, and its paths may be outdated: `podStartTime` becomes `started`
+/// only when all allocations were observed. An allocation whose drives are all away counts as observed: it has no
+/// paths, and others are used or torn down without it. `rolled_back` allocations are reported as never made.
 #[must_use]
 pub fn status(
     object: &NnfNodeBlockStorage,
@@ -58,22 +58,23 @@ pub fn status(
         })
         .collect();
     let all_made = outcomes.iter().all(Result::is_ok);
-    let all_seen = outcomes.iter().all(|it| it.as_ref().err().is_none_or(is_lost));
+    let all_seen = outcomes.iter().all(|outcome| outcome.as_ref().err().is_none_or(is_lost));
     NnfNodeBlockStorageStatus {
-        ready: allocations.iter().all(|it| !it.devices.is_empty()) && (all_made || before.ready),
+        ready: allocations.iter().all(|allocation| !allocation.devices.is_empty())
+            && (all_made || before.ready),
         pod_start_time: if all_seen { Some(started.clone()) } else { before.pod_start_time },
         allocations,
         error,
     }
 }
 
-/// The status when the object could not be acted on at all: as it was, with the error.
+/// The status when the object is invalid: as before, with the error.
 #[must_use]
 pub fn refused(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Who is given it stays told: a drive that is away for us may not be for them.
+/// Computes stay listed: a drive that this rabbit cannot reach may still serve them.
 fn without_paths(
     mut known: NnfNodeBlockStorageAllocationStatus,
 ) -> NnfNodeBlockStorageAllocationStatus {
@@ -86,21 +87,26 @@ fn made(
     allocation: &Allocation,
     observed: &Observed,
 ) -> NnfNodeBlockStorageAllocationStatus {
-    let missing: BTreeSet<_> = missing(allocation, observed).into_iter().map(|it| it.id).collect();
+    let missing: BTreeSet<_> =
+        missing(allocation, observed).into_iter().map(|namespace| namespace.id).collect();
     let ours = NamespaceOwner::Ours(allocation.id);
-    let ours: Vec<&Namespace> = observed.namespaces.iter().filter(|it| it.owner == ours).collect();
+    let ours: Vec<&Namespace> =
+        observed.namespaces.iter().filter(|namespace| namespace.owner == ours).collect();
     if ours.is_empty() {
         return NnfNodeBlockStorageAllocationStatus::default();
     }
-    let mut devices: BTreeMap<_, _> =
-        ours.iter().map(|it| (it.id.clone(), device(&it.id, it.size))).collect();
-    // What it was told to have and has not stays in the list: nothing takes its place. All have one size, whatever was told.
-    let each = ours.iter().map(|it| it.size).max().unwrap_or_default();
-    for told in allocation.reported.iter().filter(|it| missing.contains(&it.id)) {
-        devices.entry(told.id.clone()).or_insert_with(|| device(&told.id, each));
+    let mut devices: BTreeMap<_, _> = ours
+        .iter()
+        .map(|namespace| (namespace.id.clone(), device(&namespace.id, namespace.size)))
+        .collect();
+    // A reported namespace that is missing stays listed, because nothing replaces it. All have the size of the others,
+    // whatever the status says.
+    let each = ours.iter().map(|namespace| namespace.size).max().unwrap_or_default();
+    for reported in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
+        devices.entry(reported.id.clone()).or_insert_with(|| device(&reported.id, each));
     }
     let mut reached = ours;
-    reached.retain(|it| !missing.contains(&it.id));
+    reached.retain(|namespace| !missing.contains(&namespace.id));
     reached.sort_by(|a, b| a.id.cmp(&b.id));
     let devices: Vec<_> = devices.into_values().collect();
     NnfNodeBlockStorageAllocationStatus {
@@ -111,7 +117,7 @@ fn made(
     }
 }
 
-/// Who reaches all of what can be reached.
+/// The hosts that reach all namespaces that the rabbit can reach.
 fn accesses(
     pool: &str,
     allocation: &Allocation,
@@ -123,19 +129,22 @@ fn accesses(
     let granted = allocation
         .access
         .iter()
-        .filter(|it| reached.iter().all(|namespace| namespace.is_attached_to(it)));
-    let told = granted.map(|it| {
-        let device_paths = match it.endpoint {
+        .filter(|access| reached.iter().all(|namespace| namespace.is_attached_to(access)));
+    let reported = granted.map(|access| {
+        let device_paths = match access.endpoint {
             Endpoint::Rabbit => reached
                 .iter()
-                .filter_map(|it| Some(it.device.as_ref()?.display().to_string()))
+                .filter_map(|namespace| Some(namespace.device.as_ref()?.display().to_string()))
                 .collect(),
             Endpoint::Compute(_) => Vec::new(),
         };
-        let storage_group_id = format!("{pool}-{}", it.endpoint.number());
-        (it.node.to_string(), NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id })
+        let storage_group_id = format!("{pool}-{}", access.endpoint.number());
+        (
+            access.node.to_string(),
+            NnfNodeBlockStorageAccessStatus { device_paths, storage_group_id },
+        )
     });
-    told.collect()
+    reported.collect()
 }
 
 fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
@@ -146,10 +155,10 @@ fn device(id: &NamespaceId, size: u64) -> NnfNodeBlockStorageDeviceStatus {
     }
 }
 
-/// Whether any allocation was last known to have namespaces.
+/// Whether the status reports namespaces of any allocation.
 #[must_use]
 pub fn has_devices(status: &NnfNodeBlockStorageStatus) -> bool {
-    status.allocations.iter().any(|it| !it.devices.is_empty())
+    status.allocations.iter().any(|allocation| !allocation.devices.is_empty())
 }
 
 #[cfg(test)]
@@ -221,11 +230,11 @@ mod tests {
         assert_eq!(status.allocations[0].devices, made.allocations[0].devices);
         assert_eq!(status.allocations[0].accesses["rabbit-1"].device_paths, ["/dev/loop3"]);
         assert!(status.ready && status.allocations[0].accesses.contains_key("compute-01"));
-        let told = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
+        let reported = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
         assert!(
-            told.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
+            reported.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
             "{}",
-            told.user
+            reported.user
         );
         observed.namespaces.clear();
         assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
@@ -252,7 +261,7 @@ mod tests {
         });
         assert_eq!(report(&object, &whole), honest);
 
-        // Of one that is missing indeed, somebody wrote that it is larger.
+        // Somebody edited the status: a missing namespace is said to be larger.
         object.status = Some(honest.clone());
         object.status.as_mut().unwrap().allocations[0].devices[1].capacity_allocated = 1 << 50;
         let mut lacking = whole;

@@ -1,7 +1,9 @@
-//! Whose allocation a mount of the rabbit shows. Central controllers leave that out of a rabbit's ClientMount; but the computes'
-//! own, of the same workflow and storage, name the allocation that each of them mounts.
+//! Which compute uses the allocation behind a mount of the rabbit. Central controllers leave that out of a rabbit's
+//! ClientMount, but the ClientMounts of the computes, of the same workflow and storage, name the allocation that each
+//! compute mounts.
 //!
-//! The order of an access list says nothing of it, so nothing is taken from there but who is still to come.
+//! The order of an access list says nothing about allocations. The list is used only to know which computes are still
+//! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,46 +20,48 @@ use kube::{Api, api::ListParams, core::DeserializeGuard};
 use storage::desired::{IndexLink, IndexTree, MountPoint, NodeName};
 
 use crate::{
+    cache::Cache,
     pass::{Context, Pass},
-    world::World,
 };
 
-/// The computes that may have mounted what an object shows.
+/// The computes that may have mounted the allocations of an object.
 #[derive(Debug)]
 pub struct Computes {
-    /// Those of the chassis.
+    /// Computes of the chassis.
     plugged_in: Vec<NodeName>,
-    /// Those of them that are given the storage now.
+    /// Those of them that the block storages give access now.
     given: BTreeSet<String>,
 }
 
 impl Computes {
-    /// As far as the rabbit's own objects tell.
+    /// Reads both from the rabbit's own objects.
     #[must_use]
-    pub fn of(object: &ClientMount, world: &World) -> Self {
+    pub fn of(object: &ClientMount, cache: &Cache) -> Self {
         let referred =
-            object.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
+            object.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
         let names: BTreeSet<_> =
-            referred.filter_map(|it| it.object_reference.name.as_deref()).collect();
-        let blocks = names.into_iter().filter_map(|name| world.block_storage(name));
-        let access = blocks.flat_map(|it| &it.spec.allocations).flat_map(|it| &it.access);
-        let plugged_in: Vec<_> = world.chassis().slots().into_values().collect();
-        // Others have no ClientMount that is looked for here.
-        let is_here = |name: &&String| plugged_in.iter().any(|it| it.as_str() == name.as_str());
+            referred.filter_map(|reference| reference.object_reference.name.as_deref()).collect();
+        let blocks = names.into_iter().filter_map(|name| cache.block_storage(name));
+        let access = blocks
+            .flat_map(|block| &block.spec.allocations)
+            .flat_map(|allocation| &allocation.access);
+        let plugged_in: Vec<_> = cache.chassis().slots().into_values().collect();
+        // The agent reads no ClientMounts of computes elsewhere.
+        let is_here = |name: &&String| plugged_in.iter().any(|node| node.as_str() == name.as_str());
         let given = access.filter(is_here).cloned().collect();
         Self { plugged_in, given }
     }
 }
 
-/// A mount that is shown in a tree and whose compute the object does not name.
-struct Shown<'a> {
+/// A mount in an index tree whose compute the object does not name.
+struct UnnamedMount<'a> {
     tree: MountPoint,
     name: String,
     allocation: (&'a str, &'a str, i64),
 }
 
-/// Adds a link for each compute that mounts an allocation, where the object names none. While that cannot be asked, links stay as
-/// they are: the agent tries again, and the mounts do not wait for it.
+/// Adds a link for each compute that mounts an allocation, where the object names no compute. When the API does not
+/// answer, links stay as they are and the agent retries; the mounts do not wait for that.
 pub(super) async fn add(
     context: &Context,
     computes: &Computes,
@@ -65,32 +69,35 @@ pub(super) async fn add(
     units: &mut MountUnits,
     pass: &mut Pass,
 ) {
-    let shown = if units.goal == Goal::Mounted { shown(object, units) } else { Vec::new() };
+    let unnamed =
+        if units.goal == Goal::Mounted { unnamed_mounts(object, units) } else { Vec::new() };
     let (Some(workflow), Some(owner), false) = (
         object.label(label::WORKFLOW_UID),
         object.label(label::TARGET_OWNER_UID),
-        shown.is_empty() || units.refused(),
+        unnamed.is_empty() || units.refused(),
     ) else {
         return;
     };
     let labels = format!("{}={workflow},{}={owner}", label::WORKFLOW_UID, label::TARGET_OWNER_UID);
-    // From the server's memory: all rabbits of a job ask at once, and who is missing is asked for again.
+    // Answered from the API server's memory: all rabbits of a job ask at once, and the agent asks again for a missing
+    // compute.
     let which = ListParams::default().labels(&labels).match_any();
     match mounts_of(context, computes, &which).await {
         Ok(mounts) => {
             let mounted = allocations(&mounts);
-            let all_told = computes.given.iter().all(|it| mounted.contains_key(it.as_str()));
-            let wrong = link(&mut units.trees, &shown, &mounted);
+            let all_told =
+                computes.given.iter().all(|compute| mounted.contains_key(compute.as_str()));
+            let wrong = link(&mut units.trees, &unnamed, &mounted);
             pass.failures
                 .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_told {
-                // They were given it, so their ClientMounts are on their way, or their jobs do without.
+                // Computes that have access: their ClientMounts may still come, or their jobs use none.
                 pass.done = false;
                 pass.retry = pass.retry.min(Retry::Later);
             }
         }
         Err(error) => {
-            units.trees.retain(|tree| !shown.iter().any(|it| it.tree == tree.root));
+            units.trees.retain(|tree| !unnamed.iter().any(|mount| mount.tree == tree.root));
             let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
             let remedy =
                 if forbidden { ": bind the ClusterRole warren-index-links to it" } else { "" };
@@ -105,15 +112,20 @@ pub(super) async fn add(
     }
 }
 
-fn shown<'a>(object: &'a ClientMount, units: &MountUnits) -> Vec<Shown<'a>> {
+fn unnamed_mounts<'a>(object: &'a ClientMount, units: &MountUnits) -> Vec<UnnamedMount<'a>> {
     let is_unnamed =
         |info: &ClientMountInfo| info.compute.as_deref().unwrap_or_default().is_empty();
     let at = |(place, info): (usize, &'a ClientMountInfo)| {
         let bind = units.binds.iter().find(|(of, _)| *of == place).map(|(_, bind)| &bind.target);
         let path = bind.or_else(|| Some(&units.mounts.get(place)?.as_ref().ok()?.target))?;
-        let tree = path.parent().filter(|it| units.trees.iter().any(|tree| tree.root == *it))?;
+        let tree =
+            path.parent().filter(|root| units.trees.iter().any(|tree| tree.root == *root))?;
         let name = path.below().file_name()?.to_str()?.to_owned();
-        Some(Shown { tree, name, allocation: allocation(info.device.device_reference.as_ref()?)? })
+        Some(UnnamedMount {
+            tree,
+            name,
+            allocation: allocation(info.device.device_reference.as_ref()?)?,
+        })
     };
     let mounts = object.spec.mounts.iter().enumerate().filter(|(_, info)| is_unnamed(info));
     mounts.filter_map(at).collect()
@@ -124,7 +136,7 @@ fn allocation(reference: &ClientMountDeviceReference) -> Option<(&str, &str, i64
     Some((to.namespace.as_deref()?, to.name.as_deref()?, reference.allocation_index()))
 }
 
-/// The computes' ClientMounts that are meant.
+/// The ClientMounts of these computes that `which` selects.
 async fn mounts_of(
     context: &Context,
     computes: &Computes,
@@ -134,7 +146,7 @@ async fn mounts_of(
     Ok(try_join_all(asked).await?.into_iter().flatten().collect())
 }
 
-/// One that cannot be read tells nothing.
+/// Leaves out ClientMounts that cannot be decoded.
 async fn mounts_in(
     context: &Context,
     compute: &NodeName,
@@ -142,8 +154,8 @@ async fn mounts_in(
 ) -> kube::Result<Vec<(NodeName, ClientMount)>> {
     let api: Api<DeserializeGuard<ClientMount>> =
         Api::namespaced(context.client.clone(), compute.as_str());
-    let listed = api.list(which).await?.items.into_iter().filter_map(|it| it.0.ok());
-    Ok(listed.map(|it| (compute.clone(), it)).collect())
+    let listed = api.list(which).await?.items.into_iter().filter_map(|item| item.0.ok());
+    Ok(listed.map(|mount| (compute.clone(), mount)).collect())
 }
 
 type Allocations<'a> = BTreeMap<&'a str, BTreeSet<(&'a str, &'a str, i64)>>;
@@ -152,24 +164,29 @@ fn allocations(mounts: &[(NodeName, ClientMount)]) -> Allocations<'_> {
     let mut allocations = Allocations::new();
     for (compute, object) in mounts {
         let references =
-            object.spec.mounts.iter().filter_map(|it| it.device.device_reference.as_ref());
+            object.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
         allocations.entry(compute.as_str()).or_default().extend(references.filter_map(allocation));
     }
     allocations
 }
 
-/// Links each compute that mounts just one of what a tree shows: one that mounts several has none of its own. Why some cannot be
-/// linked.
-fn link(trees: &mut [IndexTree], shown: &[Shown<'_>], mounted: &Allocations<'_>) -> Vec<String> {
+/// Links each compute that mounts exactly one of the tree's allocations; one that mounts several has none of its own.
+/// Returns why some cannot be linked.
+fn link(
+    trees: &mut [IndexTree],
+    unnamed: &[UnnamedMount<'_>],
+    mounted: &Allocations<'_>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for tree in trees {
         for (compute, allocations) in mounted {
-            let its =
-                |it: &&Shown<'_>| it.tree == tree.root && allocations.contains(&it.allocation);
-            let mut its = shown.iter().filter(its);
+            let its = |mount: &&UnnamedMount<'_>| {
+                mount.tree == tree.root && allocations.contains(&mount.allocation)
+            };
+            let mut its = unnamed.iter().filter(its);
             let (Some(one), None) = (its.next(), its.next()) else { continue };
             match IndexLink::new(compute, &one.name) {
-                Ok(link) if !tree.links.iter().any(|it| it.compute() == link.compute()) => {
+                Ok(link) if !tree.links.iter().any(|other| other.compute() == link.compute()) => {
                     tree.links.push(link);
                 }
                 Ok(_) => {}
@@ -189,11 +206,11 @@ mod tests {
 
     #[test]
     fn nobody_who_is_not_plugged_in_here_is_waited_for() {
-        let mut world = World::new("rabbit-1".parse().unwrap());
+        let mut cache = Cache::new("rabbit-1".parse().unwrap());
         let block = samples::block_storage(&[(1, &["rabbit-1", "compute-01", "elsewhere"])]);
-        world.take(Event::Applied(Ok(block)));
-        world.take(Event::Applied(Ok(samples::system())));
-        let computes = Computes::of(&samples::client_mount(1), &world);
+        cache.take(Event::Applied(Ok(block)));
+        cache.take(Event::Applied(Ok(samples::system())));
+        let computes = Computes::of(&samples::client_mount(1), &cache);
         assert_eq!(computes.given, BTreeSet::from(["compute-01".to_owned()]));
     }
 }

@@ -1,4 +1,4 @@
-//! Brings one ClientMount of this rabbit to what it asks for.
+//! Brings one ClientMount of this rabbit to its desired state.
 
 use controller::{describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::{
     servers,
 };
 use crate::{
+    cache::{Cache, NoProfile},
     failure::combined,
     node_storage::desired::namespaces,
     pass::{Context, Pass},
-    world::{NoProfile, World},
 };
 
 /// What to do about a ClientMount.
@@ -31,32 +31,33 @@ use crate::{
 pub enum Work {
     /// Bring these units to their goal.
     Units(MountUnits),
-    /// Tell why nothing is done.
+    /// Report the failure and do nothing.
     Refuse(Goal, Failure),
-    /// It is to be unmounted and never was mounted: its paths are another object's.
+    /// The object is to be unmounted but was never mounted: its mount points are another object's.
     NeverMounted,
 }
 
-/// The units of an object, or why there are none. Pure.
+/// The units of an object. Does no I/O.
 ///
 /// # Errors
-/// When the object as a whole cannot be worked on.
+/// When the object as a whole is unusable.
 pub fn units(
     object: &ClientMount,
     goal: Goal,
-    world: &World,
+    cache: &Cache,
     site: &Site,
 ) -> Result<MountUnits, Failure> {
-    let profile = world.profile(object).map_err(|why| why.to_string());
-    let profile = profile.as_ref().map(|it| &**it).map_err(String::as_str);
-    let references = |reference: &ClientMountDeviceReference| follow(reference, world, site);
+    let profile = cache.profile(object).map_err(|why| why.to_string());
+    let profile = profile.as_ref().map(|profile| &**profile).map_err(String::as_str);
+    let references = |reference: &ClientMountDeviceReference| follow(reference, cache, site);
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
-/// The namespaces behind a reference: those of the block storage of that name, the only one when it is shared.
+/// The namespaces behind a reference: those of its allocation in the block storage of that name, the only one when it
+/// is shared.
 fn follow(
     reference: &ClientMountDeviceReference,
-    world: &World,
+    cache: &Cache,
     site: &Site,
 ) -> Result<Vec<NamespaceId>, ReferenceError> {
     let not_ready = |why: String| ReferenceError::NotReady(why);
@@ -68,7 +69,7 @@ fn follow(
             site.node
         )));
     }
-    let block = world.block_storage(name);
+    let block = cache.block_storage(name);
     let block = block.ok_or_else(|| {
         not_ready(format!("NnfNodeBlockStorage {namespace}/{name} does not exist"))
     })?;
@@ -83,49 +84,49 @@ fn follow(
     Ok(found)
 }
 
-/// What was found out before a pass over an object.
+/// A ClientMount's work, determined before its pass.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What to do about it.
+    /// What to do about the object as it is now.
     pub work: Work,
-    /// What to do before.
+    /// Units of its earlier versions, to be unmounted first.
     pub former: Earlier,
-    /// The uids of others whose standing this changed.
+    /// Uids of other objects whose claims to mount points this changed.
     pub moved: Vec<String>,
 }
 
-fn former(object: &ClientMount, world: &World, site: &Site) -> Earlier {
-    let versions = world.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
-    let units = |version: &ClientMount| units(version, Goal::Unmounted, world, site);
+fn former(object: &ClientMount, cache: &Cache, site: &Site) -> Earlier {
+    let versions = cache.former.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+    let units = |version: &ClientMount| units(version, Goal::Unmounted, cache, site);
     versions.map(|version| (version.clone(), units(version))).collect()
 }
 
-/// Every mount point of what an object asked for earlier.
-pub fn former_points(object: &ClientMount, world: &World, site: &Site) -> Vec<MountPoint> {
-    mount_points_of(&former(object, world, site)).cloned().collect()
+/// All mount points of the object's earlier versions.
+pub fn former_points(object: &ClientMount, cache: &Cache, site: &Site) -> Vec<MountPoint> {
+    mount_points_of(&former(object, cache, site)).cloned().collect()
 }
 
-/// Notes what an object asked for before it was changed, where that can be mounted for it.
-pub fn note_change(
+/// Records the version before a change, with the mounts that it may have.
+pub fn record_change(
     before: &ClientMount,
     after: &ClientMount,
-    world: &mut World,
+    cache: &mut Cache,
     site: &Site,
     claims: &Claims,
 ) {
     let uid = before.metadata.uid.clone().unwrap_or_default();
-    let units = units(before, Goal::Unmounted, world, site).ok();
+    let units = units(before, Goal::Unmounted, cache, site).ok();
     let had = |place: usize| {
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
         mount.is_some_and(|mount| !claims.is_anothers(&uid, &mount.target))
     };
-    world.former.changed(before, Some(after), had);
+    cache.former.changed(before, Some(after), had);
 }
 
-/// What to do about an object now, its mount points claimed.
-pub fn prepare(object: &ClientMount, world: &World, site: &Site, claims: &mut Claims) -> Prepared {
+/// Claims the object's mount points, and determines its work.
+pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Claims) -> Prepared {
     match Goal::of(object) {
-        Ok(goal) => prepare_for(object, goal, world, site, claims),
+        Ok(goal) => prepare_for(object, goal, cache, site, claims),
         Err(error) => {
             let work = Work::Refuse(Goal::Mounted, Failure::from(&error));
             Prepared { work, former: Vec::new(), moved: Vec::new() }
@@ -133,21 +134,21 @@ pub fn prepare(object: &ClientMount, world: &World, site: &Site, claims: &mut Cl
     }
 }
 
-/// The same for a goal that the object does not name: one that is gone is to be unmounted.
+/// The same for a goal that the object does not name: the mounts of a disappeared object are to be unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,
-    world: &World,
+    cache: &Cache,
     site: &Site,
     claims: &mut Claims,
 ) -> Prepared {
     let claimant = Claimant::of(object);
     let uid = claimant.uid.clone();
-    let former = former(object, world, site);
+    let former = former(object, cache, site);
     let points: Vec<_> = mount_points_of(&former).cloned().collect();
-    // Of an object that asks for what cannot be nothing is changed, but when it goes.
+    // While an object is invalid its earlier mounts stay, unless it is to be unmounted.
     let nothing = |goal| if goal == Goal::Unmounted { former.clone() } else { Vec::new() };
-    let units = match units(object, goal, world, site) {
+    let units = match units(object, goal, cache, site) {
         Ok(units) => units,
         Err(failure) => {
             let moved = claims.set(claimant, goal, Vec::new(), points);
@@ -172,25 +173,25 @@ pub fn prepare_for(
     Prepared { work, former, moved }
 }
 
-/// A ClientMount and what to do about it.
+/// What a pass over a ClientMount reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself.
+    /// The ClientMount.
     pub object: Arc<ClientMount>,
-    /// What to do.
+    /// What to do about it.
     pub work: Work,
-    /// Whose allocations it may show.
+    /// Computes that may use its allocations.
     pub computes: Computes,
-    /// What to do before.
+    /// Units of its earlier versions, to be unmounted first.
     pub former: Earlier,
-    /// Why there is no profile, if there is none.
+    /// Why the object has no profile, if so.
     pub profile: Option<NoProfile>,
 }
 
-/// Mounts or unmounts, and says how it went; on deletion lets the object go when nothing of it is left.
+/// Mounts or unmounts, and reports the result. A deleted object loses the finalizer when nothing of it is left.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
     let View { object, work, computes, former, profile } = view;
     let object = &*object;
@@ -209,7 +210,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         Work::Units(units) => units.profile_lost.is_some(),
         Work::NeverMounted => false,
     };
-    // Without it nothing is made, and what goes goes without its hooks.
+    // Without the profile nothing is mounted, and unmounts run no hooks. So first ask the API whether it exists.
     if let (true, Some(no_profile)) = (asks, &profile)
         && context.profile_exists(no_profile).await?
     {
@@ -218,15 +219,15 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     }
     let count = object.spec.mounts.len();
     let now = match work {
-        // What cannot be understood was never mounted, unless the object was changed to that.
+        // An invalid object was never mounted, unless a change made it invalid.
         Work::Refuse(..) if deleted => {
-            pass.doubtful = true;
+            pass.may_leave_mounts = true;
             Err(Outcome::absent(count))
         }
         Work::Refuse(goal, failure) => Err(Outcome::refused(goal, count, failure)),
         Work::NeverMounted => Err(Outcome::absent(count)),
         Work::Units(mut units) => {
-            pass.doubtful = deleted && units.mounts.iter().any(Result::is_err)
+            pass.may_leave_mounts = deleted && units.mounts.iter().any(Result::is_err)
                 || (0..count).any(|place| units.is_untold(place));
             computes::add(context, &computes, &object, &mut units, pass).await;
             match servers::add(context, &object, &mut units).await? {
@@ -237,7 +238,7 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     };
     let outcome = carry_out(context, &object, former, now, pass).await;
     if deleted && outcome.done() {
-        tell_unreadable(&object, &outcome);
+        log_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
     }
     note(&object, &outcome, pass);
@@ -259,7 +260,7 @@ async fn carry_out(
     worked.outcome
 }
 
-/// One line in the log, whatever the number of mounts.
+/// Logs one line, however many mounts failed.
 fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     let failures: Vec<_> = outcome
         .failures
@@ -275,8 +276,8 @@ fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     }
 }
 
-/// Once, when the object goes: until then a pass may come any moment.
-fn tell_unreadable(object: &ClientMount, outcome: &Outcome) {
+/// Logged once, when the object goes: until then another pass may still be able to read it.
+fn log_unreadable(object: &ClientMount, outcome: &Outcome) {
     if let Some(text) = report::unreadable(outcome) {
         log::warn!("{}: {text}", describe(object));
     }
@@ -291,7 +292,7 @@ async fn release(
     pass.without_finalizer(context, object, finalizer::CLIENT_MOUNT).await
 }
 
-/// Unmounts what an object left behind that went away without our doing.
+/// Unmounts what a disappeared object left behind.
 pub async fn clean_up(
     context: &Context,
     object: &ClientMount,
@@ -300,16 +301,16 @@ pub async fn clean_up(
 ) {
     let now = match work {
         Work::Units(units) => {
-            pass.doubtful = (0..units.mounts.len()).any(|place| units.is_untold(place));
+            pass.may_leave_mounts = (0..units.mounts.len()).any(|place| units.is_untold(place));
             Ok(Arc::new(units))
         }
         Work::Refuse(..) => {
-            pass.doubtful = true;
+            pass.may_leave_mounts = true;
             Err(Outcome::absent(object.spec.mounts.len()))
         }
         Work::NeverMounted => Err(Outcome::absent(object.spec.mounts.len())),
     };
     let outcome = carry_out(context, object, former, now, pass).await;
-    tell_unreadable(object, &outcome);
+    log_unreadable(object, &outcome);
     note(object, &outcome, pass);
 }

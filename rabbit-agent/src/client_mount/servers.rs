@@ -1,4 +1,4 @@
-//! `.nnf-servers.json`: what a Lustre file system is made of, written into its root for its users when it is given to them.
+//! `.nnf-servers.json`: the components of a Lustre file system, written into its root when it is given to its user.
 
 use agent::{
     desired::{Goal, MountUnits},
@@ -17,68 +17,68 @@ use crate::pass::Context;
 
 const NAME: &str = ".nnf-servers.json";
 
-/// What tools look for when it cannot be written.
+/// The text that tools look for when the file cannot be written.
 const PREFIX: &str = "unable to dump servers resource to file on clientmount path";
 
-/// Why it is not known what a file system is made of.
+/// Why the components of a file system are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ServersError {
-    /// The labels do not lead to it.
+    /// The labels do not lead to a Servers object.
     #[error(
         "metadata.labels: {} is {kind:?}: a Lustre mount with setPermissions must be owned by a NnfStorage, with its name and namespace in the labels beside it",
         label::OWNER_KIND
     )]
     Owner {
-        /// Who owns the object instead, or nobody.
+        /// Kind of the object's owner; empty without an owner.
         kind: String,
     },
-    /// It is not there.
+    /// There is no such Servers object.
     #[error(
         "Servers {0} does not exist: it has the name and namespace of the NnfStorage that owns the mount"
     )]
     Missing(String),
-    /// It is of another workflow.
+    /// The Servers object belongs to another workflow.
     #[error(
         "Servers {place} is of workflow {found:?} and the mount of {wanted:?}: one of them was made anew, delete the mount"
     )]
     Foreign {
-        /// Namespace and name.
+        /// Namespace and name of the Servers object.
         place: String,
-        /// Uid of its workflow.
+        /// Uid of the workflow in its labels.
         found: String,
-        /// Uid of the mount's.
+        /// Uid of the workflow in the mount's labels.
         wanted: String,
     },
-    /// It has sets that no Lustre file system is made of.
+    /// An allocation set has a label that is no Lustre component.
     #[error(
         "Servers {place}: spec.allocationSets[{set}].label: {label:?} is no part of a Lustre file system: use ost, mdt, mgt or mgtmdt"
     )]
     Label {
-        /// Namespace and name.
+        /// Namespace and name of the Servers object.
         place: String,
-        /// Which set.
+        /// Index of the allocation set.
         set: usize,
-        /// Its label.
+        /// Label of the allocation set.
         label: String,
     },
-    /// It counts what cannot be counted.
+    /// A number of targets is out of range.
     #[error(
         "Servers {place}: spec.allocationSets[{set}].storage[{storage}].allocationCount: {count} is no number of targets: use 1 to {MOST}"
     )]
     Count {
-        /// Namespace and name.
+        /// Namespace and name of the Servers object.
         place: String,
-        /// Which set.
+        /// Index of the allocation set.
         set: usize,
-        /// Which rabbit in it.
+        /// Index of the rabbit in the set.
         storage: usize,
-        /// How many.
+        /// The number given.
         count: i64,
     },
 }
 
 impl From<&ServersError> for Failure {
-    /// Servers are not watched, so they are looked at again by the clock.
+    /// Servers objects are not watched, so the agent retries by the timer.
     fn from(error: &ServersError) -> Self {
         let mut failure = Self::waiting(error.to_string());
         failure.severity = api::Severity::Major;
@@ -88,13 +88,13 @@ impl From<&ServersError> for Failure {
     }
 }
 
-/// More targets of one kind on one rabbit than any rabbit has drives for.
+/// More targets of one kind than any rabbit has drives for.
 const MOST: i64 = 4096;
 
-/// Rabbits by what they hold, once for each target, in the order of the object; `nnfNode` is every rabbit once. The fields are
-/// in the order in which they are written.
+/// Names of rabbits by component, one entry for each target, in the order of the object; `nnfNode` has every rabbit
+/// once. The order of the fields is that of the file.
 #[derive(Debug, Default, Serialize)]
-struct Parts {
+struct Components {
     mdt: Vec<String>,
     mgt: Vec<String>,
     mgtmdt: Vec<String>,
@@ -103,10 +103,10 @@ struct Parts {
     ost: Vec<String>,
 }
 
-/// Adds the file to every mount that is to have it.
+/// Adds the file to every mount that needs it.
 ///
 /// # Errors
-/// When the API does not say what the file system is made of; within, when what it says cannot be used.
+/// When the API does not answer; the inner error when its answer is unusable.
 pub(super) async fn add(
     context: &Context,
     object: &ClientMount,
@@ -149,7 +149,7 @@ async fn text(
     Ok(found.ok_or(ServersError::Missing(place)).and_then(|servers| written(object, &servers)))
 }
 
-/// A NnfStorage is made from the Servers of its name and namespace, for a workflow as for a persistent storage.
+/// Workflows and persistent storages alike: a NnfStorage has the name and namespace of its Servers.
 fn place(object: &ClientMount) -> Result<(&str, &str), ServersError> {
     let part = |key| object.label(key);
     let owner = (part(label::OWNER_NAMESPACE), part(label::OWNER_NAME), part(label::OWNER_KIND));
@@ -170,9 +170,9 @@ fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersErr
     {
         return Err(ServersError::Foreign { place: place(), found, wanted });
     }
-    let mut parts = Parts::default();
+    let mut components = Components::default();
     for (index, set) in servers.spec.allocation_sets.iter().enumerate() {
-        let Parts { mdt, mgt, mgtmdt, nnf_node, ost } = &mut parts;
+        let Components { mdt, mgt, mgtmdt, nnf_node, ost } = &mut components;
         let part = match set.label.as_str() {
             "mdt" => mdt,
             "mgt" => mgt,
@@ -198,7 +198,7 @@ fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersErr
             }
         }
     }
-    let text = serde_json::to_string(&parts).expect("lists of text are JSON");
+    let text = serde_json::to_string(&components).expect("lists of text are JSON");
     Ok(format!("{text}\n"))
 }
 
@@ -224,7 +224,7 @@ mod tests {
         .unwrap()
     }
 
-    fn told(servers: &Servers) -> String {
+    fn reported(servers: &Servers) -> String {
         written(&samples::client_mount(1), servers).unwrap_err().to_string()
     }
 
@@ -250,16 +250,16 @@ mod tests {
 
     #[test]
     fn what_is_no_lustre_is_told_with_its_place() {
-        let label = told(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
+        let label = reported(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
         assert!(
             label.contains("default/job-7-0: spec.allocationSets[1].label: \"xfs\""),
             "{label}"
         );
-        let count = told(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
+        let count = reported(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
         assert!(count.contains("spec.allocationSets[0].storage[1].allocationCount: 0"), "{count}");
         let mut foreign = servers(&[]);
         foreign.labels_mut().insert(label::WORKFLOW_UID.into(), "another".into());
-        assert!(told(&foreign).contains("of workflow \"another\""));
+        assert!(reported(&foreign).contains("of workflow \"another\""));
     }
 
     #[test]

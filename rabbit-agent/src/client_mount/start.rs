@@ -1,4 +1,4 @@
-//! What a start of the agent must leave mounted: everything that an object may still want. Pure.
+//! Mount points that the clean-up must leave alone: all that an object may use. Does no I/O.
 
 use controller::describe;
 use std::collections::BTreeSet;
@@ -13,42 +13,42 @@ use storage::desired::MountPoint;
 
 use super::reconcile::{former_points, units};
 use crate::{
+    cache::{Cache, Key},
     node_storage::desired::{TemporaryRoot, count},
-    world::{Key, World},
 };
 
-/// Every mount point that an object of this rabbit may own. Too many are harmless; one too few would be unmounted.
+/// Every mount point that an object of this rabbit may use. Too many are harmless; a missing one would be unmounted.
 ///
 /// # Errors
-/// With the object whose mount points cannot be told; then nothing may be unmounted.
-pub fn keep(
-    world: &World,
+/// The object whose mount points are unknown; nothing may be unmounted then.
+pub fn points_to_keep(
+    cache: &Cache,
     site: &Site,
     temporary: &TemporaryRoot,
 ) -> Result<Vec<MountPoint>, String> {
     let mut keep = Vec::new();
     let unreadable =
-        world.client_mounts.unreadable().chain(world.node_storages.unreadable()).next();
+        cache.client_mounts.unreadable().chain(cache.node_storages.unreadable()).next();
     if let Some(metadata) = unreadable {
         let name = metadata.name.as_deref().unwrap_or_default();
         return Err(format!("what {name} may have mounted cannot be read"));
     }
     let ours = |namespace: Option<String>| namespace.as_deref() == Some(site.node.as_str());
-    for object in world.client_mounts.iter().filter(|it| ours(it.namespace())) {
-        keep.extend(mount_points(object, world, site)?);
+    for object in cache.client_mounts.iter().filter(|mount| ours(mount.namespace())) {
+        keep.extend(mount_points(object, cache, site)?);
     }
-    for object in world.node_storages.iter().filter(|it| ours(it.namespace())) {
-        keep.extend(temporary_points(object, world, temporary)?);
+    for object in cache.node_storages.iter().filter(|storage| ours(storage.namespace())) {
+        keep.extend(temporary_points(object, cache, temporary)?);
     }
     Ok(keep)
 }
 
-/// Whether a pass over an object mounts only at points that were kept, and takes nothing from under the others: then it may
-/// run while those are being unmounted.
-pub fn is_apart(
+/// Whether a pass over an object mounts only at mount points that the clean-up keeps, and detaches nothing: then it may
+/// run beside the clean-up.
+pub fn may_run_beside_sweep(
     key: &Key,
     kept: &BTreeSet<MountPoint>,
-    world: &World,
+    cache: &Cache,
     (site, temporary): (&Site, &TemporaryRoot),
 ) -> bool {
     let are_kept = |points: Result<Vec<MountPoint>, String>| {
@@ -56,68 +56,68 @@ pub fn is_apart(
     };
     match key {
         Key::Node | Key::LustreMgt(_) => true,
-        Key::BlockStorage(name) => world
+        Key::BlockStorage(name) => cache
             .block_storage(name)
             .is_none_or(|object| object.metadata.deletion_timestamp.is_none()),
-        Key::NodeStorage(name) => world
+        Key::NodeStorage(name) => cache
             .node_storage(name)
-            .is_none_or(|object| are_kept(temporary_points(object, world, temporary))),
-        Key::ClientMount(name) => world
+            .is_none_or(|object| are_kept(temporary_points(object, cache, temporary))),
+        Key::ClientMount(name) => cache
             .client_mount(name)
-            .is_none_or(|object| are_kept(mount_points(object, world, site))),
-        // What it had is just what is being unmounted.
+            .is_none_or(|object| are_kept(mount_points(object, cache, site))),
+        // Its mounts are those that the clean-up removes.
         Key::Vanished(_) => false,
     }
 }
 
 fn temporary_points(
     object: &NnfNodeStorage,
-    world: &World,
+    cache: &Cache,
     temporary: &TemporaryRoot,
 ) -> Result<Vec<MountPoint>, String> {
-    let elsewhere = world.profile(object).is_ok_and(|profile| {
+    let elsewhere = cache.profile(object).is_ok_and(|profile| {
         let data = profile.data();
         let lines = [&data.xfs_storage, &data.raw_storage, &data.gfs2_storage];
-        lines.iter().any(|it| it.variable_override.contains_key("$TEMP_DIR"))
+        lines.iter().any(|lines| lines.variable_override.contains_key("$TEMP_DIR"))
     });
     if elsewhere {
         return Err(format!("{}: its profile moves $TEMP_DIR", describe(object)));
     }
-    // A count that is none was refused before anything was mounted.
+    // With an invalid count nothing was ever mounted.
     let indexes = 0..count(object).unwrap_or(0);
     Ok(indexes.filter_map(|index| temporary.mount_point(&object.name_any(), index).ok()).collect())
 }
 
 fn mount_points(
     object: &ClientMount,
-    world: &World,
+    cache: &Cache,
     site: &Site,
 ) -> Result<Vec<MountPoint>, String> {
     let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
-    let points = match units(object, Goal::Unmounted, world, site) {
-        // What is to go from a path that is lost is nobody's wish; what is to stay there must be left alone.
+    let points = match units(object, Goal::Unmounted, cache, site) {
+        // A mount that is to go may have lost its path: nobody wants it. One that is to stay must be left alone.
         Ok(units)
             if units
                 .mounts
                 .iter()
                 .enumerate()
-                .all(|(place, mount)| is_told(mount) || leaving && units.is_untold(place)) =>
+                .all(|(place, mount)| is_known(mount) || leaving && units.is_untold(place)) =>
         {
-            Ok(told(&units))
+            Ok(known_points(&units))
         }
         _ => as_spelled(object, site),
     };
     let mut points = points.map_err(|why| format!("{}: {why}", describe(object)))?;
-    points.extend(former_points(object, world, site));
+    points.extend(former_points(object, cache, site));
     Ok(points)
 }
 
 /// A path that cannot be a mount point here never was one.
-fn is_told<T>(mount: &Result<T, agent::desired::MountError>) -> bool {
+fn is_known<T>(mount: &Result<T, agent::desired::MountError>) -> bool {
     mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
 }
 
-fn told(units: &MountUnits) -> Vec<MountPoint> {
+fn known_points(units: &MountUnits) -> Vec<MountPoint> {
     units.mount_points().cloned().collect()
 }
 
@@ -170,10 +170,10 @@ mod tests {
     }
 
     fn kept(mount: ClientMount) -> Result<Vec<String>, String> {
-        let mut world = World::new("rabbit-1".parse().unwrap());
-        world.take(Event::Applied(Ok(mount)));
-        world.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
-        keep(&world, &site(), &temporary())
+        let mut cache = Cache::new("rabbit-1".parse().unwrap());
+        cache.take(Event::Applied(Ok(mount)));
+        cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        points_to_keep(&cache, &site(), &temporary())
             .map(|paths| paths.iter().map(ToString::to_string).collect())
     }
 
@@ -192,34 +192,36 @@ mod tests {
         );
     }
 
-    /// What was there when the sweep began goes on beside it; what came since waits, as does what would pull a namespace
-    /// from under a mount.
+    /// Objects that existed when the clean-up began continue beside it. Newer ones wait, and so does a pass that would
+    /// detach a namespace under a mount.
     #[test]
     fn only_what_the_sweep_leaves_alone_goes_on_beside_it() {
-        let mut world = World::new("rabbit-1".parse().unwrap());
-        world.take(Event::Applied(Ok(samples::client_mount(2))));
-        world.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
-        world.take(Event::Applied(Ok(samples::block_storage_ready(2))));
+        let mut cache = Cache::new("rabbit-1".parse().unwrap());
+        cache.take(Event::Applied(Ok(samples::client_mount(2))));
+        cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        cache.take(Event::Applied(Ok(samples::block_storage_ready(2))));
         let (site, temporary) = (site(), temporary());
-        let kept: BTreeSet<_> = keep(&world, &site, &temporary).unwrap().into_iter().collect();
-        let apart = |world: &World, key: &Key| is_apart(key, &kept, world, (&site, &temporary));
+        let kept: BTreeSet<_> =
+            points_to_keep(&cache, &site, &temporary).unwrap().into_iter().collect();
+        let apart =
+            |cache: &Cache, key: &Key| may_run_beside_sweep(key, &kept, cache, (&site, &temporary));
         let mount = Key::ClientMount(samples::client_mount(2).name_any());
         let storage = Key::NodeStorage(samples::NAME.into());
         let block = Key::BlockStorage(samples::NAME.into());
         for key in [&Key::Node, &mount, &storage, &block] {
-            assert!(apart(&world, key), "{key}");
+            assert!(apart(&cache, key), "{key}");
         }
-        assert!(!apart(&world, &Key::Vanished("some".into())));
+        assert!(!apart(&cache, &Key::Vanished("some".into())));
 
         let mut moved = samples::client_mount(2);
         moved.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
-        world.take(Event::Applied(Ok(moved)));
-        world.take(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
+        cache.take(Event::Applied(Ok(moved)));
+        cache.take(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
         let mut leaving = samples::block_storage_ready(2);
         leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        world.take(Event::Applied(Ok(leaving)));
+        cache.take(Event::Applied(Ok(leaving)));
         for key in [&mount, &storage, &block] {
-            assert!(!apart(&world, key), "{key}");
+            assert!(!apart(&cache, key), "{key}");
         }
     }
 
@@ -228,7 +230,7 @@ mod tests {
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$SOMETHING".into();
         assert!(kept(mount).unwrap_err().contains("$SOMETHING"));
-        // Without the profile the volume's names are guesses.
+        // The names of its volumes depend on the profile.
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$VG_NAME".into();
         assert!(kept(mount.clone()).unwrap_err().contains("$VG_NAME"));

@@ -1,4 +1,4 @@
-//! The command line, with what the environment says where it says nothing.
+//! The flags of the command line and their environment variables.
 
 use std::path::PathBuf;
 
@@ -151,29 +151,29 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads the command line and the environment, also as nnf-node-manager takes them; ends the process if it cannot.
+    /// Parses the command line and the environment, including those of nnf-node-manager. Exits the process on an error.
     #[must_use]
     pub fn read() -> Self {
         let command = in_its_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());
-        // The word of the Go daemons.
+        // The Go daemons have this subcommand.
         if line.len() == 2 && line[1] == "version" {
             line[1] = "--version".into();
         }
         Self::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
     }
 
-    /// What is logged.
+    /// The log level.
     #[must_use]
     pub fn logs(&self) -> LogArgs {
         LogArgs { log_level: self.zap.level().unwrap_or(self.logs.log_level) }
     }
 }
 
-/// Where the centre mounts a new Lustre file system on a rabbit, to give it to its user, when nobody told it another place.
+/// Where central controllers mount a new Lustre file system on a rabbit by default, to chown it.
 const FOR_OWNERS: &str = "/mnt/tmp";
 
-/// A rabbit has mounts that no compute has.
+/// Rabbits have mounts that computes do not have.
 fn on_a_rabbit(mount_roots: Arg) -> Arg {
     mount_roots.default_values(["/mnt/nnf", FOR_OWNERS]).help(
         "Directory beneath which ClientMounts may mount; repeat for several. Lustre targets are mounted beneath the first",

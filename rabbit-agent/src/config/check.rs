@@ -1,4 +1,4 @@
-//! What can be found wrong with a command line without touching the node, and the configuration that a good one becomes.
+//! Checks the command line without touching the node, and turns it into a configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ use super::{Args, Config, ConfigError, Rabbit, args::is_set};
 use crate::{block_storage::desired::AllocationPolicy, node_storage::desired::TemporaryRoot};
 
 impl Args {
-    /// Checks everything that can be checked without changing the node.
+    /// Checks everything that can be checked without the node.
     ///
     /// # Errors
-    /// At the first value that cannot be used, naming it and the remedy.
+    /// The first value that is invalid, with the remedy.
     pub fn check(self) -> Result<Config, ConfigError> {
         let coordinator = self
             .coordinator
@@ -62,7 +62,8 @@ impl Args {
         })
     }
 
-    /// A volume without LVM is one device, and files are no faster for being many; unless more are asked for.
+    /// The default is one drive for volumes without LVM, which are a single device, and for file drives, which several
+    /// make no faster.
     fn spread(&self, volumes: Volumes) -> Result<Spread, SpreadError> {
         let usual = match volumes {
             Volumes::Lvm if self.file_pool.is_none() => Spread::RABBIT,
@@ -91,7 +92,7 @@ impl Args {
         Ok(DriveConfig::File { pool, node: node.clone(), drives: self.file_drives, drive_capacity })
     }
 
-    /// Everything beneath which this agent mounts.
+    /// Every directory beneath which this agent mounts.
     fn roots(&self) -> Result<AllowedRoots, ConfigError> {
         let mut flagged: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
         flagged.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn defaults_are_good_and_every_root_may_be_mounted_beneath() {
         let config = check(&["--index-root", "/mnt/index"]).unwrap();
-        // The first is where Lustre targets are mounted.
+        // Lustre targets are mounted beneath the first.
         assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf or /mnt/tmp");
         let every = "/mnt/temp or /mnt/index or /mnt/nnf or /mnt/tmp";
         assert_eq!(config.storage.roots.to_string(), every);
@@ -178,8 +179,10 @@ mod tests {
 
     #[test]
     fn allocations_go_over_as_many_drives_as_a_rabbit_spares_unless_told_otherwise() {
-        let policy = |args: &[&str]| check(args).map(|it| it.rabbit.policy);
-        let spread = |args: &[&str]| policy(args).map(|it| (it.spread.most(), it.spread.least()));
+        let policy = |args: &[&str]| check(args).map(|config| config.rabbit.policy);
+        let spread = |args: &[&str]| {
+            policy(args).map(|policy| (policy.spread.most(), policy.spread.least()))
+        };
         assert_eq!(spread(&[]), Ok((16, 14)));
         assert_eq!(spread(&["--file-pool", "/p"]), Ok((1, 1)));
         assert_eq!(spread(&["--volumes", "plain"]), Ok((1, 1)));
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn bad_values_are_named_with_their_remedy() {
-        for (args, told) in [
+        for (args, expected) in [
             (&["--mount-root", "mnt"][..], "is not absolute"),
             (&["--mount-root", "/"], "overlap"),
             (
@@ -232,7 +235,7 @@ mod tests {
             (&["-metrics-bind-address", "x"], "use HOST:PORT, :PORT, or 0"),
         ] {
             let error = check(args).unwrap_err();
-            assert!(error.contains(told), "{args:?}: {error}");
+            assert!(error.contains(expected), "{args:?}: {error}");
         }
     }
 }

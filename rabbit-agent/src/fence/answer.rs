@@ -1,8 +1,9 @@
-//! The end of a fence: answers, word to DLM, and the requests taken away, in this order.
+//! The end of a fence: write the answers, acknowledge to DLM, delete the requests, in this order.
 //!
-//! The answer is what keeps the node out, also after a crash: it is on disk before DLM gives the node's locks to others, and
-//! DLM hears nothing while it cannot be written. Nobody is misled who reads it before DLM has heard: the node is cut off by
-//! then, which is all that the answer says, and Pacemaker, which tells DLM itself when its agent succeeds, may do so.
+//! The answer keeps the node fenced, also after a crash. So it is on disk before DLM gives the node's locks to others,
+//! and when it cannot be written, DLM hears nothing. Whoever reads the answer before DLM's acknowledgement is not
+//! misled: it says that the node has no access, which is true by then. Pacemaker itself acknowledges to DLM when its
+//! agent succeeds.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -19,10 +20,10 @@ use super::{
 };
 use daemon::blocking;
 
-/// dlm_controld is on this node, and answers at once if it runs.
+/// How long dlm_tool may take. dlm_controld runs on this node and answers at once.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
 
-/// DLM was not told.
+/// Why the acknowledgement to DLM failed.
 #[derive(Debug, Error)]
 enum AckError {
     #[error("read {path}")]
@@ -37,8 +38,8 @@ enum AckError {
     Command(#[from] storage::host::CommandError),
 }
 
-/// Answers everybody who asked, tells DLM of a fence that is proved, and takes the requests away in the end. What could not be
-/// answered or taken away is given back.
+/// Writes all answers, acknowledges a proved fence to DLM, and deletes the requests. Returns the requests that it could
+/// not answer or delete.
 pub(super) async fn answer_all(
     config: &Arc<FenceConfig>,
     spool: &Spool,
@@ -52,18 +53,18 @@ pub(super) async fn answer_all(
         if written { answered.push(asked) } else { left.push(asked.0) }
     }
     if verdict.is_success() && !answered.is_empty() {
-        let told = verdict.and(&tell_dlm(config, node).await);
+        let reported = verdict.and(&tell_dlm(config, node).await);
         for asked in &answered {
-            amend(spool, asked, &told).await;
+            amend(spool, asked, &reported).await;
         }
     }
     for (name, _) in answered {
-        left.extend(take_away(spool, name).await);
+        left.extend(delete(spool, name).await);
     }
     left
 }
 
-/// Tells DLM that the node is fenced, and in words how that went: its locks are held until somebody tells it.
+/// Acknowledges to DLM that the node is fenced, and returns the result in words. DLM keeps the node's locks until then.
 async fn tell_dlm(config: &Arc<FenceConfig>, node: &NodeName) -> String {
     let (config, target) = (Arc::clone(config), node.clone());
     match blocking(move || acknowledge(&config, &target)).await {
@@ -88,7 +89,7 @@ fn acknowledge(config: &FenceConfig, node: &NodeName) -> Result<(), AckError> {
     Ok(dlm::fence_ack(&config.dlm_tool, id, ACK_WITHIN)?)
 }
 
-/// Whether it could be answered.
+/// Writes the answer, and returns whether that succeeded.
 async fn answer(spool: &Spool, (name, request): &(FileName, Request), verdict: &Verdict) -> bool {
     let (spool, name, request) = (spool.clone(), name.clone(), request.clone());
     let verdict = verdict.clone();
@@ -100,35 +101,35 @@ async fn answer(spool: &Spool, (name, request): &(FileName, Request), verdict: &
     });
     let answered = answered.await;
     let written = answered.is_ok();
-    tell(answered);
+    log_error(answered);
     written
 }
 
-/// Without it the answer says less, and nothing that is not so.
+/// Rewrites the answer with DLM's result. If that fails, the answer is still true.
 async fn amend(spool: &Spool, (name, request): &(FileName, Request), verdict: &Verdict) {
     let (spool, name, request) = (spool.clone(), name.clone(), request.clone());
     let verdict = verdict.clone();
     let response = move || spool.amend(&name, &Response::new(&request, &verdict, Timestamp::now()));
-    tell(blocking(response).await);
+    log_error(blocking(response).await);
 }
 
-/// Gives the name back if the request is still there.
-async fn take_away(spool: &Spool, name: FileName) -> Option<FileName> {
+/// Deletes the request. Returns its name if that failed.
+async fn delete(spool: &Spool, name: FileName) -> Option<FileName> {
     let (spool, of) = (spool.clone(), name.clone());
-    let gone = blocking(move || spool.take_away(&of)).await;
+    let gone = blocking(move || spool.delete(&of)).await;
     let left = gone.is_err();
-    tell(gone);
+    log_error(gone);
     left.then_some(name)
 }
 
-fn tell(result: Result<(), SpoolError>) {
+fn log_error(result: Result<(), SpoolError>) {
     if let Err(error) = result {
         log::error!("{}", chain(&error));
     }
 }
 
-/// What a crash left between the answer and the end of the request: DLM may not have heard of it, and hearing it twice does no
-/// harm. Gives back the requests that could not be taken away.
+/// Completes what a crash interrupted between the answer and the deletion of the request: DLM may have missed the
+/// acknowledgement, and a second one does no harm. Returns the requests that it could not delete.
 pub(super) async fn finish(
     config: Arc<FenceConfig>,
     spool: Spool,
@@ -140,7 +141,7 @@ pub(super) async fn finish(
     }
     let mut left = Vec::new();
     for (name, _) in answered {
-        left.extend(take_away(&spool, name).await);
+        left.extend(delete(&spool, name).await);
     }
     left
 }

@@ -1,11 +1,11 @@
-//! Where requests and answers lie, and what tells the cluster.
+//! The flags for fencing.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use thiserror::Error;
 
-/// Flags of fencing.
+/// The flags for fencing.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Fencing of GFS2")]
 pub struct FenceArgs {
@@ -38,43 +38,43 @@ pub struct FenceArgs {
     pub corosync_conf: PathBuf,
 }
 
-/// A value that cannot be used.
+/// A flag whose value is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FenceConfigError {
-    /// The agent's working directory is nobody's business.
+    /// The path depends on the agent's working directory.
     #[error("{flag} {} is not absolute: begin it with /", .path.display())]
     NotAbsolute {
-        /// Which flag.
+        /// The flag.
         flag: &'static str,
-        /// As given.
+        /// Its value.
         path: PathBuf,
     },
-    /// An answer would be taken for a request.
+    /// The agent would take answers for requests.
     #[error("--fence-requests and --fence-responses are both {}: give each a directory of its own", .0.display())]
     Same(PathBuf),
-    /// Nothing to start.
+    /// The program has no name.
     #[error("--dlm-tool is empty: give the path of dlm_tool, or leave it out")]
     NoTool,
 }
 
-/// What fencing needs.
+/// The checked flags for fencing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FenceConfig {
-    /// Where requests are found.
+    /// Directory of the requests.
     pub requests: PathBuf,
-    /// Where answers are put, and stay for as long as a node is fenced.
+    /// Directory of the answers. They stay while a node is fenced.
     pub responses: PathBuf,
-    /// What is started to tell DLM.
+    /// Program that acknowledges a fence to DLM.
     pub dlm_tool: String,
-    /// Where cluster nodes have their numbers.
+    /// Path of corosync.conf, which has the nodes' numbers.
     pub corosync: PathBuf,
 }
 
 impl FenceArgs {
-    /// Checks what can be checked without a look at the node.
+    /// Checks the flags without reading the node.
     ///
     /// # Errors
-    /// At the first value that cannot be used.
+    /// The first value that is invalid.
     pub fn check(self) -> Result<FenceConfig, FenceConfigError> {
         for (flag, path) in [
             ("--fence-requests", &self.fence_requests),
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn what_could_not_work_is_named() {
-        for (args, told) in [
+        for (args, expected) in [
             (&["--fence-requests", "x"][..], "--fence-requests x is not absolute"),
             (&["--fence-requests", "/x", "--fence-responses", "/x"], "are both /x"),
             (&["--dlm-tool", ""], "--dlm-tool is empty"),
         ] {
             let error = check(args).unwrap_err();
-            assert!(error.contains(told), "{args:?}: {error}");
+            assert!(error.contains(expected), "{args:?}: {error}");
         }
     }
 }

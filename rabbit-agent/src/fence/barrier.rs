@@ -1,7 +1,7 @@
-//! Who may be given a GFS2: nobody who is fenced, or is about to be.
+//! Which computes may get a GFS2: none that is fenced or is being fenced.
 //!
-//! A pass that began earlier may still be about to attach what is being withdrawn. So it is asked again right before each
-//! attachment, and a fence waits for those to its node that have begun; for no other, and for nothing else of a pass.
+//! A pass that began earlier may still be about to attach what a fence detaches. So each attachment asks again right
+//! before it begins, and a fence waits for the attachments to its node that have begun, and for nothing else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,68 +12,68 @@ use storage::desired::{Allocation, Endpoint, NodeName};
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// It is not known who is fenced, so no compute is given a GFS2.
+/// The agent does not know which computes are fenced, so none gets a GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a GFS2 is given to no compute, because it is not known which of them are fenced: {0}")]
-pub struct Blind(String);
+pub struct FencesUnknown(String);
 
-/// Why a compute is not given a GFS2.
+/// Why a compute gets no GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NotGranted {
-    /// Nobody knows.
+pub enum NotAttached {
+    /// The agent does not know which computes are fenced.
     #[error(transparent)]
-    Blind(#[from] Blind),
-    /// It is fenced, or is about to be.
+    Unknown(#[from] FencesUnknown),
+    /// The compute is fenced or is being fenced.
     #[error("{0} is fenced, or is being fenced")]
     Closed(NodeName),
 }
 
-/// Who is fenced, for all who grant and show.
+/// The fenced computes, shared by the fencer and all passes.
 #[derive(Debug, Clone)]
 pub struct Fences(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// A grant has ended.
+    /// Notifies when an attachment has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    blind: Option<String>,
-    /// An answer of success is there.
-    marked: BTreeSet<NodeName>,
-    /// A request is there.
+    unknown: Option<String>,
+    /// Nodes with an answer of success.
+    fenced: BTreeSet<NodeName>,
+    /// Nodes with a request.
     asked: BTreeSet<NodeName>,
-    /// How many fences work on it: the next one begins before the end of the last is told.
+    /// Number of fences that work on each node: the next one may begin before the last one is dropped.
     busy: BTreeMap<NodeName, usize>,
-    /// How many attachments to it have begun and not ended.
-    grants: BTreeMap<NodeName, usize>,
+    /// Number of running attachments to each node.
+    attaching: BTreeMap<NodeName, usize>,
 }
 
 impl State {
     fn is_closed(&self, node: &NodeName) -> bool {
-        self.marked.contains(node) || self.asked.contains(node) || self.busy.contains_key(node)
+        self.fenced.contains(node) || self.asked.contains(node) || self.busy.contains_key(node)
     }
 }
 
-/// One namespace may be attached to the compute, for as long as this is held.
+/// Allows one attachment to the compute, until it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Grant {
+pub(super) struct Attaching {
     of: Arc<Shared>,
     node: NodeName,
 }
 
-impl Drop for Grant {
+impl Drop for Attaching {
     fn drop(&mut self) {
-        one_less(&mut lock(&self.of).grants, &self.node);
+        one_less(&mut lock(&self.of).attaching, &self.node);
         self.of.ended.notify_waiters();
     }
 }
 
-/// A fence works on the node, or something is left running of one.
+/// Keeps a node from getting a GFS2 while a fence works on it, or a part of the fence still runs.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Closed {
@@ -95,24 +95,24 @@ fn one_less(counts: &mut BTreeMap<NodeName, usize>, node: &NodeName) {
 }
 
 impl Default for Fences {
-    /// Nobody is fenced.
+    /// With no node fenced.
     fn default() -> Self {
         Self(Arc::new(Shared { state: Mutex::default(), ended: Notify::new() }))
     }
 }
 
 impl Fences {
-    /// Nodes that are fenced.
+    /// The fenced nodes.
     #[must_use]
-    pub fn marked(&self) -> BTreeSet<NodeName> {
-        lock(&self.0).marked.clone()
+    pub fn fenced(&self) -> BTreeSet<NodeName> {
+        lock(&self.0).fenced.clone()
     }
 
-    /// Takes those who may not reach it out of the allocations of a GFS2.
+    /// Removes fenced computes from the access lists of a GFS2's allocations.
     ///
     /// # Errors
-    /// When computes are to reach it and it is not known who may not.
-    pub fn admit(&self, wanted: &mut [Allocation]) -> Result<(), Blind> {
+    /// When computes remain and the agent does not know which are fenced.
+    pub fn remove_fenced(&self, wanted: &mut [Allocation]) -> Result<(), FencesUnknown> {
         let state = lock(&self.0);
         let mut any = false;
         for allocation in wanted {
@@ -120,61 +120,61 @@ impl Fences {
                 Endpoint::Rabbit => false,
                 Endpoint::Compute(_) => state.is_closed(node),
             };
-            allocation.access.retain(|it| !closed(it.endpoint, &it.node));
-            any |= allocation.access.iter().any(|it| it.endpoint != Endpoint::Rabbit);
+            allocation.access.retain(|access| !closed(access.endpoint, &access.node));
+            any |= allocation.access.iter().any(|access| access.endpoint != Endpoint::Rabbit);
         }
-        state.blind.clone().filter(|_| any).map_or(Ok(()), |why| Err(Blind(why)))
+        state.unknown.clone().filter(|_| any).map_or(Ok(()), |why| Err(FencesUnknown(why)))
     }
 
-    /// Lets a namespace of a GFS2 be attached to the compute `node`, if it may still be.
+    /// Allows the attachment of a GFS2's namespace to the compute `node`.
     ///
     /// # Errors
-    /// When it may not, or nobody knows.
-    pub(super) fn grant(&self, node: &NodeName) -> Result<Grant, NotGranted> {
+    /// When the node is fenced, or the agent does not know whether it is.
+    pub(super) fn attach(&self, node: &NodeName) -> Result<Attaching, NotAttached> {
         let mut state = lock(&self.0);
         if state.is_closed(node) {
-            return Err(NotGranted::Closed(node.clone()));
+            return Err(NotAttached::Closed(node.clone()));
         }
-        if let Some(why) = &state.blind {
-            return Err(Blind(why.clone()).into());
+        if let Some(why) = &state.unknown {
+            return Err(FencesUnknown(why.clone()).into());
         }
-        *state.grants.entry(node.clone()).or_default() += 1;
-        Ok(Grant { of: Arc::clone(&self.0), node: node.clone() })
+        *state.attaching.entry(node.clone()).or_default() += 1;
+        Ok(Attaching { of: Arc::clone(&self.0), node: node.clone() })
     }
 
-    /// It cannot be known any more who is fenced.
-    pub(super) fn blind(&self, why: String) {
-        lock(&self.0).blind = Some(why);
+    /// From now on the agent does not know which computes are fenced.
+    pub(super) fn set_unknown(&self, why: String) {
+        lock(&self.0).unknown = Some(why);
     }
 
-    /// It is known again.
-    pub(super) fn sees(&self) {
-        lock(&self.0).blind = None;
+    /// The agent knows it again.
+    pub(super) fn set_known(&self) {
+        lock(&self.0).unknown = None;
     }
 
-    /// What was read: who is fenced, and for whom that is asked. Whether others are fenced than before; what only waits to be
-    /// fenced is nobody's work but the fence's.
-    pub(super) fn saw(&self, marked: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
+    /// Stores the nodes with an answer of success and those with a request. Returns whether the fenced nodes changed;
+    /// requested ones concern only the fencer.
+    pub(super) fn update(&self, fenced: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
         let mut state = lock(&self.0);
-        let changes = state.marked != marked;
-        (state.marked, state.asked) = (marked, asked);
+        let changes = state.fenced != fenced;
+        (state.fenced, state.asked) = (fenced, asked);
         changes
     }
 
-    /// A fence of `node` begins: it is given nothing before the end of what this returns.
+    /// Begins a fence of `node`: it gets no GFS2 until the result is dropped.
     pub(super) fn close(&self, node: &NodeName) -> Closed {
         *lock(&self.0).busy.entry(node.clone()).or_default() += 1;
         Closed { of: Arc::clone(&self.0), node: node.clone() }
     }
 
-    /// Waits until nothing is being attached to `node` any more.
-    pub(super) async fn quiet(&self, node: &NodeName) {
+    /// Waits until no attachment to `node` runs.
+    pub(super) async fn wait_for_attachments(&self, node: &NodeName) {
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
-            // From here on an end is heard, also one before the wait.
+            // From here on an end is noticed, also one before the wait.
             ended.as_mut().enable();
-            if !lock(&self.0).grants.contains_key(node) {
+            if !lock(&self.0).attaching.contains_key(node) {
                 return;
             }
             ended.await;
@@ -182,7 +182,7 @@ impl Fences {
     }
 }
 
-/// Nothing panics in between.
+/// No code panics while it holds the lock.
 fn lock(shared: &Shared) -> MutexGuard<'_, State> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -195,7 +195,7 @@ mod tests {
     use crate::samples;
 
     fn set(nodes: &[&str]) -> BTreeSet<NodeName> {
-        nodes.iter().map(|it| it.parse().unwrap()).collect()
+        nodes.iter().map(|node| node.parse().unwrap()).collect()
     }
 
     fn wanted() -> Vec<Allocation> {
@@ -206,10 +206,10 @@ mod tests {
 
     fn granted(fences: &Fences) -> Vec<String> {
         let mut wanted = wanted();
-        fences.admit(&mut wanted).unwrap();
-        let left: Vec<_> = wanted[0].access.iter().map(|it| it.node.clone()).collect();
-        let computes = left.iter().filter(|it| it.as_str() != "rabbit-1");
-        assert!(computes.into_iter().all(|it| fences.grant(it).is_ok()), "{left:?}");
+        fences.remove_fenced(&mut wanted).unwrap();
+        let left: Vec<_> = wanted[0].access.iter().map(|access| access.node.clone()).collect();
+        let computes = left.iter().filter(|node| node.as_str() != "rabbit-1");
+        assert!(computes.into_iter().all(|node| fences.attach(node).is_ok()), "{left:?}");
         left.iter().map(ToString::to_string).collect()
     }
 
@@ -217,13 +217,16 @@ mod tests {
     fn who_is_fenced_or_about_to_be_is_left_out_and_the_rabbit_never_is() {
         let fences = Fences::default();
         assert_eq!(granted(&fences).len(), 3);
-        assert!(fences.saw(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])));
-        assert!(!fences.saw(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])), "as before");
+        assert!(fences.update(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])));
+        assert!(
+            !fences.update(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])),
+            "as before"
+        );
         assert_eq!(granted(&fences), ["rabbit-1"]);
-        assert_eq!(fences.marked(), set(&["compute-01"]));
+        assert_eq!(fences.fenced(), set(&["compute-01"]));
 
         let closed = fences.close(&"compute-01".parse().unwrap());
-        assert!(fences.saw(set(&[]), set(&[])));
+        assert!(fences.update(set(&[]), set(&[])));
         assert_eq!(granted(&fences), ["rabbit-1", "compute-03"], "work on it has not ended");
         drop(closed);
         assert_eq!(granted(&fences).len(), 3);
@@ -245,13 +248,13 @@ mod tests {
     fn a_fence_waits_for_what_is_being_attached_to_its_node_and_for_nothing_else() {
         let fences = Fences::default();
         let node: NodeName = "compute-03".parse().unwrap();
-        let (first, second) = (fences.grant(&node).unwrap(), fences.grant(&node).unwrap());
-        let other = fences.grant(&"compute-01".parse().unwrap()).unwrap();
+        let (first, second) = (fences.attach(&node).unwrap(), fences.attach(&node).unwrap());
+        let other = fences.attach(&"compute-01".parse().unwrap()).unwrap();
         let _closed = fences.close(&node);
-        let mut quiet = Box::pin(fences.quiet(&node));
+        let mut quiet = Box::pin(fences.wait_for_attachments(&node));
         drop(first);
         assert!(quiet.as_mut().now_or_never().is_none());
-        assert_eq!(fences.grant(&node).unwrap_err(), NotGranted::Closed(node.clone()));
+        assert_eq!(fences.attach(&node).unwrap_err(), NotAttached::Closed(node.clone()));
         drop(second);
         assert!(quiet.as_mut().now_or_never().is_some());
         drop(other);
@@ -260,14 +263,16 @@ mod tests {
     #[test]
     fn the_blind_give_nothing_to_computes_and_all_to_the_rabbit() {
         let fences = Fences::default();
-        fences.blind("the disk is gone".to_owned());
-        assert!(fences.admit(&mut wanted()).unwrap_err().to_string().contains("disk is gone"));
-        let refused = fences.grant(&"compute-01".parse().unwrap()).unwrap_err();
-        assert!(matches!(refused, NotGranted::Blind(_)), "{refused}");
+        fences.set_unknown("the disk is gone".to_owned());
+        assert!(
+            fences.remove_fenced(&mut wanted()).unwrap_err().to_string().contains("disk is gone")
+        );
+        let refused = fences.attach(&"compute-01".parse().unwrap()).unwrap_err();
+        assert!(matches!(refused, NotAttached::Unknown(_)), "{refused}");
         let mut rabbit = wanted();
-        rabbit[0].access.retain(|it| it.endpoint == Endpoint::Rabbit);
-        assert!(fences.admit(&mut rabbit).is_ok());
-        fences.sees();
+        rabbit[0].access.retain(|access| access.endpoint == Endpoint::Rabbit);
+        assert!(fences.remove_fenced(&mut rabbit).is_ok());
+        fences.set_known();
         assert_eq!(granted(&fences).len(), 3);
     }
 }

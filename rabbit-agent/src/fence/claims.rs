@@ -1,4 +1,4 @@
-//! What the API says about whose namespaces a fence concerns, and who is who. Pure.
+//! Which objects own the namespaces that a fence concerns, and which host is the fenced node. Does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ use storage::{
 use super::is_shared;
 use crate::chassis::Chassis;
 
-/// Every NnfNodeBlockStorage of the rabbit, as far as a fence must know it.
+/// The parts of all NnfNodeBlockStorages of the rabbit that a fence needs.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// Names of those with a GFS2.
+    /// Names of the objects with a GFS2, by uid.
     shared: BTreeMap<ObjectUid, String>,
-    /// The others: a fence has no business with what is theirs.
+    /// Uids of the other objects. A fence leaves their namespaces alone.
     others: BTreeSet<ObjectUid>,
-    /// What those with a GFS2 say that they have, NQN and NSID as written.
+    /// Namespaces in the statuses of objects with a GFS2: NQN and NSID as written there.
     pub(super) devices: BTreeSet<(String, String)>,
-    /// Whom they say that they are given to.
+    /// Names of the hosts in specs and statuses of objects with a GFS2.
     named: BTreeSet<String>,
-    /// What cannot be told of them.
+    /// Why objects that may have a GFS2 could not be read.
     pub(super) unreadable: Vec<String>,
 }
 
 impl Claims {
-    /// Reads a complete list.
+    /// Reads a complete list of objects.
     pub(super) fn of(objects: &[DeserializeGuard<NnfNodeBlockStorage>]) -> Self {
         let mut claims = Self::default();
         for object in objects {
@@ -54,9 +54,10 @@ impl Claims {
         }
         match object {
             Ok(object) => {
-                let asked = object.spec.allocations.iter().flat_map(|it| &it.access);
+                let asked =
+                    object.spec.allocations.iter().flat_map(|allocation| &allocation.access);
                 self.named.extend(asked.cloned());
-                object.status.iter().for_each(|status| self.told(status));
+                object.status.iter().for_each(|status| self.add_devices(status));
             }
             Err(why) => {
                 self.unreadable.push(format!("NnfNodeBlockStorage {name} cannot be read: {why}"));
@@ -65,16 +66,17 @@ impl Claims {
         self.shared.insert(uid, name);
     }
 
-    fn told(&mut self, status: &NnfNodeBlockStorageStatus) {
+    fn add_devices(&mut self, status: &NnfNodeBlockStorageStatus) {
         for allocation in &status.allocations {
             self.named.extend(allocation.accesses.keys().cloned());
             let devices = allocation.devices.iter();
-            self.devices.extend(devices.map(|it| (it.nqn.clone(), it.namespace_id.clone())));
+            self.devices
+                .extend(devices.map(|device| (device.nqn.clone(), device.namespace_id.clone())));
         }
     }
 
-    /// The allocation that a fence takes a namespace from, if it is ours to take: one of a GFS2, or one that no object claims,
-    /// of which nobody can say that it is not.
+    /// The allocation of a namespace that a fence detaches: one of a GFS2, or one that no object claims and that may be
+    /// of a GFS2.
     pub(super) fn concerned(&self, owner: &NamespaceOwner) -> Option<AllocationId> {
         match owner {
             NamespaceOwner::Ours(id)
@@ -84,7 +86,7 @@ impl Claims {
         }
     }
 
-    /// Whether a namespace is certainly something else than a GFS2.
+    /// Whether a namespace certainly belongs to an object without a GFS2.
     pub(super) fn is_of_others(&self, owner: &NamespaceOwner) -> bool {
         match owner {
             NamespaceOwner::Ours(id)
@@ -94,51 +96,51 @@ impl Claims {
         }
     }
 
-    /// Whether any GFS2 is, or was last told to be, given to `node`.
-    pub(super) fn name(&self, node: &NodeName) -> bool {
+    /// Whether the spec or status of any object with a GFS2 names `node`.
+    pub(super) fn name_host(&self, node: &NodeName) -> bool {
         self.named.contains(node.as_str())
     }
 }
 
-/// The node that is fenced, and everybody else, by the places that they have now: what the drives were told when they were
-/// given access may be older.
+/// The fenced node and the present hosts of all slots. The records of the drives may be older: they name hosts as they
+/// were when they got access.
 #[derive(Debug)]
-pub(super) struct Who {
-    pub(super) node: NodeName,
-    /// Who is where.
+pub(super) struct Hosts {
+    pub(super) target: NodeName,
+    /// The present host of each endpoint.
     owners: BTreeMap<Endpoint, NodeName>,
     pub(super) is_of_the_chassis: bool,
 }
 
-impl Who {
-    /// Who `node` is in this chassis.
+impl Hosts {
+    /// Finds `node` in this chassis.
     pub(super) fn of(node: &NodeName, chassis: &Chassis) -> Self {
         let computes = chassis.slots().into_iter();
         let mut owners: BTreeMap<_, _> =
             computes.map(|(slot, name)| (Endpoint::Compute(slot), name)).collect();
-        let is_of_the_chassis = owners.values().any(|it| it == node);
+        let is_of_the_chassis = owners.values().any(|owner| owner == node);
         owners.insert(Endpoint::Rabbit, chassis.rabbit().clone());
-        Self { node: node.clone(), owners, is_of_the_chassis }
+        Self { target: node.clone(), owners, is_of_the_chassis }
     }
 
-    /// Whether `host` is the node itself: by the name that it was given access under, or by its place.
-    pub(super) fn is(&self, host: &Attached) -> bool {
-        let owner = host.endpoint.and_then(|it| self.owners.get(&it));
-        host.node == self.node || owner == Some(&self.node)
+    /// Whether `host` is the node itself, by the name under which it got access or by its slot.
+    pub(super) fn is_target(&self, host: &Attached) -> bool {
+        let owner = host.endpoint.and_then(|endpoint| self.owners.get(&endpoint));
+        host.node == self.target || owner == Some(&self.target)
     }
 
-    /// Whether `host` may be the node: one whose name or place the chassis does not know may be anybody.
-    pub(super) fn may_be(&self, host: &Attached) -> bool {
-        self.is(host) || !(self.knows_the_name(host) && self.knows_the_place(host))
+    /// Whether `host` may be the node: a name or slot that the chassis does not know may be any host.
+    pub(super) fn may_be_target(&self, host: &Attached) -> bool {
+        self.is_target(host) || !(self.knows_the_name(host) && self.knows_the_place(host))
     }
 
     fn knows_the_name(&self, host: &Attached) -> bool {
-        let is_place = host.endpoint.is_some_and(|it| it.name() == host.node);
-        is_place || self.owners.values().any(|it| *it == host.node)
+        let is_place = host.endpoint.is_some_and(|endpoint| endpoint.name() == host.node);
+        is_place || self.owners.values().any(|owner| *owner == host.node)
     }
 
     fn knows_the_place(&self, host: &Attached) -> bool {
-        host.endpoint.is_none_or(|it| self.owners.contains_key(&it))
+        host.endpoint.is_none_or(|endpoint| self.owners.contains_key(&endpoint))
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_node_is_known_by_its_name_and_by_its_place() {
-        let who = Who::of(&"compute-03".parse().unwrap(), &samples::chassis());
+        let hosts = Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis());
         for (host, is, may_be) in [
             (at(7, "compute-03"), true, true),
             (at(7, "endpoint-7"), true, true),
@@ -162,24 +164,25 @@ mod tests {
             (at(2, "endpoint-2"), false, false),
             (at(0, "rabbit-1"), false, false),
             (at(0, "endpoint-0"), false, false),
-            // An empty slot, and a name that was given up.
+            // An empty slot, and a name that the chassis does not have any more.
             (at(5, "endpoint-5"), false, true),
             (at(2, "compute-77"), false, true),
-            // They were moved since: the one who is there now, the one who was, and one whose slot is empty now.
+            // Hosts moved since: the present one of the slot, the earlier one, and one whose slot is empty now.
             (at(7, "compute-02"), true, true),
             (at(2, "compute-03"), true, true),
             (at(2, "compute-01"), false, false),
             (at(5, "compute-02"), false, true),
         ] {
-            assert_eq!((who.is(&host), who.may_be(&host)), (is, may_be), "{host}");
+            assert_eq!(hosts.is_target(&host), is, "{host}");
+            assert_eq!(hosts.may_be_target(&host), may_be, "{host}");
         }
-        assert!(who.is_of_the_chassis);
-        assert!(!Who::of(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
+        assert!(hosts.is_of_the_chassis);
+        assert!(!Hosts::of(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
     }
 
     #[test]
     fn a_host_of_file_drives_is_known_by_its_name_alone() {
-        let who = Who::of(&"compute-03".parse().unwrap(), &samples::chassis());
+        let hosts = Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis());
         for (name, is, may_be) in [
             ("compute-03", true, true),
             ("compute-02", false, false),
@@ -187,7 +190,8 @@ mod tests {
             ("compute-77", false, true),
         ] {
             let host = Attached::from(name.parse::<NodeName>().unwrap());
-            assert_eq!((who.is(&host), who.may_be(&host)), (is, may_be), "{host}");
+            assert_eq!(hosts.is_target(&host), is, "{host}");
+            assert_eq!(hosts.may_be_target(&host), may_be, "{host}");
         }
     }
 }

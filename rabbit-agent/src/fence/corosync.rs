@@ -1,21 +1,21 @@
-//! The number that the cluster knows a node by (corosync.conf(5), `nodelist`).
+//! Reads the cluster number of a node (corosync.conf(5), `nodelist`).
 
 use storage::desired::NodeName;
 
-/// The node's number; `None` when the file does not name it, or gives it none.
+/// The node's number; `None` when the file does not have the node, or no number for it.
 ///
-/// Names are compared in full, and then up to their first dot: a cluster may call its nodes shorter than the API does.
+/// Compares full names first, then names up to the first dot: a cluster may use shorter names than the API.
 pub(super) fn node_id(text: &str, node: &NodeName) -> Option<u32> {
     let nodes = nodes(text);
-    let full = |it: &&Node<'_>| it.names.contains(&node.as_str());
-    let short = |it: &&Node<'_>| {
-        it.names.iter().any(|name| first_label(name) == first_label(node.as_str()))
+    let full = |entry: &&Node<'_>| entry.names.contains(&node.as_str());
+    let short = |entry: &&Node<'_>| {
+        entry.names.iter().any(|name| first_label(name) == first_label(node.as_str()))
     };
     if let Some(found) = nodes.iter().find(full) {
         return found.id;
     }
     let mut found = nodes.iter().filter(short);
-    // Two hosts of one name in two domains cannot be told apart.
+    // Two hosts with one short name cannot be told apart.
     let (only, another) = (found.next()?, found.next());
     if another.is_none() { only.id } else { None }
 }

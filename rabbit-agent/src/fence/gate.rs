@@ -1,7 +1,7 @@
-//! The rabbit's storage as passes over a GFS2 reach it: what is attached to a compute is attached under a grant.
+//! The host that passes over a GFS2 use: it asks the fences before it attaches anything to a compute.
 //!
-//! A pass may zero a namespace for hours before it gives anything to anybody, and no fence can wait for that. So the grant is
-//! asked for by the one step that gives, and ends with it.
+//! A pass may zero a namespace for hours before it attaches it, and no fence can wait for that. So only the attachment
+//! itself asks for permission, and holds it while it runs.
 
 use std::{io, sync::Arc};
 
@@ -13,12 +13,12 @@ use storage::{
 
 use super::Fences;
 
-/// A host that attaches nothing to a compute which is fenced, or is about to be.
+/// A host that attaches nothing to a fenced compute.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// What lies behind it.
+    /// The real host.
     pub(crate) host: Arc<dyn Host>,
-    /// Who is fenced.
+    /// Which computes are fenced.
     pub(crate) fences: Fences,
 }
 
@@ -30,13 +30,13 @@ impl Host for Gate {
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         let _grant = match step {
             Step::Attach { id, endpoint: Endpoint::Compute(_), node } => {
-                // The next pass leaves it out.
+                // The next pass leaves the compute out.
                 let closed = |why| StepError::System {
                     call: "attach namespace",
                     target: id.to_string(),
                     source: io::Error::new(io::ErrorKind::ResourceBusy, why),
                 };
-                Some(self.fences.grant(node).map_err(closed)?)
+                Some(self.fences.attach(node).map_err(closed)?)
             }
             _ => None,
         };
@@ -64,9 +64,9 @@ mod tests {
             let step = Step::Attach { id: id.clone(), endpoint, node: node.parse().unwrap() };
             gate.apply(&step).unwrap_err().to_string()
         };
-        // There is no such namespace, and so it is told who was asked for it.
+        // The host's own error shows that the step reached it: there is no such namespace.
         let asked_the_drive = attach(Endpoint::Compute(0), "compute-01");
-        fences.saw(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
+        fences.update(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
         let closed = attach(Endpoint::Compute(0), "compute-01");
         assert_ne!(closed, asked_the_drive);
         assert_eq!(attach(Endpoint::Rabbit, "rabbit-1"), asked_the_drive);

@@ -1,4 +1,4 @@
-//! Changes in directories, from the kernel (inotify(7)); nothing is polled.
+//! Reports changes in directories by inotify(7), without polling.
 
 use std::{
     io,
@@ -16,20 +16,20 @@ use nix::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Watches directories from its making on.
+/// Watches directories.
 #[derive(Debug)]
 pub(super) struct Watch {
     ready: AsyncFd<OwnedFd>,
     inotify: Inotify,
-    /// Something changed, and nobody was told yet.
+    /// Whether a change was read from the kernel and not reported yet.
     pending: AtomicBool,
 }
 
 impl Watch {
-    /// Watches these directories.
+    /// Begins to watch these directories.
     ///
     /// # Errors
-    /// When one of them cannot be watched.
+    /// When a directory cannot be watched.
     pub(super) fn new(directories: &[&Path]) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let changes = AddWatchFlags::IN_CLOSE_WRITE
@@ -49,11 +49,10 @@ impl Watch {
         Ok(Self { ready, inotify, pending: AtomicBool::new(false) })
     }
 
-    /// Waits until anything changed but files whose names begin with a dot. Events that the kernel had no room for count as
-    /// a change of anything.
+    /// Waits for a change, but not of files whose names begin with a dot. Events lost by an overflow count as a change.
     ///
     /// # Errors
-    /// When a directory is not the one any more that was watched.
+    /// When another directory is at the path of a watched one.
     pub(super) async fn changed(&self) -> io::Result<()> {
         loop {
             if self.pending.swap(false, Ordering::Relaxed) {
@@ -68,10 +67,10 @@ impl Watch {
         }
     }
 
-    /// Whether what was just read by path came from the directories that are watched; waits for nothing.
+    /// Checks, without waiting, that the watched directories are still the ones at their paths.
     ///
     /// # Errors
-    /// When a directory is not the one any more that was watched.
+    /// When another directory is at the path of a watched one.
     pub(super) fn check(&self) -> io::Result<()> {
         loop {
             match self.drain() {
@@ -82,7 +81,7 @@ impl Watch {
         }
     }
 
-    /// Takes the events that are there; `ENOENT` when a watch ended.
+    /// Reads all pending events; `ENOENT` when a watch ended.
     fn drain(&self) -> Result<(), Errno> {
         let ends = AddWatchFlags::IN_IGNORED
             | AddWatchFlags::IN_UNMOUNT

@@ -1,4 +1,4 @@
-//! Requests, as Pacemaker's agent writes them, and the names that they and their answers have.
+//! Requests of Pacemaker's agent, and the file names of requests and answers.
 
 use std::fmt;
 
@@ -8,68 +8,68 @@ use storage::desired::NodeName;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// A request has some hundred bytes; what is larger is none.
+/// Largest size of a request in bytes; usual ones have some hundred.
 pub(super) const LARGEST: u64 = 64 * 1024;
 
-/// `<node>-<uuid>.json`: the name of a request, and of its answer.
+/// `<node>-<uuid>.json`, the name of a request and of its answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileName {
     node: NodeName,
     id: Uuid,
 }
 
-/// What a name in one of the directories is.
+/// The meaning of a file name in one of the directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Named {
     /// A request or an answer.
     File(FileName),
-    /// None of our business: a dot file that is still being written, or something that is no JSON.
+    /// Another file, or a dot file that is still being written.
     Other,
-    /// JSON that says neither which node nor which request.
+    /// A JSON file whose name gives no node and request.
     Nameless,
 }
 
-/// A request that is none.
+/// Why a file is no valid request.
 #[derive(Debug, Error)]
 pub(super) enum RequestError {
-    /// Torn, or not what is asked for here.
+    /// The file is torn, or its contents are something else.
     #[error("it does not read as a request")]
     Malformed(#[source] serde_json::Error),
-    /// Whom it means is not clear.
+    /// File name and contents name different nodes.
     #[error("its name says {named}, and its target_node {target:?}: make them the same")]
     OtherTarget { named: NodeName, target: String },
-    /// Which it is, is not clear.
+    /// File name and contents name different requests.
     #[error("its name says {named}, and its request_id {id:?}: make them the same")]
     OtherId { named: Uuid, id: String },
 }
 
-/// Why a request that reads well is not carried out.
+/// Why the agent does not carry out a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum Unserved {
-    /// Giving back what a fence took is an administrator's decision.
+    /// Only an administrator decides to give access back.
     #[error(
         "action {0:?} is not served, only off and reboot are: to give a node back what a fence took from it, delete its file of success from the responses"
     )]
     Action(String),
 }
 
-/// Somebody asks for a node to be fenced.
+/// A request to fence a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) request_id: String,
-    /// As the asker wrote it.
+    /// Time of the request, as written.
     pub(super) timestamp: String,
     pub(super) action: String,
     pub(super) target_node: String,
-    /// Who asks.
+    /// Name of the node that requests it.
     pub(super) recorder_node: String,
-    /// What a later asker may say, which goes back to it.
+    /// Further fields, which the answer repeats.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
 
 impl FileName {
-    /// What the name of a file says.
+    /// Parses a file name.
     pub(super) fn read(name: &str) -> Named {
         let Some(stem) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) else {
             return Named::Other;
@@ -79,11 +79,11 @@ impl FileName {
             let (node, id) = (node.strip_suffix('-')?.parse().ok()?, Uuid::try_parse(id).ok()?);
             Some(Self { node, id })
         });
-        // As written: a name that reads the same and is spelled otherwise is another file.
-        file.filter(|it| it.to_string() == name).map_or(Named::Nameless, Named::File)
+        // Only the exact spelling: a different one that parses alike is another file.
+        file.filter(|file| file.to_string() == name).map_or(Named::Nameless, Named::File)
     }
 
-    /// The node that is or was to be fenced.
+    /// The node to be fenced.
     pub(super) fn node(&self) -> &NodeName {
         &self.node
     }
@@ -98,7 +98,7 @@ impl fmt::Display for FileName {
 }
 
 impl Request {
-    /// Reads what is in the file `name`.
+    /// Parses the contents of the file `name`.
     pub(super) fn read(name: &FileName, bytes: &[u8]) -> Result<Self, RequestError> {
         let request: Self = serde_json::from_slice(bytes).map_err(RequestError::Malformed)?;
         if request.target_node != name.node.as_str() {
@@ -111,9 +111,9 @@ impl Request {
         Ok(request)
     }
 
-    /// Whether this agent does what is asked.
+    /// Checks that the agent carries out the requested action.
     pub(super) fn served(&self) -> Result<(), Unserved> {
-        // A node that is switched off and on again by Pacemaker has lost the storage just the same.
+        // A node that Pacemaker switches off and on loses the storage just the same.
         match self.action.as_str() {
             "off" | "reboot" => Ok(()),
             other => Err(Unserved::Action(other.to_owned())),
@@ -136,7 +136,7 @@ pub(super) mod tests {
         name
     }
 
-    /// As the sites' fence_recorder writes it.
+    /// A request like the sites' fence_recorder writes it.
     pub(crate) fn body(node: &str) -> Value {
         json!({
             "request_id": ID, "timestamp": "2026-06-01T07:12:09.123456+00:00", "action": "off",

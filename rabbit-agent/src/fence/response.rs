@@ -1,62 +1,62 @@
-//! Answers. One of success is also the marker that its node is fenced.
+//! Answers. An answer of success also marks its node as fenced.
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::request::Request;
 
-/// How a fence went.
+/// The result of a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The node reaches nothing any more; in words what was taken from it.
-    Cut(String),
-    /// It had no GFS2 of this rabbit, and reaches none.
+    /// The node reaches nothing any more. The text says what was detached.
+    Detached(String),
+    /// The node had no GFS2 of this rabbit, and reaches none.
     Nothing(String),
-    /// It may still reach something.
-    Doubtful(String),
+    /// The node may still reach something. The text says why.
+    NotProved(String),
 }
 
 impl Verdict {
     pub(super) fn is_success(&self) -> bool {
         match self {
-            Self::Cut(_) | Self::Nothing(_) => true,
-            Self::Doubtful(_) => false,
+            Self::Detached(_) | Self::Nothing(_) => true,
+            Self::NotProved(_) => false,
         }
     }
 
-    /// The same with something to add.
+    /// The same verdict with more text.
     pub(super) fn and(&self, more: &str) -> Self {
         match self {
-            Self::Cut(text) => Self::Cut(format!("{text}; {more}")),
+            Self::Detached(text) => Self::Detached(format!("{text}; {more}")),
             Self::Nothing(text) => Self::Nothing(format!("{text}; {more}")),
-            Self::Doubtful(text) => Self::Doubtful(format!("{text}; {more}")),
+            Self::NotProved(text) => Self::NotProved(format!("{text}; {more}")),
         }
     }
 
     pub(super) fn text(&self) -> &str {
-        let (Self::Cut(text) | Self::Nothing(text) | Self::Doubtful(text)) = self;
+        let (Self::Detached(text) | Self::Nothing(text) | Self::NotProved(text)) = self;
         text
     }
 }
 
-/// The answer to a request, with everything that the request says.
+/// The answer to a request. It repeats all fields of the request.
 #[derive(Debug, Serialize)]
 pub(super) struct Response<'a> {
     #[serde(flatten)]
     request: Request,
     success: bool,
     message: &'a str,
-    /// What the sites' agents tell Pacemaker, whatever became of it.
+    /// The action that the sites' agents report to Pacemaker, whatever the result.
     action_performed: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
 }
 
 impl<'a> Response<'a> {
-    /// The answer of `now` to `request`.
+    /// The answer to `request`, made at `now`.
     pub(super) fn new(request: &Request, verdict: &'a Verdict, now: Timestamp) -> Self {
         let mut request = request.clone();
-        // So the Go agent answers when there was nothing to do, with the time of the answer.
+        // Like the Go agent: when there was nothing to do, the answer has its own time.
         let nothing = matches!(verdict, Verdict::Nothing(_));
         if nothing {
             request.timestamp = now.to_string();
@@ -71,7 +71,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// What of an answer, also of another agent's, says whether its node is fenced.
+/// The fields of an answer that say whether its node is fenced, also in answers of the Go agent.
 #[derive(Debug, Deserialize)]
 struct Marker {
     success: Option<bool>,
@@ -81,7 +81,7 @@ struct Marker {
 /// Whether an answer says that its node is fenced.
 ///
 /// # Errors
-/// When it cannot be told.
+/// When the answer cannot be parsed.
 pub(super) fn is_marker(bytes: &[u8]) -> Result<bool, serde_json::Error> {
     let marker: Marker = serde_json::from_slice(bytes)?;
     Ok(marker.success == Some(true) || marker.status.as_deref() == Some("success"))
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_the_request_and_says_how_it_went() {
-        let answer = answered(&Verdict::Cut("gone".into()));
+        let answer = answered(&Verdict::Detached("gone".into()));
         assert_eq!(
             answer,
             json!({
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn only_success_marks_a_node() {
         for (verdict, marks) in [
-            (Verdict::Cut(String::new()), true),
+            (Verdict::Detached(String::new()), true),
             (Verdict::Nothing(String::new()), true),
-            (Verdict::Doubtful(String::new()), false),
+            (Verdict::NotProved(String::new()), false),
         ] {
             assert_eq!(is_marker(answered(&verdict).to_string().as_bytes()).unwrap(), marks);
         }

@@ -1,4 +1,4 @@
-//! The loop: what lies in the directories, one fence per node at a time, and any number of nodes side by side.
+//! The fencer's loop: it reads the directories, and runs one fence per node and any number of nodes side by side.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,80 +16,80 @@ use tokio::{
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-pub(crate) use super::cut::Tools;
+pub(crate) use super::detach::Tools;
 use super::{
     FenceConfig,
     answer::{answer_all, finish},
     barrier::Closed,
-    cut::{cut, doubtful},
+    detach::{detach, not_proved},
     notify::Watch,
     request::{FileName, Request},
     response::Verdict,
     spool::{Scan, Spool},
 };
-use crate::{signs::Signs, watch::Update};
+use crate::{status::AgentStatus, watch::Update};
 use daemon::blocking;
 
-/// What a fence is given before it is answered that it did not happen. The sites' agent waits for 60 s, and DLM is told within
-/// that too.
-const CUT_WITHIN: Duration = Duration::from_secs(40);
+/// How long a fence may take before the agent answers that it failed. The sites' agent waits for 60 s, which must
+/// include the acknowledgement to DLM.
+const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
-/// After which time the agent opens or reads the directories again when that failed: a disk is mounted late or comes back, want
-/// of memory or of descriptors passes.
-const READ_AGAIN: Duration = Duration::from_secs(5);
+/// Delay before the agent opens or reads the directories again after a failure: a disk may be mounted late or come
+/// back, and a lack of memory or descriptors may pass.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The same while the directories were never there and no cluster is configured that could ask for a fence.
-const READ_AGAIN_UNUSED: Duration = Duration::from_secs(60);
+/// The same while the directories never existed and no cluster is configured that could request a fence.
+const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
-/// Fences as it is asked to.
+/// Carries out the requests to fence.
 pub(crate) struct Fencer {
-    desk: Option<Desk>,
-    /// Why the last look at the directories failed, so that nobody is given anything until one succeeds.
-    unread: Option<String>,
-    /// Whether directories that were open went away: only who has their files can bring them back.
+    spool: Option<OpenSpool>,
+    /// Why the directories could not be read. Until they can, no compute gets a GFS2.
+    unreadable: Option<String>,
+    /// Whether directories that were open disappeared. Then only somebody who has their files can bring them back.
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
-    signs: Signs,
-    tell: mpsc::UnboundedSender<Update>,
+    status: AgentStatus,
+    updates: mpsc::UnboundedSender<Update>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
-    /// Requests that could not be answered or taken away: there is nothing to gain before anything changes.
-    given_up: BTreeSet<FileName>,
+    /// Requests that could not be answered or deleted. The agent retries them after the next change.
+    failed: BTreeSet<FileName>,
     /// Nodes whose files may have changed since the work on them began.
     outdated: BTreeSet<NodeName>,
-    /// What was said of files that cannot be read.
-    told: BTreeSet<String>,
+    /// Problems with files that were logged already.
+    logged: BTreeSet<String>,
 }
 
-/// The directories, and what the kernel says of them.
-struct Desk {
+/// The opened directories and the watch on them.
+struct OpenSpool {
     spool: Spool,
     watch: Watch,
 }
 
-/// Nothing works on the node's files any more.
+/// The end of the work on a node's files.
 struct Ended {
     node: NodeName,
-    /// Requests that could not be answered or taken away.
+    /// Requests that could not be answered or deleted.
     left: Vec<FileName>,
-    /// What kept it out, if it was to be fenced.
+    /// Kept the node from getting a GFS2 during a fence.
     closed: Option<Closed>,
 }
 
-/// What to do next.
-enum Turn {
+/// What to handle next.
+enum Next {
     Changed,
     Ended(Ended),
     Lost(io::Error),
 }
 
-impl Desk {
-    /// Opens the directories, and makes those that are missing if that is wanted.
+impl OpenSpool {
+    /// Opens the directories, and with `to_make` creates missing ones.
     fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
         let (requests, responses) = (config.requests.clone(), config.responses.clone());
         let spool = Spool::open(requests, responses, to_make).map_err(|error| chain(&error))?;
-        // Watched first: what comes during the scan is not missed.
+        // Watch before the scan, so that no change is missed.
         let watch = Watch::new(&[&spool.requests, &spool.responses])
             .map_err(|error| format!("watch {}: {error}", spool.requests.display()))?;
         let scan = spool.scan().map_err(|error| chain(&error))?;
@@ -97,201 +97,201 @@ impl Desk {
     }
 }
 
-/// Ends when anything changed in the directories, if they are open.
-async fn changed(desk: Option<&Desk>) -> io::Result<()> {
-    match desk {
-        Some(desk) => desk.watch.changed().await,
+/// Waits for a change in the directories, for ever while they are not open.
+async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
+    match spool {
+        Some(open) => open.watch.changed().await,
         None => std::future::pending().await,
     }
 }
 
 impl Fencer {
-    /// Opens the directories and reads who is fenced. From then on the stream says when that changes.
+    /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of that.
     ///
-    /// Without directories nobody can ask for a fence: then no compute is given a GFS2 until they are there, and everything else
-    /// goes on.
+    /// Without directories nobody can request a fence. Then no compute gets a GFS2 until they exist, and everything
+    /// else works.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
-        signs: Signs,
+        status: AgentStatus,
     ) -> (Self, impl Stream<Item = Update> + use<>) {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (updates, received) = mpsc::unbounded_channel();
         let mut fencer = Self {
-            desk: None,
-            unread: None,
+            spool: None,
+            unreadable: None,
             lost: false,
             tools: Arc::new(tools),
             config: Arc::new(config),
-            signs,
-            tell,
+            status,
+            updates,
             running: JoinSet::new(),
             busy: BTreeSet::new(),
-            given_up: BTreeSet::new(),
+            failed: BTreeSet::new(),
             outdated: BTreeSet::new(),
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
         };
-        match Desk::open(&fencer.config, true) {
-            Ok((desk, scan)) => {
-                fencer.saw(&scan);
-                fencer.desk = Some(desk);
+        match OpenSpool::open(&fencer.config, true) {
+            Ok((open, scan)) => {
+                fencer.take_in(&scan);
+                fencer.spool = Some(open);
             }
             Err(why) => {
-                // A node of a cluster may carry a GFS2, and DLM needs one.
+                // A node of a cluster may use a GFS2, because GFS2 needs DLM.
                 let in_use = fencer.config.corosync.exists();
                 let level = if in_use { log::Level::Warn } else { log::Level::Info };
                 log::log!(level, "no compute is fenced, and none is given a GFS2: {why}");
-                fencer.tools.fences.blind(why.clone());
-                fencer.unread = Some(why);
+                fencer.tools.fences.set_unknown(why.clone());
+                fencer.unreadable = Some(why);
             }
         }
-        // At its end nobody is fenced any more, but what was said stays.
-        (fencer, UnboundedReceiverStream::new(told).chain(futures::stream::pending()))
+        // The stream must not end with the fencer: the fenced nodes stay fenced.
+        (fencer, UnboundedReceiverStream::new(received).chain(futures::stream::pending()))
     }
 
-    /// Works for ever.
+    /// Runs without end.
     pub(crate) async fn run(mut self) {
-        self.look().await;
+        self.check().await;
         loop {
-            let read_again = self.read_again();
-            let turn = tokio::select! {
-                changed = changed(self.desk.as_ref()) => match changed {
-                    Ok(()) => Turn::Changed,
-                    Err(error) => Turn::Lost(error),
+            let retry_after = self.retry_after();
+            let next = tokio::select! {
+                changed = changed(self.spool.as_ref()) => match changed {
+                    Ok(()) => Next::Changed,
+                    Err(error) => Next::Lost(error),
                 },
-                Some(ended) = self.running.join_next() => Turn::Ended(joined(ended)),
-                () = tokio::time::sleep(read_again), if self.unread.is_some() => Turn::Changed,
+                Some(ended) = self.running.join_next() => Next::Ended(joined(ended)),
+                () = tokio::time::sleep(retry_after), if self.unreadable.is_some() => Next::Changed,
             };
-            match turn {
-                Turn::Changed => {
-                    self.given_up.clear();
+            match next {
+                Next::Changed => {
+                    self.failed.clear();
                     self.outdated.clone_from(&self.busy);
                 }
-                Turn::Ended(Ended { node, left, closed }) => {
+                Next::Ended(Ended { node, left, closed }) => {
                     self.busy.remove(&node);
-                    // What was in the way may have gone before it was known that anything was.
+                    // A change during the work may have removed the cause of the failure.
                     if !self.outdated.remove(&node) {
-                        self.given_up.extend(left);
+                        self.failed.extend(left);
                     }
-                    // First what the files say of it now, so that it is not open in between.
-                    self.look().await;
+                    // Read the files before `closed` is dropped, so that the node is never open in between.
+                    self.check().await;
                     drop(closed);
-                    self.changed();
+                    self.publish();
                     continue;
                 }
-                Turn::Lost(error) => {
-                    let why = self.lose(&error);
-                    self.could_not_read(why);
+                Next::Lost(error) => {
+                    let why = self.close_spool(&error);
+                    self.set_unreadable(why);
                 }
             }
-            self.look().await;
+            self.check().await;
         }
     }
 
-    fn read_again(&self) -> Duration {
-        let is_used = self.desk.is_some() || self.lost || self.config.corosync.exists();
-        if is_used { READ_AGAIN } else { READ_AGAIN_UNUSED }
+    fn retry_after(&self) -> Duration {
+        let is_used = self.spool.is_some() || self.lost || self.config.corosync.exists();
+        if is_used { RETRY_AFTER } else { RETRY_AFTER_UNUSED }
     }
 
-    /// Nobody listens any more only when the agent stops.
-    fn changed(&self) {
-        drop(self.tell.send(Update::of_fences()));
+    /// Sending fails only when the agent stops.
+    fn publish(&self) {
+        drop(self.updates.send(Update::of_fences()));
     }
 
-    async fn look(&mut self) {
+    async fn check(&mut self) {
         let scan = match self.scan().await {
             Ok(scan) => scan,
-            Err(why) => return self.could_not_read(why),
+            Err(why) => return self.set_unreadable(why),
         };
-        let others = self.saw(&scan);
-        let again = self.unread.take().is_some();
+        let others = self.take_in(&scan);
+        let again = self.unreadable.take().is_some();
         if again {
             log::info!("fence requests can be read again");
-            self.tools.fences.sees();
+            self.tools.fences.set_known();
         }
         if others || again {
-            self.changed();
+            self.publish();
         }
         self.start(scan);
     }
 
-    /// What lies in the directories, which are opened first if they are not.
+    /// Reads the directories, and opens them first if they are not open.
     async fn scan(&mut self) -> Result<Scan, String> {
-        if let Some(desk) = &self.desk {
-            let spool = desk.spool.clone();
+        if let Some(open) = &self.spool {
+            let spool = open.spool.clone();
             let scan = blocking(move || spool.scan()).await.map_err(|error| chain(&error));
-            // Another directory may lie at the path now, of which nobody knows whose answers it lacks.
-            let Err(error) = desk.watch.check() else { return scan };
-            return Err(self.lose(&error));
+            // Another directory may be at the path now, which may lack answers.
+            let Err(error) = open.watch.check() else { return scan };
+            return Err(self.close_spool(&error));
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
-        let (desk, scan) = blocking(move || Desk::open(&config, to_make)).await?;
-        // Nobody can have let a node come back while its answer was away.
-        let marked = self.tools.fences.marked();
-        if let Some(node) = marked.difference(&scan.marked).next() {
+        let (open, scan) = blocking(move || OpenSpool::open(&config, to_make)).await?;
+        // Nobody can have re-admitted a node while its answer was out of reach.
+        let fenced = self.tools.fences.fenced();
+        if let Some(node) = fenced.difference(&scan.fenced).next() {
             let path = self.config.responses.display();
             return Err(format!(
                 "{path} came back without the answer that says that {node} is fenced: bring it back with its files, or restart the agent if {node} may come back"
             ));
         }
-        (self.desk, self.lost) = (Some(desk), false);
+        (self.spool, self.lost) = (Some(open), false);
         Ok(scan)
     }
 
-    fn lose(&mut self, error: &io::Error) -> String {
-        (self.desk, self.lost) = (None, true);
+    fn close_spool(&mut self, error: &io::Error) -> String {
+        (self.spool, self.lost) = (None, true);
         format!("watch the fence requests: {error}; bring their directories back with their files")
     }
 
-    /// Directories that are open are still watched, so that nothing is missed when they can be read again.
-    fn could_not_read(&mut self, why: String) {
-        if self.unread.as_ref() != Some(&why) {
+    /// The watch on open directories stays, so that no change is missed until they can be read again.
+    fn set_unreadable(&mut self, why: String) {
+        if self.unreadable.as_ref() != Some(&why) {
             log::error!("no compute is given a GFS2 until fence requests can be read: {why}");
-            self.tools.fences.blind(why.clone());
-            self.unread = Some(why);
-            self.changed();
+            self.tools.fences.set_unknown(why.clone());
+            self.unreadable = Some(why);
+            self.publish();
         }
     }
 
-    /// Takes in what was read; whether others are fenced than before.
-    fn saw(&mut self, scan: &Scan) -> bool {
-        for trouble in scan.troubles.difference(&self.told) {
+    /// Stores what was read, and returns whether the fenced nodes changed.
+    fn take_in(&mut self, scan: &Scan) -> bool {
+        for trouble in scan.troubles.difference(&self.logged) {
             log::warn!("{trouble}");
         }
-        self.told.clone_from(&scan.troubles);
+        self.logged.clone_from(&scan.troubles);
         let asked = scan.asked.keys().map(|name| name.node().clone()).collect();
-        self.tools.fences.saw(scan.marked.clone(), asked)
+        self.tools.fences.update(scan.fenced.clone(), asked)
     }
 
-    /// Goes on with each node where its files stand: what is answered comes to its end before anything new is begun.
+    /// Continues with each node where its files stand: answered requests are completed before a new fence begins.
     fn start(&mut self, scan: Scan) {
-        let Some(desk) = &self.desk else { return };
-        let spool = desk.spool.clone();
+        let Some(open) = &self.spool else { return };
+        let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, of) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // What it may be given, its answer says: a node that was not fenced keeps all that it has.
-            self.work_on(node, None, finish(config, spool, of, answered));
+            // The answer decides whether the node is fenced: a refused request takes nothing from it.
+            self.spawn(node, None, finish(config, spool, of, answered));
         }
         for (node, requests) in self.by_node(scan.asked) {
-            requests.iter().for_each(|_| self.signs.count_fence());
+            requests.iter().for_each(|_| self.status.count_fence());
             let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
             let (spool, of) = (spool.clone(), node.clone());
             let closed = tools.fences.close(&node);
-            self.work_on(node, Some(closed), fence(tools, config, spool, of, requests));
+            self.spawn(node, Some(closed), fence(tools, config, spool, of, requests));
         }
     }
 
-    /// The files of each node that nothing works on yet.
+    /// The files of the nodes on which no work runs yet, without those that failed.
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, of) in files {
-            if !self.given_up.contains(&name) && !self.busy.contains(name.node()) {
+            if !self.failed.contains(&name) && !self.busy.contains(name.node()) {
                 by_node.entry(name.node().clone()).or_default().push((name, of));
             }
         }
         by_node
     }
 
-    fn work_on(
+    fn spawn(
         &mut self,
         node: NodeName,
         closed: Option<Closed>,
@@ -302,7 +302,7 @@ impl Fencer {
     }
 }
 
-/// Fences one node, and answers everybody who asked for it; gives back the requests that could not be answered or taken away.
+/// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.
 async fn fence(
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
@@ -314,8 +314,10 @@ async fn fence(
         requests.into_iter().partition(|(_, request)| request.served().is_ok());
     let mut left = Vec::new();
     for asked in refused {
-        let why = asked.1.served().err().map(|it| it.to_string()).unwrap_or_default();
-        left.extend(answer_all(&config, &spool, &node, vec![asked], &doubtful(&node, &why)).await);
+        let why = asked.1.served().err().map(|error| error.to_string()).unwrap_or_default();
+        left.extend(
+            answer_all(&config, &spool, &node, vec![asked], &not_proved(&node, &why)).await,
+        );
     }
     if served.is_empty() {
         return left;
@@ -327,7 +329,7 @@ async fn fence(
             request.request_id
         );
     }
-    let (verdict, late) = cut_in_time(&tools, &node).await;
+    let (verdict, late) = detach_in_time(&tools, &node).await;
     if verdict.is_success() {
         log::info!("{}", verdict.text());
     } else {
@@ -335,25 +337,25 @@ async fn fence(
     }
     left.extend(answer_all(&config, &spool, &node, served, &verdict).await);
     if let Some(late) = late {
-        // What it still detaches would be missing from a node that was given it again.
+        // Wait for the rest: it could detach what a re-admitted node gets later.
         drop(late.await);
     }
     left
 }
 
-/// The fence, or that it did not come to its end, with what of it still runs.
-async fn cut_in_time(
+/// Runs the fence with a time limit. After the limit it also returns the task that still runs.
+async fn detach_in_time(
     tools: &Arc<Tools>,
     node: &NodeName,
 ) -> (Verdict, Option<JoinHandle<Verdict>>) {
     let (used, target) = (Arc::clone(tools), node.clone());
-    let mut cutting = tokio::spawn(async move { cut(&used, &target).await });
-    match tokio::time::timeout(CUT_WITHIN, &mut cutting).await {
+    let mut detaching = tokio::spawn(async move { detach(&used, &target).await });
+    match tokio::time::timeout(DETACH_WITHIN, &mut detaching).await {
         Ok(Ok(verdict)) => (verdict, None),
-        Ok(Err(error)) => (doubtful(node, &format!("the fence ended early: {error}")), None),
+        Ok(Err(error)) => (not_proved(node, &format!("the fence ended early: {error}")), None),
         Err(_) => {
-            let why = format!("it did not come to an end within {} s", CUT_WITHIN.as_secs());
-            (doubtful(node, &why), Some(cutting))
+            let why = format!("it did not come to an end within {} s", DETACH_WITHIN.as_secs());
+            (not_proved(node, &why), Some(detaching))
         }
     }
 }
@@ -394,7 +396,7 @@ mod tests {
             dlm_tool: "dlm_tool".into(),
             corosync: at.join("corosync.conf"),
         };
-        Fencer::open(config, tools, Signs::default()).0
+        Fencer::open(config, tools, AgentStatus::default()).0
     }
 
     #[tokio::test]
@@ -403,19 +405,19 @@ mod tests {
         let in_the_way = directory.path().join("requests");
         fs::write(&in_the_way, "").unwrap();
         let mut closed = fencer(directory.path());
-        assert_eq!(closed.read_again(), READ_AGAIN_UNUSED);
+        assert_eq!(closed.retry_after(), RETRY_AFTER_UNUSED);
         closed.lost = true;
-        assert_eq!(closed.read_again(), READ_AGAIN, "somebody used them");
+        assert_eq!(closed.retry_after(), RETRY_AFTER, "somebody used them");
         closed.lost = false;
         fs::write(directory.path().join("corosync.conf"), "").unwrap();
-        assert_eq!(closed.read_again(), READ_AGAIN, "a disk may be mounted late");
+        assert_eq!(closed.retry_after(), RETRY_AFTER, "a disk may be mounted late");
 
         fs::remove_file(directory.path().join("corosync.conf")).unwrap();
         fs::remove_file(in_the_way).unwrap();
-        assert_eq!(fencer(directory.path()).read_again(), READ_AGAIN, "they are open");
+        assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "they are open");
     }
 
-    /// The agent works on something else while the directory is replaced, and reads before the kernel's event reaches it.
+    /// The directory is replaced while the agent is busy, and the agent reads before the kernel's event reaches it.
     #[tokio::test]
     async fn another_directory_at_the_path_frees_nobody() {
         let directory = tempfile::tempdir().unwrap();
@@ -423,13 +425,13 @@ mod tests {
         let responses = directory.path().join("responses");
         let answer = format!("compute-01-{}.json", crate::fence::request::tests::ID);
         fs::write(responses.join(answer), r#"{"success": true}"#).unwrap();
-        fencer.look().await;
-        assert_eq!(fencer.tools.fences.marked().len(), 1);
+        fencer.check().await;
+        assert_eq!(fencer.tools.fences.fenced().len(), 1);
 
         fs::rename(&responses, directory.path().join("elsewhere")).unwrap();
         fs::create_dir(&responses).unwrap();
-        fencer.look().await;
-        assert_eq!(fencer.tools.fences.marked().len(), 1, "its answer was taken away");
-        assert!(fencer.desk.is_none() && fencer.unread.is_some());
+        fencer.check().await;
+        assert_eq!(fencer.tools.fences.fenced().len(), 1, "its answer was taken away");
+        assert!(fencer.spool.is_none() && fencer.unreadable.is_some());
     }
 }

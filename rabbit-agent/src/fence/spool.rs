@@ -1,4 +1,4 @@
-//! The two directories: what lies in them, answers put in whole, requests taken out last.
+//! The two spool directories: requests come in, answers are written whole, and requests are deleted last.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,31 +17,31 @@ use super::{
     response::{Response, is_marker},
 };
 
-/// The directories cannot be used.
+/// A directory or file cannot be used.
 #[derive(Debug, Error)]
 pub(super) enum SpoolError {
-    /// Whether anything is fenced cannot be known.
+    /// The agent cannot know which nodes are fenced.
     #[error("open {}: see that its parent directory is there and keeps its files over a reboot, or name another with --fence-requests and --fence-responses", .path.display())]
     Open {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// The same, later.
+    /// A directory cannot be read after it was opened.
     #[error("read {}", .path.display())]
     Read {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// An answer that nobody could read is none.
+    /// The answer is not on disk.
     #[error("write {}", .path.display())]
     Write {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// It would be answered again.
+    /// The request would be answered again.
     #[error("delete {}", .path.display())]
     Delete {
         path: PathBuf,
@@ -57,21 +57,21 @@ pub(super) struct Spool {
     pub(super) responses: PathBuf,
 }
 
-/// What lies in them.
+/// The contents of both directories.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Nodes with an answer that says, or may say, that they are fenced.
-    pub(super) marked: BTreeSet<NodeName>,
+    /// Nodes whose answer says, or may say, that they are fenced.
+    pub(super) fenced: BTreeSet<NodeName>,
     /// Requests without an answer.
     pub(super) asked: BTreeMap<FileName, Request>,
-    /// Requests that have one, each with whether it says that the node is fenced: a crash came before they were deleted.
+    /// Requests with an answer, each with whether it is one of success: a crash came before their deletion.
     pub(super) answered: BTreeMap<FileName, bool>,
-    /// Files that do not read as what they should be, each with the reason.
+    /// Files that are not valid, each with the reason.
     pub(super) troubles: BTreeSet<String>,
 }
 
 impl Spool {
-    /// Opens both directories, and makes those that are missing in a parent that is there, if that is wanted.
+    /// Opens both directories. With `to_make` it creates missing ones whose parent exists.
     pub(super) fn open(
         requests: PathBuf,
         responses: PathBuf,
@@ -85,7 +85,8 @@ impl Spool {
         Ok(Self { requests, responses })
     }
 
-    /// Reads everything. Requests first: one that is answered meanwhile is then still seen, or its marker is.
+    /// Reads both directories, requests first: if one is answered meanwhile, the scan has the request, the answer or
+    /// both.
     pub(super) fn scan(&self) -> Result<Scan, SpoolError> {
         let mut scan = Scan::default();
         let requests = self.files(&self.requests, &mut scan.troubles)?;
@@ -105,7 +106,7 @@ impl Spool {
                 true
             });
             if marks {
-                scan.marked.insert(name.node().clone());
+                scan.fenced.insert(name.node().clone());
             }
         }
         for (name, bytes) in requests {
@@ -129,7 +130,8 @@ impl Spool {
         Ok(scan)
     }
 
-    /// The files of a directory by name, with what is in them or why that cannot be read; what went meanwhile is left out.
+    /// Files of a directory by name, with their contents or why those cannot be read. Files that disappear meanwhile
+    /// are left out.
     fn files(
         &self,
         directory: &Path,
@@ -155,7 +157,7 @@ impl Spool {
         Ok(files)
     }
 
-    /// Puts an answer where the asker looks for it, whole or not at all; returns when it is on disk.
+    /// Writes an answer, whole or not at all, and returns when it is on disk.
     pub(super) fn answer(
         &self,
         name: &FileName,
@@ -164,7 +166,7 @@ impl Spool {
         self.put(name, response, |_| true)
     }
 
-    /// Says more in an answer that is still there: who deleted it has let its node come back.
+    /// Rewrites an answer that still exists: whoever deleted it has re-admitted the node.
     pub(super) fn amend(&self, name: &FileName, response: &Response<'_>) -> Result<(), SpoolError> {
         self.put(name, response, Path::exists)
     }
@@ -192,8 +194,8 @@ impl Spool {
         write().map_err(|source| SpoolError::Write { path: path.clone(), source })
     }
 
-    /// Takes a request away; that the asker did so is fine.
-    pub(super) fn take_away(&self, name: &FileName) -> Result<(), SpoolError> {
+    /// Deletes a request. It may be gone already: the requester deletes it too.
+    pub(super) fn delete(&self, name: &FileName) -> Result<(), SpoolError> {
         let path = self.requests.join(name.to_string());
         let removed = match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -239,7 +241,8 @@ mod tests {
 
     fn spool() -> (tempfile::TempDir, Spool) {
         let directory = tempfile::tempdir().unwrap();
-        let [requests, responses] = ["requests", "responses"].map(|it| directory.path().join(it));
+        let [requests, responses] =
+            ["requests", "responses"].map(|name| directory.path().join(name));
         let spool = Spool::open(requests, responses, true).unwrap();
         (directory, spool)
     }
@@ -283,23 +286,23 @@ mod tests {
         assert_eq!(spool.scan().unwrap(), Scan::default());
         let name = ask(&spool, "compute-01");
         let scan = spool.scan().unwrap();
-        assert!(scan.asked.contains_key(&name) && scan.marked.is_empty());
+        assert!(scan.asked.contains_key(&name) && scan.fenced.is_empty());
 
-        // A crash between the answer and the end of the request.
-        answer(&spool, &name, &Verdict::Cut(String::new()));
+        // As after a crash between the answer and the deletion of the request.
+        answer(&spool, &name, &Verdict::Detached(String::new()));
         let scan = spool.scan().unwrap();
-        assert_eq!((nodes(&scan.marked), scan.asked.len()), (vec!["compute-01"], 0));
+        assert_eq!((nodes(&scan.fenced), scan.asked.len()), (vec!["compute-01"], 0));
         assert_eq!(scan.answered, [(name.clone(), true)].into());
-        spool.take_away(&name).unwrap();
-        spool.take_away(&name).unwrap();
+        spool.delete(&name).unwrap();
+        spool.delete(&name).unwrap();
         let scan = spool.scan().unwrap();
-        assert_eq!((nodes(&scan.marked), scan.answered.len()), (vec!["compute-01"], 0));
+        assert_eq!((nodes(&scan.fenced), scan.answered.len()), (vec!["compute-01"], 0));
 
         fs::remove_file(spool.responses.join(name.to_string())).unwrap();
         assert_eq!(spool.scan().unwrap(), Scan::default());
         let bytes = body("compute-01").to_string();
         let request = Request::read(&name, bytes.as_bytes()).unwrap();
-        let verdict = Verdict::Cut(String::new());
+        let verdict = Verdict::Detached(String::new());
         spool.amend(&name, &Response::new(&request, &verdict, Timestamp::UNIX_EPOCH)).unwrap();
         assert_eq!(spool.scan().unwrap(), Scan::default(), "it is not fenced anew");
     }
@@ -308,13 +311,13 @@ mod tests {
     fn a_refusal_marks_nobody_and_one_success_is_enough() {
         let (_directory, spool) = spool();
         let name = ask(&spool, "compute-01");
-        answer(&spool, &name, &Verdict::Doubtful(String::new()));
+        answer(&spool, &name, &Verdict::NotProved(String::new()));
         let scan = spool.scan().unwrap();
-        assert!(scan.marked.is_empty());
+        assert!(scan.fenced.is_empty());
         assert_eq!(scan.answered, [(name.clone(), false)].into());
         let other = name.to_string().replace("0b9b", "1b9b");
         fs::write(spool.responses.join(other), r#"{"status": "success"}"#).unwrap();
-        assert_eq!(nodes(&spool.scan().unwrap().marked), ["compute-01"]);
+        assert_eq!(nodes(&spool.scan().unwrap().fenced), ["compute-01"]);
     }
 
     #[test]
@@ -331,11 +334,11 @@ mod tests {
         fs::write(spool.responses.join(&torn), r#"{"success": tr"#).unwrap();
         let scan = spool.scan().unwrap();
         assert!(scan.asked.is_empty() && scan.answered.is_empty());
-        assert_eq!(nodes(&scan.marked), ["compute-02"]);
+        assert_eq!(nodes(&scan.fenced), ["compute-02"]);
         assert_eq!(scan.troubles.len(), 4, "{:#?}", scan.troubles);
         assert!(request.exists());
 
-        // Its end is written: the request is whole.
+        // The writer closes the file: the request is whole.
         ask(&spool, "compute-01");
         assert_eq!(spool.scan().unwrap().asked.len(), 1);
     }
@@ -348,8 +351,8 @@ mod tests {
         fs::write(&path, r#"{"success": tr"#).unwrap();
         let scan = spool.scan().unwrap();
         assert!(scan.asked.contains_key(&name) && scan.answered.is_empty());
-        answer(&spool, &name, &Verdict::Doubtful("x".into()));
-        assert!(spool.scan().unwrap().marked.is_empty(), "it was replaced as a whole");
+        answer(&spool, &name, &Verdict::NotProved("x".into()));
+        assert!(spool.scan().unwrap().fenced.is_empty(), "it was replaced as a whole");
     }
 
     #[test]
@@ -358,8 +361,8 @@ mod tests {
         let name = ask(&spool, "compute-01");
         fs::write(spool.responses.join(format!(".{name}")), r#"{"success": true}"#).unwrap();
         let scan = spool.scan().unwrap();
-        assert!(scan.marked.is_empty() && scan.asked.contains_key(&name));
-        answer(&spool, &name, &Verdict::Cut(String::new()));
+        assert!(scan.fenced.is_empty() && scan.asked.contains_key(&name));
+        answer(&spool, &name, &Verdict::Detached(String::new()));
         assert!(!spool.responses.join(format!(".{name}")).exists());
     }
 
@@ -370,7 +373,7 @@ mod tests {
         assert!(spool.scan().is_err());
         let name = ask(&spool, "compute-01");
         let request = Request::read(&name, body("compute-01").to_string().as_bytes()).unwrap();
-        let verdict = Verdict::Cut(String::new());
+        let verdict = Verdict::Detached(String::new());
         let response = Response::new(&request, &verdict, Timestamp::UNIX_EPOCH);
         assert!(spool.answer(&name, &response).is_err());
     }

@@ -1,4 +1,4 @@
-//! The part of the command line that is about health.
+//! The flags for health checks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use storage::linux::health::Port;
 
 use crate::chassis::SLOTS;
 
-/// What is looked at, and how often.
+/// The flags for health checks.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Health")]
 pub struct HealthArgs {
@@ -28,24 +28,24 @@ pub struct HealthArgs {
     pub drive_slots: u16,
 }
 
-/// What is looked at, and how often.
+/// What health checks read, and how often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthConfig {
-    /// Without an event, if at all.
+    /// Time between checks without an event; `None` for never.
     pub every: Option<Duration>,
-    /// The links at PCIe switches, if at all.
+    /// Time between checks of the links at PCIe switches; `None` for never.
     pub links_every: Option<Duration>,
-    /// Computes' places by slot.
+    /// PCI ports of computes, by slot.
     pub ports: BTreeMap<u8, Port>,
-    /// Slots for drives; 0 when nobody said.
+    /// Number of slots for drives; 0 when unknown.
     pub drive_slots: u16,
 }
 
 impl HealthArgs {
-    /// What was asked for.
+    /// The checked flags.
     ///
     /// # Errors
-    /// The index of a compute that was given two places.
+    /// The index of a compute with two ports.
     pub fn check(self) -> Result<HealthConfig, u8> {
         let mut ports = BTreeMap::new();
         for (slot, port) in self.compute_links {
@@ -63,7 +63,7 @@ impl HealthArgs {
     }
 }
 
-/// A duration as Go writes them (time.ParseDuration): `1h30m`, `1.5h`, `90s`, `0`. A week is the longest.
+/// Parses a duration like Go's time.ParseDuration: `1h30m`, `1.5h`, `90s`, `0`. The longest is a week.
 fn every(text: &str) -> Result<Duration, &'static str> {
     const USE: &str =
         "use a time like 1h, 1h30m or 90s of at least a second and at most a week, or 0 for never";
@@ -144,11 +144,11 @@ mod tests {
         assert_eq!(config.ports.keys().copied().collect::<Vec<_>>(), [0, 3]);
         assert_eq!((config.every, config.drive_slots), (None, 18));
         assert_eq!(args(&["3=0000:41:00.0", "3=0000:42:00.0"]).check(), Err(3));
-        for (text, told) in
+        for (text, expected) in
             [("16=0000:41:00.0", "from 0 to 15"), ("x", "INDEX=PORT"), ("3=eth0", "\"eth0\"")]
         {
             let error = compute_link(text).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

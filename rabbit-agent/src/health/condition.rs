@@ -1,10 +1,10 @@
-//! What may be wrong, and with what.
+//! The conditions that a health check can find, and their subjects.
 
 use std::time::{Duration, Instant};
 
 use storage::{desired::Nqn, observed::DriveWarning};
 
-/// With what something is wrong.
+/// What a condition is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The rabbit itself.
@@ -19,24 +19,24 @@ pub enum Subject {
     Group(String),
 }
 
-/// What is wrong.
+/// What kind of problem it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The drives could not be looked at.
-    NotLooked,
+    /// The drives could not be read.
+    DrivesUnreadable,
     /// No drive can be used.
     NoDrive,
-    /// Something else could not be looked at.
-    Unread,
+    /// Something other than the drives could not be read.
+    Unreadable,
     /// Memory runs out.
     Memory,
     /// Tasks wait for memory.
     Pressure,
-    /// Tasks wait for processors or for what hangs.
+    /// Tasks wait for processors, or for something that hangs.
     Load,
     /// Namespaces that no object claims.
     Unclaimed,
-    /// Namespaces that objects claim, and that are on no drive.
+    /// Namespaces that objects claim but no drive has.
     Lost,
     /// A drive that cannot be used.
     Unusable,
@@ -46,25 +46,25 @@ pub enum Kind {
     LinkDegraded,
     /// A link with errors.
     LinkErrors,
-    /// What a drive warns of.
+    /// A warning in a drive's SMART log.
     Warned(DriveWarning),
-    /// Spare blocks run out, by their number.
+    /// A drive has few spare blocks left.
     SpareLow,
-    /// Warmer than it may be for long.
+    /// A drive is above its warning temperature.
     Hot,
-    /// Warmer than it may be.
+    /// A drive is above its critical temperature.
     TooHot,
-    /// Past its rated life.
+    /// A drive is past its rated life.
     Worn,
-    /// Data could not be read as it was written.
+    /// A drive reported new media errors.
     MediaErrors,
-    /// Power went without notice.
+    /// A drive lost power without notice.
     PowerLost,
-    /// The driver has trouble with the drive.
+    /// The driver's controller of a drive is not live.
     Controller,
-    /// A namespace takes no writes.
+    /// A namespace is read-only.
     ReadOnlyNamespace,
-    /// A file system takes no writes, and nobody asked for that.
+    /// A file system became read-only by itself.
     WentReadOnly,
     /// A file system was shut down.
     ShutDown,
@@ -76,36 +76,36 @@ pub enum Kind {
     Unwell,
 }
 
-/// How bad a thing is for what it is wrong with.
+/// What a condition means for its subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It works on.
+    /// The subject still works.
     Warning,
-    /// It does not.
+    /// The subject does not work.
     Critical,
 }
 
-/// What was found in one look.
+/// A finding of one health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
-    /// Device, value, threshold and remedy.
+    /// Text with device, value, threshold and remedy.
     pub(super) text: String,
 }
 
-/// Something that is wrong.
+/// A finding while it lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// How bad it is.
+    /// What it means for its subject.
     pub severity: Severity,
-    /// Device, value, threshold and remedy, in words.
+    /// Text with device, value, threshold and remedy.
     pub text: String,
-    /// Since when looks find it gone.
+    /// Since when checks do not find it any more.
     pub clean_since: Option<Instant>,
 }
 
 impl Kind {
-    /// How long it must be gone to go. What only counts up is told for an hour.
+    /// How long checks must not find it before it ends. Counters that only rise are shown for an hour.
     pub(super) fn settles_in(self) -> Duration {
         match self {
             Self::MediaErrors | Self::PowerLost | Self::LinkErrors => Duration::from_secs(3600),
@@ -113,19 +113,23 @@ impl Kind {
         }
     }
 
-    /// Whether its end is announced, or there is none to wait for: it needs no look in between.
+    /// Whether an event announces its end, or it ends by time alone: it needs no checks in between.
     pub(super) fn needs_no_look(self) -> bool {
         matches!(
             self,
-            Self::LinkLost | Self::LinkDegraded | Self::Unclaimed | Self::Worn | Self::NotLooked
+            Self::LinkLost
+                | Self::LinkDegraded
+                | Self::Unclaimed
+                | Self::Worn
+                | Self::DrivesUnreadable
         )
     }
 
-    /// Whether its text has a number in it that moves by itself, and is no news when it does.
+    /// Whether its text has a measured number, whose changes are not logged.
     pub(super) fn is_measured(self) -> bool {
         !matches!(
             self,
-            Self::Unclaimed | Self::Lost | Self::Unusable | Self::Unread | Self::Controller
+            Self::Unclaimed | Self::Lost | Self::Unusable | Self::Unreadable | Self::Controller
         )
     }
 }

@@ -1,4 +1,5 @@
-//! From what is seen, and what was known, to what is wrong. Pure: the clock comes in as an argument.
+//! Compares the facts of a health check with what was known before, and decides which conditions hold. Does no I/O, and
+//! takes the time as an argument.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,69 +18,70 @@ use super::{
     rules::{DrivesSeen, ENTER, LEAVE, Seen, findings, temperature},
 };
 
-/// How often what announces no end is looked at while it lasts.
+/// Time between checks while a condition lasts whose end no event announces.
 const RECHECK: Duration = Duration::from_secs(60);
 
-/// What is wrong with a rabbit, and what it takes to judge the next look.
+/// The conditions of a rabbit, and what the next check is compared with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is wrong.
+    /// Conditions by subject and kind.
     pub conditions: BTreeMap<(Subject, Kind), Condition>,
-    /// When a condition may have settled, which is yet to come; the next look should not be later.
+    /// When the next condition may end; the next check should not be later.
     pub settles: Option<Instant>,
-    /// When to look whether something has ended that announces no end, or could not be looked at when it was to end.
+    /// When to check again for conditions whose end no event announces, or that could not be checked when they were to
+    /// end.
     pub recheck: Option<Instant>,
     known: Known,
 }
 
-/// What earlier looks saw of things that only count up, or that were well once.
+/// State of earlier checks, for comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) counters: BTreeMap<Nqn, Counters>,
-    /// Drives that were there once since the agent started.
+    /// Drives that any check since the agent's start has seen.
     pub(super) drives: BTreeMap<Nqn, Drive>,
-    /// Namespaces that the last look at the drives missed.
+    /// Namespaces that the last check of the drives did not find.
     pub(super) missed: BTreeSet<String>,
-    /// Mounts that took writes.
+    /// Mounts that were writable, by mount point and device.
     pub(super) writable: BTreeSet<(String, DeviceNumber)>,
 }
 
-/// What a drive had counted.
+/// Counters of a drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) smart: Option<Smart>,
     pub(super) errors: Option<LinkErrors>,
 }
 
-/// Whether a look tells anything of a condition.
-enum Told {
-    /// What it was about is no more.
+/// Whether a check covers a condition.
+enum Coverage {
+    /// The subject does not exist any more.
     Gone,
-    /// It was not looked at, or could not be.
-    Nothing,
-    /// It was looked at.
-    Seen,
+    /// The subject was not read.
+    NotRead,
+    /// The subject was read.
+    Read,
 }
 
 impl Judgement {
-    /// The same look, and in it the drives that were there before and are not any more: one without a namespace leaves no other
-    /// trace. One that cannot be asked is called what it was called when it could. Both are forgotten when the agent starts anew.
+    /// Adds the drives that were there before and are missing now: a drive without namespaces leaves no other trace.
+    /// Drives that cannot be read keep the names they had. A restart of the agent forgets both.
     #[must_use]
     pub fn with_missing(&self, mut observed: Observed) -> Observed {
-        for drive in observed.drives.iter_mut().filter(|it| it.fault.is_some()) {
+        for drive in observed.drives.iter_mut().filter(|drive| drive.fault.is_some()) {
             if let Some(known) = self.known.drives.get(&drive.nqn) {
                 name_as(drive, known);
             }
         }
-        let is_there = |nqn: &Nqn| observed.drives.iter().any(|it| it.nqn == *nqn);
-        let missing = self.known.drives.values().filter(|it| !is_there(&it.nqn));
+        let is_there = |nqn: &Nqn| observed.drives.iter().any(|drive| drive.nqn == *nqn);
+        let missing = self.known.drives.values().filter(|drive| !is_there(&drive.nqn));
         let missing: Vec<_> = missing
-            .map(|it| Drive {
+            .map(|drive| Drive {
                 capacity: 0,
                 allocated: 0,
                 warnings: Vec::new(),
                 fault: Some(MISSING.to_owned()),
-                ..it.clone()
+                ..drive.clone()
             })
             .collect();
         observed.drives.extend(missing);
@@ -88,7 +90,7 @@ impl Judgement {
     }
 }
 
-/// What a drive that cannot be asked does not tell is as it was.
+/// Takes what an unreadable drive does not report from its last known state.
 fn name_as(drive: &mut Drive, known: &Drive) {
     if drive.model.is_empty() {
         drive.slot = known.slot;
@@ -107,16 +109,16 @@ fn name_as(drive: &mut Drive, known: &Drive) {
 const MISSING: &str =
     "it is not there any more: put it back, or restart rabbit-agent if it is gone for good";
 
-/// Judges a look. What it did not see stays as it was.
+/// The judgement after a check. Conditions that the check does not cover stay.
 #[must_use]
 pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let staying = findings(seen, &before.known, LEAVE);
     let mut conditions = BTreeMap::new();
     for (key, condition) in &before.conditions {
-        let stays = match told(seen, key) {
-            Told::Gone => None,
-            Told::Nothing => Some(condition.clone()),
-            Told::Seen => match staying.get(key) {
+        let stays = match coverage(seen, key) {
+            Coverage::Gone => None,
+            Coverage::NotRead => Some(condition.clone()),
+            Coverage::Read => match staying.get(key) {
                 Some(finding) => Some(entered(finding.clone())),
                 None => settling(key.1, condition, now),
             },
@@ -125,11 +127,11 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     }
     let entering = findings(seen, &before.known, ENTER);
     conditions.extend(entering.into_iter().map(|(key, finding)| (key, entered(finding))));
-    let end_of = |((_, kind), it): (&(Subject, Kind), &Condition)| ends(*kind, it);
+    let end_of = |((_, kind), condition): (&(Subject, Kind), &Condition)| ends(*kind, condition);
     let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
-    let lasts = |it: (&(Subject, Kind), &Condition)| match end_of(it) {
-        None => !it.0.1.needs_no_look(),
-        // This look could not tell that it is over, and one at once would not either.
+    let lasts = |entry: (&(Subject, Kind), &Condition)| match end_of(entry) {
+        None => !entry.0.1.needs_no_look(),
+        // This check could not tell whether the condition is over, and neither could one right after it.
         Some(end) => end <= now,
     };
     let known = learn(&before.known, seen);
@@ -148,60 +150,62 @@ fn settling(kind: Kind, condition: &Condition, now: Instant) -> Option<Condition
     ends(kind, &condition).is_some_and(|end| end > now).then_some(condition)
 }
 
-/// When what was found gone may be over; `None` while it is there.
+/// When a condition that is not found any more ends; `None` while it is found.
 fn ends(kind: Kind, condition: &Condition) -> Option<Instant> {
     Some(condition.clean_since? + kind.settles_in())
 }
 
-fn told(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Told {
+fn coverage(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Coverage {
     match subject {
         Subject::Rabbit => of_rabbit(seen, *kind),
         Subject::Drive(nqn) => of_drive(seen, nqn, *kind),
         Subject::Compute(slot) => match seen.links.map(|links| links.get(slot)) {
-            None => Told::Nothing,
-            Some(Some(_)) if !seen.computes.contains_key(slot) => Told::Gone,
-            Some(None) => Told::Gone,
-            Some(Some(Link::Unread(_))) if *kind != Kind::Unread => Told::Nothing,
-            Some(Some(_)) => Told::Seen,
+            None => Coverage::NotRead,
+            Some(Some(_)) if !seen.computes.contains_key(slot) => Coverage::Gone,
+            Some(None) => Coverage::Gone,
+            Some(Some(Link::Unread(_))) if *kind != Kind::Unreadable => Coverage::NotRead,
+            Some(Some(_)) => Coverage::Read,
         },
         Subject::FileSystem(target) => {
             let listed = seen.facts.and_then(|facts| facts.file_systems.as_ref());
-            among(listed.map(|all| all.iter().any(|it| it.target == *target)))
+            among(listed.map(|all| all.iter().any(|file_system| file_system.target == *target)))
         }
         Subject::Group(name) => {
             let listed = seen.facts.and_then(|facts| facts.groups.as_ref());
-            among(listed.map(|all| all.iter().any(|it| it.name == *name)))
+            among(listed.map(|all| all.iter().any(|group| group.name == *name)))
         }
     }
 }
 
-fn among(listed: Option<bool>) -> Told {
+fn among(listed: Option<bool>) -> Coverage {
     match listed {
-        None => Told::Nothing,
-        Some(false) => Told::Gone,
-        Some(true) => Told::Seen,
+        None => Coverage::NotRead,
+        Some(false) => Coverage::Gone,
+        Some(true) => Coverage::Read,
     }
 }
 
-fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Told {
+fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Coverage {
     let of_facts = |is_there: fn(&Facts) -> bool| match seen.facts {
-        Some(facts) if is_there(facts) => Told::Seen,
-        _ => Told::Nothing,
+        Some(facts) if is_there(facts) => Coverage::Read,
+        _ => Coverage::NotRead,
     };
     match (kind, seen.drives) {
-        (Kind::Unread, _) => of_facts(|_| true),
+        (Kind::Unreadable, _) => of_facts(|_| true),
         (Kind::Memory, _) => of_facts(|facts| facts.memory.is_some()),
         (Kind::Pressure, _) => of_facts(|facts| facts.pressure.is_some()),
         (Kind::Load, _) => of_facts(|facts| facts.load.is_some()),
-        (_, DrivesSeen::NotAsked) => Told::Nothing,
-        (Kind::NotLooked, _) | (_, DrivesSeen::Whole { .. }) => Told::Seen,
-        (_, DrivesSeen::Failed) => Told::Nothing,
+        (_, DrivesSeen::NotAsked) => Coverage::NotRead,
+        (Kind::DrivesUnreadable, _) | (_, DrivesSeen::Whole { .. }) => Coverage::Read,
+        (_, DrivesSeen::Failed) => Coverage::NotRead,
     }
 }
 
-fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Told {
-    let DrivesSeen::Whole { observed, .. } = seen.drives else { return Told::Nothing };
-    let Some(drive) = observed.drives.iter().find(|it| it.nqn == *nqn) else { return Told::Gone };
+fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
+    let DrivesSeen::Whole { observed, .. } = seen.drives else { return Coverage::NotRead };
+    let Some(drive) = observed.drives.iter().find(|drive| drive.nqn == *nqn) else {
+        return Coverage::Gone;
+    };
     let facts = seen.facts.and_then(|facts| facts.drives.get(nqn));
     let smart = observed.smart.get(nqn);
     let is_seen = match kind {
@@ -211,14 +215,14 @@ fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Told {
         Kind::Hot | Kind::TooHot => temperature(facts, smart).is_some(),
         _ => facts.is_some_and(|facts| is_read(facts, kind)),
     };
-    if is_seen { Told::Seen } else { Told::Nothing }
+    if is_seen { Coverage::Read } else { Coverage::NotRead }
 }
 
-/// Whether of what the kernel knows of a drive that was read which a condition is about.
+/// Whether the fact that a condition of this kind depends on was read.
 fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     match kind {
         Kind::LinkLost | Kind::LinkDegraded => {
-            facts.link.as_ref().is_some_and(|it| !matches!(it, Link::Unread(_)))
+            facts.link.as_ref().is_some_and(|link| !matches!(link, Link::Unread(_)))
         }
         Kind::LinkErrors => facts.errors.is_some(),
         Kind::Controller => !facts.controller.is_empty(),
@@ -227,7 +231,7 @@ fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     }
 }
 
-/// What the next look is compared with.
+/// The state for comparison with the next check.
 fn learn(before: &Known, seen: &Seen<'_>) -> Known {
     let mut known = before.clone();
     if let DrivesSeen::Whole { observed, lost, .. } = seen.drives {
@@ -238,15 +242,21 @@ fn learn(before: &Known, seen: &Seen<'_>) -> Known {
             }
             let counters = known.counters.entry(drive.nqn.clone()).or_default();
             counters.smart = observed.smart.get(&drive.nqn).copied().or(counters.smart);
-            let errors = seen.facts.and_then(|it| it.drives.get(&drive.nqn)?.errors);
+            let errors = seen.facts.and_then(|facts| facts.drives.get(&drive.nqn)?.errors);
             counters.errors = errors.or(counters.errors);
         }
-        known.counters.retain(|nqn, _| observed.drives.iter().any(|it| it.nqn == *nqn));
+        known.counters.retain(|nqn, _| observed.drives.iter().any(|drive| drive.nqn == *nqn));
     }
-    if let Some(mounted) = seen.facts.and_then(|it| it.file_systems.as_ref()) {
-        let place = |it: &storage::health::FileSystemFacts| (it.target.clone(), it.device);
-        known.writable.retain(|known| mounted.iter().any(|it| place(it) == *known));
-        known.writable.extend(mounted.iter().filter(|it| !it.is_read_only).map(place));
+    if let Some(mounted) = seen.facts.and_then(|facts| facts.file_systems.as_ref()) {
+        let place = |file_system: &storage::health::FileSystemFacts| {
+            (file_system.target.clone(), file_system.device)
+        };
+        known
+            .writable
+            .retain(|known| mounted.iter().any(|file_system| place(file_system) == *known));
+        known
+            .writable
+            .extend(mounted.iter().filter(|file_system| !file_system.is_read_only).map(place));
     }
     known
 }

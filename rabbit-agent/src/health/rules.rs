@@ -1,6 +1,6 @@
-//! What counts as wrong: one function per thing that is looked at. Pure.
+//! The rules of health checks, one function per subject. Does no I/O.
 //!
-//! Every rule is read twice, with the thresholds for entering a condition and with those for staying in it.
+//! Each rule is applied twice: with the thresholds for entering a condition, and with those for staying in it.
 
 mod drive;
 mod mounted;
@@ -22,40 +22,40 @@ use super::{
     judge::Known,
 };
 
-/// What was seen in one look; parts of it, when the look was only at those.
+/// What one check read; a check may cover only parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Computes that are configured, by slot.
+    /// Computes in the SystemConfiguration, by slot.
     pub computes: &'a BTreeMap<u8, NodeName>,
-    /// Links to computes.
+    /// Links to computes, by slot; `None` when not read.
     pub links: Option<&'a BTreeMap<u8, Link>>,
-    /// Facts of the node.
+    /// Facts of the node; `None` when not read.
     pub facts: Option<&'a Facts>,
     /// The drives.
     pub drives: DrivesSeen<'a>,
-    /// Every NnfNodeBlockStorage of the rabbit; `None` when nobody asked for what they claim.
+    /// Uids of all NnfNodeBlockStorages of the rabbit; `None` when not needed.
     pub claimants: Option<&'a BTreeSet<ObjectUid>>,
 }
 
-/// A look at the drives.
+/// What a check read of the drives.
 #[derive(Debug, Clone, Copy)]
 pub enum DrivesSeen<'a> {
-    /// They were not looked at.
+    /// The check did not read them.
     NotAsked,
-    /// They were, and the look failed.
+    /// They could not be read.
     Failed,
-    /// They were.
+    /// They were read.
     Whole {
         /// Drives, SMART logs and namespaces.
         observed: &'a Observed,
         /// Namespaces that no object claims.
         unclaimed: &'a [String],
-        /// Namespaces that objects were told to have and that are on no drive, each with its object.
+        /// Namespaces that statuses of objects name and no drive has, each with its object.
         lost: &'a [String],
     },
 }
 
-/// Where a rule draws its line.
+/// Thresholds of the rules.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thresholds {
     /// Degrees below the drive's own thresholds.
@@ -70,16 +70,16 @@ pub(super) struct Thresholds {
     load: u64,
 }
 
-/// Beyond this it is wrong.
+/// Thresholds beyond which a condition begins.
 pub(super) const ENTER: Thresholds =
     Thresholds { degrees: 0, spare: 0, memory: 5, pressure: 1000, load: 400 };
-/// Short of this it is well again.
+/// Thresholds short of which it ends.
 pub(super) const LEAVE: Thresholds =
     Thresholds { degrees: 5, spare: 2, memory: 8, pressure: 500, load: 300 };
 
 pub(super) type Findings = BTreeMap<(Subject, Kind), Finding>;
 
-/// Everything that is wrong by these thresholds.
+/// All findings by these thresholds.
 pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findings {
     let mut found = Findings::new();
     computes(seen, &mut found);
@@ -96,13 +96,20 @@ pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findin
         DrivesSeen::Failed => note(
             &mut found,
             &Subject::Rabbit,
-            Kind::NotLooked,
+            Kind::DrivesUnreadable,
             Severity::Critical,
             &"the drives cannot be looked at: see the log of rabbit-agent",
         ),
         DrivesSeen::Whole { observed, unclaimed: strays, lost: gone } => {
-            for it in &observed.drives {
-                drive::drive(it, observed.smart.get(&it.nqn), seen.facts, known, at, &mut found);
+            for drive in &observed.drives {
+                drive::drive(
+                    drive,
+                    observed.smart.get(&drive.nqn),
+                    seen.facts,
+                    known,
+                    at,
+                    &mut found,
+                );
             }
             no_drive(observed, &mut found);
             unclaimed(strays, &mut found);
@@ -138,7 +145,7 @@ fn computes(seen: &Seen<'_>, found: &mut Findings) {
             Link::Unread(why) => note(
                 found,
                 &Subject::Compute(*slot),
-                Kind::Unread,
+                Kind::Unreadable,
                 Severity::Warning,
                 &format!("{text}: its PCIe link cannot be looked at: {why}"),
             ),
@@ -147,7 +154,7 @@ fn computes(seen: &Seen<'_>, found: &mut Findings) {
     }
 }
 
-/// A link that could do more than it does.
+/// A link that runs below the speed or width that both ends support.
 pub(super) fn degraded(subject: &Subject, name: &str, link: &Link, found: &mut Findings) {
     let Link::Up { current: Some(current), most: Some(most) } = link else { return };
     if current.is_less_than(*most) {
@@ -162,7 +169,7 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
     let mut warn =
         |kind, text: String| note(found, &Subject::Rabbit, kind, Severity::Warning, &text);
     if !facts.unread.is_empty() {
-        warn(Kind::Unread, format!("not all could be looked at: {}", facts.unread.join("; ")));
+        warn(Kind::Unreadable, format!("not all could be looked at: {}", facts.unread.join("; ")));
     }
     if let Some(Memory { total, available }) = facts.memory
         && available.saturating_mul(100) < total.saturating_mul(at.memory)
@@ -204,13 +211,13 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
 }
 
 fn no_drive(observed: &Observed, found: &mut Findings) {
-    if observed.drives.iter().all(|it| it.capacity == 0) {
+    if observed.drives.iter().all(|drive| drive.capacity == 0) {
         let text = "no drive is usable: check the drives of this node and --drive-model, or name a pool with --file-pool";
         note(found, &Subject::Rabbit, Kind::NoDrive, Severity::Critical, &text);
     }
 }
 
-/// As many as a person reads in one line of a table.
+/// How many names a text lists: as many as a person reads in one line of a table.
 const NAMED: usize = 8;
 
 fn unclaimed(strays: &[String], found: &mut Findings) {
@@ -225,9 +232,9 @@ fn unclaimed(strays: &[String], found: &mut Findings) {
     note(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
 }
 
-/// One that two looks missed: what was deleted with its object while one looked is not lost.
+/// Namespaces that two checks in a row did not find: one alone may have run while an object was being deleted.
 fn lost(gone: &[String], known: &Known, found: &mut Findings) {
-    let gone: Vec<_> = gone.iter().filter(|it| known.missed.contains(*it)).cloned().collect();
+    let gone: Vec<_> = gone.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
     if gone.is_empty() {
         return;
     }
@@ -239,7 +246,7 @@ fn lost(gone: &[String], known: &Known, found: &mut Findings) {
     note(found, &Subject::Rabbit, Kind::Lost, Severity::Warning, &text);
 }
 
-/// The first few, and how many more there are.
+/// The first few, and the number of the others.
 pub(super) fn named(all: &[String], between: &str) -> String {
     let (named, more) = all.split_at(all.len().min(NAMED));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };

@@ -1,27 +1,28 @@
-//! Links at a rabbit's PCIe switches. Nothing announces them, so they are asked: a short answer from the firmware's memory, and
-//! one that differs from the last is a call for a look.
+//! Links at a rabbit's PCIe switches. They announce no change, so the agent asks them: their firmware answers from
+//! memory, and an answer that differs from the last requests a health check.
 
 use std::{sync::Arc, time::Duration};
 
 use storage::{host::ObserveError, observed::PortLink};
 
-use super::Board;
+use super::HealthState;
 
-/// Whoever asks the switches of this node; no links where there is none.
+/// Asks the switches of this node for their links; the list is empty where there is no switch.
 pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
 
-/// Asks `every` so often, for ever. On a node without switches nothing is asked before a device moves: one may have come.
-pub async fn follow(ask: Ask, board: Board, every: Duration) {
-    let mut called = board.called();
+/// Asks `every` so often, without end. On a node without switches the agent asks again only after a device event: one
+/// may have come.
+pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
+    let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();
     loop {
         let asked = Arc::clone(&ask);
         let answer = tokio::task::spawn_blocking(move || asked()).await;
-        // What could not be asked is as it was, and is asked again; a panic was told by the thread.
+        // After a failure the last answer counts, and the agent asks again. The thread has reported its panic.
         let failed = !matches!(answer, Ok(Ok(_)));
         if let Ok(Ok(now)) = answer {
             if !known.is_empty() && now != known {
-                board.call();
+                health.request_check();
             }
             known = now;
         }
@@ -54,7 +55,7 @@ mod tests {
         PortLink { switch: 0, port: 7, end, state, width, generation }
     }
 
-    /// Switches that give these answers one after the other, and the last one for ever; how often they were asked.
+    /// Switches that give these answers in order and repeat the last; and how often they were asked.
     fn answers(answers: Vec<Option<Vec<PortLink>>>) -> (Ask, Arc<Mutex<usize>>) {
         let asked = Arc::new(Mutex::new(0));
         let count = Arc::clone(&asked);
@@ -83,9 +84,9 @@ mod tests {
     async fn a_link_that_changes_is_a_call_for_a_look_and_a_silent_switch_is_none() {
         let up = || Some(vec![link(LinkState::Up)]);
         let (ask, asked) = answers(vec![up(), None, up(), Some(vec![link(LinkState::Down)])]);
-        let board = Board::default();
-        let called = board.called();
-        let following = tokio::spawn(follow(ask, board, SOON));
+        let health = HealthState::default();
+        let called = health.check_requests();
+        let following = tokio::spawn(follow(ask, health, SOON));
         until(&asked, 3).await;
         assert_eq!(*called.borrow(), 0, "it is still up");
         until(&asked, 10).await;
@@ -97,9 +98,9 @@ mod tests {
     async fn what_could_not_be_asked_at_first_is_asked_again() {
         let up = Some(vec![link(LinkState::Up)]);
         let (ask, asked) = answers(vec![None, up, Some(vec![link(LinkState::Down)])]);
-        let board = Board::default();
-        let called = board.called();
-        let following = tokio::spawn(follow(ask, board, SOON));
+        let health = HealthState::default();
+        let called = health.check_requests();
+        let following = tokio::spawn(follow(ask, health, SOON));
         until(&asked, 4).await;
         assert_eq!(*called.borrow(), 1, "the link went");
         following.abort();
@@ -108,12 +109,12 @@ mod tests {
     #[tokio::test]
     async fn without_switches_nothing_is_asked_until_a_device_moves() {
         let (ask, asked) = answers(vec![Some(Vec::new())]);
-        let board = Board::default();
-        let following = tokio::spawn(follow(ask, board.clone(), SOON));
+        let health = HealthState::default();
+        let following = tokio::spawn(follow(ask, health.clone(), SOON));
         until(&asked, 1).await;
         tokio::time::sleep(50 * SOON).await;
         assert_eq!(*asked.lock().unwrap(), 1);
-        board.call();
+        health.request_check();
         until(&asked, 2).await;
         following.abort();
     }

@@ -1,4 +1,4 @@
-//! Device events of the kernel: each is a reason to look, and none is believed.
+//! Device events of the kernel. Each requests a health check; their contents are not trusted.
 //!
 //! They come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd. libudev's
 //! monitor cannot move to another thread, so the thread that waits opens it; it sleeps in the kernel while nothing moves.
@@ -19,36 +19,36 @@ use nix::{
 };
 use udev::{Event, MonitorBuilder, MonitorSocket};
 
-use super::Board;
+use super::HealthState;
 
-/// A drive that is pulled is some ten events within milliseconds, a chassis that powers up thousands: those that come within
-/// this time of the first are one call for a look.
+/// Events within this time of the first request one check: a drive that is pulled causes some ten events within
+/// milliseconds, a chassis that powers up thousands.
 const GATHER: Duration = Duration::from_millis(100);
 /// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with as many
 /// functions each.
-const ROOM: usize = 8 << 20;
+const BUFFER: usize = 8 << 20;
 
-/// Calls for a look whenever a device moves from now on, until the process ends.
-pub fn listen(board: Board) {
+/// Requests a check whenever a device event comes, until the process ends.
+pub fn listen(health: HealthState) {
     let (opened, is_open) = mpsc::channel::<()>();
     let begun = thread::Builder::new().name("uevents".to_owned()).spawn(move || {
         let heard = vital_now("who hears device events", || {
             let monitor = open();
             drop(opened);
-            hear(&monitor?, &board)
+            receive(&monitor?, &health)
         });
         if let Err(error) = heard {
-            unheard(&error);
+            log_unavailable(&error);
         }
     });
     match begun {
-        // Ends when the thread has opened its monitor, or could not.
+        // Received when the thread has opened its monitor or failed to.
         Ok(_) => drop(is_open.recv()),
-        Err(error) => unheard(&error),
+        Err(error) => log_unavailable(&error),
     }
 }
 
-fn unheard(error: &io::Error) {
+fn log_unavailable(error: &io::Error) {
     log::warn!(
         "device events cannot be heard ({}): drives and links are looked at every --drive-check only",
         chain(error)
@@ -58,11 +58,11 @@ fn unheard(error: &io::Error) {
 fn open() -> io::Result<MonitorSocket> {
     let monitor = MonitorBuilder::new_kernel()?;
     // Without the privilege the default buffer remains, and an overrun is reported.
-    let _ = setsockopt(&monitor, sockopt::RcvBufForce, &ROOM);
+    let _ = setsockopt(&monitor, sockopt::RcvBufForce, &BUFFER);
     monitor.listen()
 }
 
-fn hear(monitor: &MonitorSocket, board: &Board) -> io::Result<()> {
+fn receive(monitor: &MonitorSocket, health: &HealthState) -> io::Result<()> {
     loop {
         wait(monitor, None)?;
         if drain(monitor)? {
@@ -70,12 +70,12 @@ fn hear(monitor: &MonitorSocket, board: &Board) -> io::Result<()> {
             while wait(monitor, Some(end.saturating_duration_since(Instant::now())))?.is_some() {
                 drain(monitor)?;
             }
-            board.call();
+            health.request_check();
         }
     }
 }
 
-/// Waits until an event arrives or `patience` is over, without it for ever.
+/// Waits until an event arrives or `patience` is over; without `patience`, for ever.
 fn wait(monitor: &MonitorSocket, patience: Option<Duration>) -> io::Result<Option<PollFlags>> {
     let timeout = patience.map(PollTimeout::try_from).transpose();
     let timeout = timeout.unwrap_or(Some(PollTimeout::MAX)).unwrap_or(PollTimeout::NONE);
@@ -87,7 +87,7 @@ fn wait(monitor: &MonitorSocket, patience: Option<Duration>) -> io::Result<Optio
     }
 }
 
-/// Takes everything that came in; whether any of it concerns storage.
+/// Reads all events that have arrived, and returns whether any of them concerns storage.
 fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
     let mut concerned = false;
     while let Some(ready) = wait(monitor, Some(Duration::ZERO))? {

@@ -1,4 +1,4 @@
-//! How a Lustre management target on this rabbit is spoken to.
+//! The flag for commands on the Lustre management target.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 const FLAG: &str = "--lustre-erase-command";
 
-/// As the command line says.
+/// The flag for Lustre management targets.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Lustre")]
 pub struct MgsArgs {
@@ -22,31 +22,31 @@ pub struct MgsArgs {
     lustre_erase_command: String,
 }
 
-/// A command line that cannot be used.
+/// Why the command line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MgsArgsError {
-    /// There is none.
+    /// The command line is empty.
     #[error("{FLAG} is empty: leave it out for lctl erase_lcfg")]
     Empty,
-    /// A shell could not read it.
+    /// A shell could not parse the command line.
     #[error(transparent)]
     Line(#[from] SiteCommandError),
 }
 
-/// How the target is spoken to.
+/// How the agent runs commands on the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mgs {
-    /// The command that a name is put after.
+    /// Command line to erase a name, which the agent appends.
     pub erase: String,
-    /// What a command is given before its process group is killed.
+    /// Time limit of a command, after which the agent kills its process group.
     pub deadline: Duration,
 }
 
 impl MgsArgs {
-    /// Checks what can be checked without the target.
+    /// Checks the flag without using the target.
     ///
     /// # Errors
-    /// When the command line cannot be used.
+    /// When the command line is invalid.
     pub fn check(&self, deadline: Duration) -> Result<Mgs, MgsArgsError> {
         let line = SiteCommand::new(FLAG, &self.lustre_erase_command, [].into())?;
         let erase = line.ok_or(MgsArgsError::Empty)?.line().to_owned();

@@ -1,4 +1,4 @@
-//! The ConfigMap in which the next name outlives the object.
+//! The ConfigMap that keeps the next name when the object is deleted.
 
 use api::NnfLustreMgt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,13 +13,13 @@ use super::{
     plan::{Published, is_name_wanted},
 };
 
-/// The key under which it is kept.
+/// The key of the next name.
 pub(super) const KEY: &str = "NextFsName";
 
-/// What the object's ConfigMap says, if it has one and is about to give out a name.
+/// Reads the object's ConfigMap if the object refers to one and needs a name.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the API does not answer.
 pub(super) async fn read(
     client: &Client,
     object: &NnfLustreMgt,
@@ -44,10 +44,10 @@ pub(super) async fn read(
     Ok(Some(Published { namespace, name, next, version: found.metadata.resource_version }))
 }
 
-/// Puts the next name down, unless somebody else wrote since it was read.
+/// Writes the next name, unless somebody else wrote since the read.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the write fails.
 pub(super) async fn publish(
     client: &Client,
     published: &Published,

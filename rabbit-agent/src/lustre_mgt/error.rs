@@ -1,4 +1,4 @@
-//! What can be wrong with a management target's object, its ConfigMap or its commands.
+//! What can be wrong with a NnfLustreMGT, its ConfigMap or its commands.
 
 use agent::error::Failure;
 use api::Severity;
@@ -7,48 +7,48 @@ use daemon::chain;
 use storage::{host::CommandError, template::SiteCommandError};
 use thiserror::Error;
 
-/// Why something that the object asks for was not done.
+/// Why a part of the work failed.
 #[derive(Debug, Error)]
 pub enum MgtError {
-    /// It cannot be counted from.
+    /// The text is no name from which the agent can count.
     #[error("{field}: {value:?} is no file system name to count from: use 8 letters from a to z")]
     Name {
-        /// Where it stands.
+        /// Field that has the text.
         field: String,
-        /// What stands there.
+        /// The text.
         value: String,
     },
-    /// Nothing says which name is the first.
+    /// Neither object nor ConfigMap has a first name.
     #[error(
         "spec.fsNameStart: is empty, and spec.fsNameStartReference leads to no name: set it to the first name to give out, 8 letters from a to z"
     )]
     NoStart,
-    /// The reference does not lead to a ConfigMap.
+    /// The object's reference does not lead to a ConfigMap.
     #[error(
         "spec.fsNameStartReference: {kind} {namespace:?}/{name:?} is not a ConfigMap with a namespace and a name: set all three, or leave the reference out"
     )]
     Reference {
-        /// Of what kind it is.
+        /// Kind in the reference.
         kind: String,
-        /// Where it is said to be.
+        /// Namespace in the reference.
         namespace: String,
-        /// Its name.
+        /// Name in the reference.
         name: String,
     },
-    /// The API does not give it, or does not take it.
+    /// The API refused to read or write the ConfigMap.
     #[error(
         "spec.fsNameStartReference: {call} ConfigMap {place}: create it, and bind the ClusterRole warren-lustre-names in its namespace"
     )]
     ConfigMap {
-        /// What was tried.
+        /// The request that failed.
         call: &'static str,
-        /// Namespace and name.
+        /// Namespace and name of the ConfigMap.
         place: String,
-        /// Why.
+        /// The API's error.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The record names something that must not be put after a command.
+    /// The status has a name that must not be appended to a command.
     #[error(
         "status.claimList: {0:?} is no Lustre file system name, and is not erased: correct it, or take the entry out"
     )]
@@ -58,25 +58,25 @@ pub enum MgtError {
         "unable to remove fsname {fs_name:?} from MGT, and it is not given out again before: mount the target, or take the entry out of status.claimList"
     )]
     Erase {
-        /// Which.
+        /// The name.
         fs_name: String,
-        /// Why.
+        /// Why the command failed.
         #[source]
         source: CommandError,
     },
-    /// A line that a shell could not read; nothing of its entry was run.
+    /// A shell could not parse a line; no line of its entry ran.
     #[error(transparent)]
     Line(#[from] SiteCommandError),
-    /// A command failed; those after it were not run.
+    /// A command failed; later ones did not run.
     #[error("{field}: error running MGT command")]
     Command {
-        /// Which.
+        /// Field of the command.
         field: String,
-        /// Why.
+        /// Why it failed.
         #[source]
         source: CommandError,
     },
-    /// The API answered a write with less than was written, and would be asked for ever.
+    /// The API stored less than the agent wrote; retrying would never end.
     #[error(
         "the API does not keep the status of a NnfLustreMGT as it was written: install the CRD of v1alpha11"
     )]
@@ -84,7 +84,7 @@ pub enum MgtError {
 }
 
 impl From<&MgtError> for Failure {
-    /// ConfigMaps are not watched, so what is wrong with one is looked at again by the clock.
+    /// ConfigMaps are not watched, so the agent retries by the timer.
     fn from(error: &MgtError) -> Self {
         let text = chain(error);
         match error {
@@ -95,7 +95,7 @@ impl From<&MgtError> for Failure {
             | MgtError::NoStart
             | MgtError::Reference { .. }
             | MgtError::Line(_) => Self::input(text),
-            // The workflow waits for all of these, and shows only what is more than minor.
+            // The workflow waits for all of these, and shows only errors above Minor.
             MgtError::Command { .. }
             | MgtError::ConfigMap { .. }
             | MgtError::NotErasable(_)
@@ -104,7 +104,7 @@ impl From<&MgtError> for Failure {
                 let failure =
                     Self { severity: Severity::Major, retry: Retry::Later, ..Self::waiting(text) };
                 match error {
-                    // The command line is the owner's profile's.
+                    // The command line is from the profile, whose author reads this.
                     MgtError::Command { .. } => failure,
                     _ => failure.told_owner(
                         "file system names cannot be given out or taken back by the Lustre management target",

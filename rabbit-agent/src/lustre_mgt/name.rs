@@ -1,14 +1,14 @@
-//! File system names as they are counted through.
+//! File system names, and how the agent counts through them.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 const LENGTH: usize = 8;
 
-/// Eight letters from a to z, read as a number with 26 digits.
+/// Eight letters from a to z: a number with 26 digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FsName([u8; LENGTH]);
 
-/// It cannot be counted from.
+/// The text is no such name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotCounted;
 
@@ -28,7 +28,7 @@ impl fmt::Display for FsName {
 }
 
 impl FsName {
-    /// The one after it; after the last comes the first.
+    /// The next name; after the last comes the first.
     #[must_use]
     pub fn next(mut self) -> Self {
         for digit in self.0.iter_mut().rev() {
@@ -41,7 +41,7 @@ impl FsName {
         self
     }
 
-    /// The first that is not among `taken`, from this one on. There are 26⁸ names, more than any object can list.
+    /// The first name from this one on that is not in `taken`. There are 26⁸ names, more than any object can list.
     #[must_use]
     pub fn first_free(mut self, taken: &BTreeSet<String>) -> Self {
         while taken.contains(&self.to_string()) {
@@ -51,7 +51,7 @@ impl FsName {
     }
 }
 
-/// Whether a shell and Lustre read this as one file system name (lustre(7): at most 8 characters).
+/// Whether a shell and Lustre take this for one file system name (lustre(7): at most 8 characters).
 #[must_use]
 pub fn can_be_erased(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

@@ -1,4 +1,4 @@
-//! What is to be done next about a management target, from its object alone. Pure.
+//! Decides from the object alone what to do next about a management target. Does no I/O.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -15,37 +15,37 @@ use super::{
     name::{FsName, can_be_erased},
 };
 
-/// What the object's ConfigMap says.
+/// The object's ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// Its namespace.
+    /// Namespace of the ConfigMap.
     pub namespace: String,
-    /// Its name.
+    /// Name of the ConfigMap.
     pub name: String,
-    /// The name to give out next, if it has one.
+    /// The next name to give out, if it has one.
     pub next: Option<String>,
     /// Its resourceVersion.
     pub version: Option<String>,
 }
 
 impl Published {
-    /// Namespace and name.
+    /// Namespace and name of the ConfigMap.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
 
-/// A part of the work. One that failed is left out for the rest of a pass, and stops no other.
+/// A part of the work. After a failure the pass skips this part and continues with the others.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Giving out names.
+    /// Give out names.
     Names,
-    /// Erasing a name.
+    /// Erase this name.
     Erase(String),
-    /// Running the commands that an object asked for.
+    /// Run the commands of the entry with this reference.
     Commands(Nested<ObjectReference>),
-    /// Writing down what is no longer asked for.
+    /// Remove records of commands that the spec does not have any more.
     Records,
 }
 
@@ -63,20 +63,21 @@ impl fmt::Display for Work {
     }
 }
 
-/// One thing to do.
+/// One action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Write this status; nothing else is to be done first.
-    Tell(Box<NnfLustreMgtStatus>),
-    /// Put this name into the ConfigMap, as the next one.
+    /// Write this status.
+    WriteStatus(Box<NnfLustreMgtStatus>),
+    /// Write this next name into the ConfigMap.
     Publish(FsName),
-    /// Erase the name, and then take the claim out of the status; one that [`goes_with_target`] whether or not it was erased.
+    /// Erase the name, then remove the claim from the status. A claim that [`goes_with_target`] is removed even if that
+    /// fails.
     Erase(NnfLustreMgtStatusClaim),
-    /// Run the commands, and then tell how that went.
+    /// Run the commands, then write their result into the status.
     Run(NnfLustreMgtSpecCommand),
 }
 
-/// The next part of the work that has not failed yet, and what to do for it.
+/// The next part of the work that is not in `failed`, and its action.
 #[must_use]
 pub fn plan(
     object: &NnfLustreMgt,
@@ -90,21 +91,21 @@ pub fn plan(
     steps.chain(erasures(object)).chain(commands).find(|(work, _)| !failed.contains(work))
 }
 
-/// Whether a name is about to be chosen.
+/// Whether a claim needs a name.
 #[must_use]
 pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
     status(object).fs_name_next.is_empty() || unnamed(object).is_some()
 }
 
-/// The status once a claim is erased. If somebody claims it again meanwhile, he gets a new name.
+/// The status after a claim's name was erased. If the spec has the claim again meanwhile, it gets a new name.
 #[must_use]
 pub fn without_claim(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> NnfLustreMgtStatus {
     let mut status = status(object);
-    status.claim_list.retain(|it| it != claim);
+    status.claim_list.retain(|other| other != claim);
     status
 }
 
-/// The status once commands ran, if they are still what the object asks for.
+/// The status after commands ran, if the spec still has them.
 #[must_use]
 pub fn with_commands_run(
     object: &NnfLustreMgt,
@@ -115,21 +116,21 @@ pub fn with_commands_run(
     if !object.spec.command_list.contains(entry) {
         return status;
     }
-    let told = NnfLustreMgtStatusCommand {
+    let reported = NnfLustreMgtStatusCommand {
         reference: entry.reference.clone(),
         ready: error.is_none(),
         error: error.cloned(),
     };
-    match status.command_list.iter_mut().find(|it| it.reference == entry.reference) {
-        Some(known) => *known = told,
-        None => status.command_list.push(told),
+    match status.command_list.iter_mut().find(|command| command.reference == entry.reference) {
+        Some(known) => *known = reported,
+        None => status.command_list.push(reported),
     }
     status
 }
 
-/// Whether nobody is owed the erasure of this name, because its target goes anyway: the object is being deleted, or the
-/// claim was that of the NnfStorage which the target itself is part of. A target that never came up, or is gone already, must
-/// not keep a job's tear-down waiting for ever.
+/// Whether the claim may be removed although its name could not be erased, because the target goes anyway: the object
+/// is being deleted, or the claim is that of the NnfStorage that contains the target. A target that never came up, or
+/// is gone already, must not block the tear-down of a job.
 #[must_use]
 pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> bool {
     let of_owner = |reference: &ObjectReference| {
@@ -145,7 +146,7 @@ pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) 
     deleted || claim.reference.given().is_some_and(of_owner)
 }
 
-/// The status with this error, or none.
+/// The status with this error, or without an error.
 #[must_use]
 pub fn with_error(object: &NnfLustreMgt, error: Option<ResourceError>) -> NnfLustreMgtStatus {
     NnfLustreMgtStatus { error, ..status(object) }
@@ -155,7 +156,7 @@ fn status(object: &NnfLustreMgt) -> NnfLustreMgtStatus {
     object.status.clone().unwrap_or_default()
 }
 
-/// The first claim that has no name yet.
+/// The first claim without a name.
 fn unnamed(object: &NnfLustreMgt) -> Option<&ObjectReference> {
     let given = status(object).claim_list;
     let has_name = |claim: &&ObjectReference| given.iter().any(|given| *given.reference == **claim);
@@ -169,30 +170,32 @@ fn names(
     is_name_wanted(object).then(|| (Work::Names, name(object, published)))
 }
 
-/// First where to begin is written down; then, for one claim, the ConfigMap is told of the name after it, and last the status
-/// of both. What was not written down in between is written again as it was.
+/// The steps to a name: the status gets the first name, then the ConfigMap the name after it, then the status the claim
+/// and that next name. After a crash in between, the same steps are repeated with the same result.
 fn name(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, MgtError> {
     let mut status = status(object);
     let mut taken: BTreeSet<_> = object.spec.fs_name_black_list.iter().cloned().collect();
-    // Also those whose claim is gone, until they are erased.
+    // Names of withdrawn claims are taken until they are erased.
     taken.extend(status.claim_list.iter().map(|claim| claim.fs_name.clone()));
     let Some(claim) = unnamed(object).filter(|_| !status.fs_name_next.is_empty()) else {
         status.fs_name_next = start(object, published)?.first_free(&taken).to_string();
-        return Ok(Action::Tell(Box::new(status)));
+        return Ok(Action::WriteStatus(Box::new(status)));
     };
     let next = counted("status.fsNameNext", &status.fs_name_next)?.first_free(&taken);
     let after = next.next().first_free(&taken);
-    if published.is_some_and(|it| it.next.as_deref() != Some(&*after.to_string())) {
+    if published.is_some_and(|published| published.next.as_deref() != Some(&*after.to_string())) {
         return Ok(Action::Publish(after));
     }
     let (reference, fs_name) = (claim.clone().into(), next.to_string());
     status.claim_list.push(NnfLustreMgtStatusClaim { reference, fs_name });
     status.fs_name_next = after.to_string();
-    Ok(Action::Tell(Box::new(status)))
+    Ok(Action::WriteStatus(Box::new(status)))
 }
 
 fn start(object: &NnfLustreMgt, published: Option<&Published>) -> Result<FsName, MgtError> {
-    if let Some((published, next)) = published.and_then(|it| Some((it, it.next.as_deref()?))) {
+    if let Some((published, next)) =
+        published.and_then(|published| Some((published, published.next.as_deref()?)))
+    {
         return counted(&format!("ConfigMap {}: data.{KEY}", published.place()), next);
     }
     match object.spec.fs_name_start.as_str() {
@@ -208,18 +211,18 @@ fn counted(field: &str, value: &str) -> Result<FsName, MgtError> {
 
 fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     let mut after = status(object);
-    let asked = |told: &NnfLustreMgtStatusCommand| {
-        object.spec.command_list.iter().any(|it| it.reference == told.reference)
+    let asked = |reported: &NnfLustreMgtStatusCommand| {
+        object.spec.command_list.iter().any(|command| command.reference == reported.reference)
     };
     after.command_list.retain(asked);
     let differs = after.command_list.len() != status(object).command_list.len();
-    differs.then(|| (Work::Records, Ok(Action::Tell(Box::new(after)))))
+    differs.then(|| (Work::Records, Ok(Action::WriteStatus(Box::new(after)))))
 }
 
-/// Names whose claim is gone. One that nobody ever claimed is nobody's to withdraw.
+/// Names to erase: their claim is not in the spec. A record without a reference belongs to no claim and stays.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
-        claim.reference.given().is_some_and(|it| !object.spec.claim_list.contains(it))
+        claim.reference.given().is_some_and(|reference| !object.spec.claim_list.contains(reference))
     };
     let names: Vec<_> = status(object).claim_list.into_iter().filter(withdrawn).collect();
     names.into_iter().map(|claim| {
@@ -232,14 +235,16 @@ fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
     })
 }
 
-/// Entries that did not run to their end, in order. One that comes twice is one.
+/// Entries whose commands have not all run, in order; duplicates once.
 fn commands(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
-    let told = status(object).command_list;
+    let reported = status(object).command_list;
     object
         .spec
         .command_list
         .iter()
-        .filter(move |entry| !told.iter().any(|it| it.reference == entry.reference && it.ready))
+        .filter(move |entry| {
+            !reported.iter().any(|command| command.reference == entry.reference && command.ready)
+        })
         .map(|entry| (Work::Commands(entry.reference.clone()), Ok(Action::Run(entry.clone()))))
 }
 

@@ -1,4 +1,4 @@
-//! Does what the plan says, and writes it down before anything else is done.
+//! Carries out the planned actions, and writes each result into the status before the next.
 
 use agent::error::Failure;
 use api::{
@@ -27,15 +27,15 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// How often what was done on the target is written down anew when somebody else changed the object meanwhile.
+/// How often the agent retries the status write after an action when somebody else changes the object meanwhile.
 const TRIES: usize = 5;
 
-/// Brings one management target to what its object asks for; on deletion lets the object go once every name that was withdrawn
-/// was to be erased, which may have failed. Names that are still claimed then stay on the target, which belongs to whoever
-/// deletes the object.
+/// Brings one management target to its object's desired state. A deleted object loses the finalizer once the agent has
+/// tried to erase every withdrawn name. Names that are still claimed then stay on the target, which is the
+/// responsibility of whoever deleted the object.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(
     context: &Context,
     object: &NnfLustreMgt,
@@ -51,7 +51,7 @@ pub async fn reconcile(
         pass.with_finalizer(context, object, finalizer::NNF_LUSTRE_MGT).await?
     };
     let mut run = Run { context, pass, object, failures: Vec::new() };
-    run.everything().await?;
+    run.run_all().await?;
     run.end(deleted).await
 }
 
@@ -59,13 +59,13 @@ pub async fn reconcile(
 struct Run<'a> {
     context: &'a Context,
     pass: &'a mut Pass,
-    /// As the API stored it last.
+    /// The object as the API last stored it.
     object: NnfLustreMgt,
     failures: Vec<(Work, Failure)>,
 }
 
 impl Run<'_> {
-    async fn everything(&mut self) -> Result<(), WriteError> {
+    async fn run_all(&mut self) -> Result<(), WriteError> {
         loop {
             let mut failed: Vec<Work> =
                 self.failures.iter().map(|(work, _)| work.clone()).collect();
@@ -106,7 +106,7 @@ impl Run<'_> {
         published: Option<&Published>,
     ) -> Result<Result<(), MgtError>, WriteError> {
         match action {
-            Action::Tell(status) => self.tell(*status).await,
+            Action::WriteStatus(status) => self.write_status(*status).await,
             Action::Publish(next) => Ok(self.publish(published, next).await),
             Action::Erase(claim) => self.erase(claim).await,
             Action::Run(entry) => self.run(entry).await,
@@ -144,7 +144,7 @@ impl Run<'_> {
         &mut self,
         entry: NnfLustreMgtSpecCommand,
     ) -> Result<Result<(), MgtError>, WriteError> {
-        let place = self.object.spec.command_list.iter().position(|it| *it == entry);
+        let place = self.object.spec.command_list.iter().position(|command| *command == entry);
         let place = place.expect("the entry is one of the object's");
         let (deadline, lines) = (self.context.mgs.deadline, entry.commands.clone());
         let object = describe(&self.object);
@@ -165,26 +165,27 @@ impl Run<'_> {
         let ran = ran.await;
         let error =
             ran.as_ref().err().map(|error| self.context.resource_error(&Failure::from(error), ""));
-        let told = self.record(|object| with_commands_run(object, &entry, error.as_ref())).await?;
-        Ok(ran.and(told))
+        let reported =
+            self.record(|object| with_commands_run(object, &entry, error.as_ref())).await?;
+        Ok(ran.and(reported))
     }
 
-    /// Writes down what was done on the target, also when somebody asked for more meanwhile.
+    /// Writes the result of an action on the target into the status, also when somebody changed the object meanwhile.
     async fn record(
         &mut self,
         change: impl Fn(&NnfLustreMgt) -> NnfLustreMgtStatus,
     ) -> Result<Result<(), MgtError>, WriteError> {
         for _ in 1..TRIES {
-            match self.tell(change(&self.object)).await {
-                Err(WriteError::Conflict { .. }) => self.object = self.again().await?,
-                told => return told,
+            match self.write_status(change(&self.object)).await {
+                Err(WriteError::Conflict { .. }) => self.object = self.reload().await?,
+                reported => return reported,
             }
         }
-        self.tell(change(&self.object)).await
+        self.write_status(change(&self.object)).await
     }
 
-    /// The object as it is now.
-    async fn again(&mut self) -> Result<NnfLustreMgt, WriteError> {
+    /// Reads the object again.
+    async fn reload(&mut self) -> Result<NnfLustreMgt, WriteError> {
         let (object, name) = (describe(&self.object), self.object.name_any());
         let api = Api::namespaced(self.context.client.clone(), self.context.node.as_str());
         let named = ListParams::default().fields(&format!("metadata.name={name}"));
@@ -192,11 +193,12 @@ impl Run<'_> {
             object: object.clone(),
             source: Box::new(source),
         })?;
-        let same = found.items.into_iter().find(|it: &NnfLustreMgt| it.uid() == self.object.uid());
+        let same =
+            found.items.into_iter().find(|mgt: &NnfLustreMgt| mgt.uid() == self.object.uid());
         same.ok_or(WriteError::Unknown { object })
     }
 
-    async fn tell(
+    async fn write_status(
         &mut self,
         status: NnfLustreMgtStatus,
     ) -> Result<Result<(), MgtError>, WriteError> {
@@ -211,7 +213,7 @@ impl Run<'_> {
         Ok(if kept { Ok(()) } else { Err(MgtError::NotKept) })
     }
 
-    /// Tells what failed, if anything did; lets a deleted object go of which everything is done.
+    /// Reports failures; without any, takes the finalizer off a deleted object.
     async fn end(mut self, deleted: bool) -> Result<(), WriteError> {
         let failures: Vec<_> = self
             .failures
@@ -227,11 +229,11 @@ impl Run<'_> {
         }
         let error = failure.map(|failure| self.context.resource_error(&failure, ""));
         let status = with_error(&self.object, error);
-        self.tell(status).await.map(drop)
+        self.write_status(status).await.map(drop)
     }
 }
 
-/// Nothing but a name is ever put after the command.
+/// Appends nothing but a valid name to the command.
 async fn erase(context: &Context, fs_name: String) -> Result<(), MgtError> {
     if !can_be_erased(&fs_name) {
         return Err(MgtError::NotErasable(fs_name));

@@ -1,4 +1,5 @@
-//! A look at the node beside its drives, and at its volume groups: what remains of those that are gone is removed.
+//! Reads what health checks need beside the drives. The check of the volume groups also removes leftovers of groups
+//! that are gone.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -9,24 +10,24 @@ use storage::{
     health::{Facts, GroupFacts},
 };
 
-use crate::{health::Board, pass::Context};
+use crate::{health::HealthState, pass::Context};
 
-/// How long volume groups are waited for: one on a drive that hangs must not hide how the others are.
+/// How long a check waits for the volume groups: a drive that hangs must not hide the state of everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is to be told of the node. Objects see to the volumes of `owners` themselves. A site without logical volumes may have
-/// no tool of LVM's to look with, and has nothing to look at.
+/// Facts of the node. Volume groups of `owners` are left to the passes over their objects. A site without logical
+/// volumes needs no LVM tools, so the agent starts none there.
 pub(super) async fn facts(
     context: &Context,
-    board: &Board,
+    health: &HealthState,
     owners: &BTreeSet<ObjectUid>,
 ) -> Option<Facts> {
-    let probe = board.probe()?;
+    let probe = health.probe()?;
     if context.site.volumes == Volumes::Plain {
         return Some(daemon::blocking(move || probe.facts()).await);
     }
     let (mut facts, seen) =
-        tokio::join!(daemon::blocking(move || probe.facts()), volumes(context, board, owners));
+        tokio::join!(daemon::blocking(move || probe.facts()), volumes(context, health, owners));
     match seen {
         Ok(seen) => facts.groups = Some(seen.groups.iter().filter_map(GroupFacts::of).collect()),
         Err(why) => facts.unread.push(format!("volume groups: {why}")),
@@ -34,13 +35,13 @@ pub(super) async fn facts(
     Some(facts)
 }
 
-/// A look that hangs is left to end by itself, and until then no other is begun.
+/// Reads the volume groups. A read that hangs keeps its thread, and the agent starts no other meanwhile.
 async fn volumes(
     context: &Context,
-    board: &Board,
+    health: &HealthState,
     owners: &BTreeSet<ObjectUid>,
 ) -> Result<Observed, String> {
-    let turn = board.groups_turn().ok_or("the look before has not ended")?;
+    let turn = health.lock_groups().ok_or("the look before has not ended")?;
     let (converger, unit) = (Arc::clone(&context.converger), Desired::OnlyVolumes(owners.clone()));
     let look = daemon::blocking(move || {
         let converged = converger.converge(&unit);

@@ -1,4 +1,4 @@
-//! Keeps this rabbit's NnfNode telling what is there.
+//! Keeps the status of this rabbit's NnfNode up to date.
 
 use controller::{
     Retry, describe,
@@ -22,100 +22,106 @@ use storage::{
     plan::allocatable,
 };
 
-use super::{facts::facts, news, report};
+use super::{events, facts::facts, report};
 use crate::{
+    cache::Key,
     chassis::Chassis,
     fence,
-    health::{Board, DrivesSeen, Judgement, Seen},
+    health::{DrivesSeen, HealthState, Judgement, Seen},
     pass::{Context, Pass},
-    world::Key,
 };
 
-/// What the NnfNode is made from.
+/// What a pass over the NnfNode reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself, if it exists.
+    /// The NnfNode, if it exists.
     pub object: Option<Arc<NnfNode>>,
-    /// The chassis as configured.
+    /// The computes of this rabbit and their slots.
     pub chassis: Chassis,
-    /// Every NnfNodeBlockStorage of the rabbit.
+    /// Uids of all NnfNodeBlockStorages of the rabbit.
     pub claimants: BTreeSet<ObjectUid>,
-    /// Namespaces that they were told to have, each with the name of its object, but for what is being deleted.
-    pub told: BTreeMap<NamespaceId, String>,
-    /// After whom volume groups are named that objects of this rabbit see to.
+    /// Namespaces that their statuses name, each with the name of the object. Objects that are being deleted are left
+    /// out.
+    pub reported: BTreeMap<NamespaceId, String>,
+    /// The uids in the names of volume groups that objects of this rabbit use.
     pub owners: BTreeSet<ObjectUid>,
 }
 
-/// Makes the NnfNode if it is missing, and brings its status up to date: first what links tell, which takes no time, then the
-/// drives. While they are being looked at, links that move are told all the same.
+/// Creates the NnfNode if it is missing, and updates its status: first the links, which takes no time, then the drives.
+/// A link that changes while the drives are read is reported at once.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(
     context: &Context,
     view: &View,
-    board: &Board,
+    health: &HealthState,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let mut object = own(context, view, pass).await?;
-    let (looked, facts) = look_around(context, view, board, &mut object, pass).await?;
+    let mut object = get_or_create(context, view, pass).await?;
+    let (looked, facts) = observe_all(context, view, health, &mut object, pass).await?;
     let seen = looked.as_ref().ok();
     pass.drives = seen.map(usable);
-    let known = board.judged();
+    let known = health.judged();
     let spread = context.policy.spread;
-    let lost = seen.map(|seen| report::lost(seen, &view.told)).unwrap_or_default();
-    // Each tells of its own.
+    let lost = seen.map(|seen| report::lost(seen, &view.reported)).unwrap_or_default();
+    // Each object reports its own lost namespaces.
     let objects: BTreeSet<_> = lost.iter().map(|(_, object)| *object).collect();
-    pass.wakes.extend(objects.into_iter().map(|it| Key::BlockStorage(it.to_owned())));
+    pass.wakes.extend(objects.into_iter().map(|name| Key::BlockStorage(name.to_owned())));
     let lost: Vec<_> =
         lost.iter().map(|(id, object)| format!("{id} of NnfNodeBlockStorage {object}")).collect();
-    let judged = judge(view, board, seen.map(|seen| (seen, &*lost)), (facts.as_ref(), spread));
+    let judged = judge(view, health, seen.map(|seen| (seen, &*lost)), (facts.as_ref(), spread));
     if let Err(failure) = &looked {
         pass.failed(&object, failure);
     }
     let before = object.status.clone().unwrap_or_default();
-    let mut status = report::status(&before, seen, &view.chassis, &judged, board.slots(), spread);
-    fence::shown::show(&mut status.servers, &context.fences.marked());
+    let mut status = report::status(&before, seen, &view.chassis, &judged, health.slots(), spread);
+    fence::servers::mark_fenced(&mut status.servers, &context.fences.fenced());
     if let Some(nid) = facts.as_ref().and_then(|facts| facts.nids.first()) {
         status.lnet_nid.clone_from(nid);
     }
     let unknown = facts.as_ref().and_then(|facts| report::unknown_nid(&before, facts));
     pass.failures.extend(unknown.map(|why| format!("{}: {why}", describe(&object))));
-    let told = news::news((&before, &known), (&status, &judged), seen);
+    let events = events::events((&before, &known), (&status, &judged), seen);
     pass.report(context, &object, status).await?;
-    context.events.tell(&object, told);
+    context.events.tell(&object, events);
     Ok(())
 }
 
-/// The rabbit's NnfNode, made if there is none.
-async fn own(context: &Context, view: &View, pass: &mut Pass) -> Result<NnfNode, WriteError> {
+/// Returns the rabbit's NnfNode, and creates it if it is missing.
+async fn get_or_create(
+    context: &Context,
+    view: &View,
+    pass: &mut Pass,
+) -> Result<NnfNode, WriteError> {
     if let Some(object) = &view.object {
-        return introduce(context, object, pass).await;
+        return record_pod(context, object, pass).await;
     }
     let made = create(context).await?;
     pass.wrote(made.clone());
     Ok(made)
 }
 
-/// Looks at drives and at the node. They may take long, and links that move meanwhile are told at once.
-async fn look_around(
+/// Reads drives and node. That may take long, so it reports links that change meanwhile.
+async fn observe_all(
     context: &Context,
     view: &View,
-    board: &Board,
+    health: &HealthState,
     object: &mut NnfNode,
     pass: &mut Pass,
 ) -> Result<(Result<Observed, Failure>, Option<Facts>), WriteError> {
-    let mut called = board.called();
-    tell_links(context, view, board, object, pass).await?;
-    let looking = async { tokio::join!(look(context), facts(context, board, &view.owners)) };
+    let mut called = health.check_requests();
+    report_links(context, view, health, object, pass).await?;
+    let looking =
+        async { tokio::join!(observe_drives(context), facts(context, health, &view.owners)) };
     tokio::pin!(looking);
     let (looked, mut facts) = loop {
         tokio::select! {
             looked = &mut looking => break looked,
-            Ok(()) = called.changed() => tell_links(context, view, board, object, pass).await?,
+            Ok(()) = called.changed() => report_links(context, view, health, object, pass).await?,
         }
     };
-    let looked = looked.map(|observed| board.with_missing(observed));
+    let looked = looked.map(|observed| health.with_missing(observed));
     if let (Some(facts), Ok(seen)) = (&mut facts, &looked) {
         facts.link_drives(&seen.drives);
     }
@@ -123,21 +129,21 @@ async fn look_around(
 }
 
 fn usable(seen: &Observed) -> BTreeSet<Nqn> {
-    let usable = seen.drives.iter().filter(|it| it.fault.is_none());
-    usable.map(|it| it.nqn.clone()).collect()
+    let usable = seen.drives.iter().filter(|drive| drive.fault.is_none());
+    usable.map(|drive| drive.nqn.clone()).collect()
 }
 
-/// Judges what was seen, and puts that up for the coordinator.
+/// Judges what was observed, and publishes it for the coordinator.
 fn judge(
     view: &View,
-    board: &Board,
+    health: &HealthState,
     seen: Option<(&Observed, &[String])>,
     (facts, spread): (Option<&Facts>, Spread),
 ) -> Judgement {
     let unclaimed: Vec<String> = seen
         .iter()
         .flat_map(|(seen, _)| report::unclaimed(&seen.namespaces, &view.claimants))
-        .map(|it| it.id.to_string())
+        .map(|id| id.id.to_string())
         .collect();
     let drives = seen.map_or(DrivesSeen::Failed, |(observed, lost)| DrivesSeen::Whole {
         observed,
@@ -147,53 +153,53 @@ fn judge(
     let claimants = Some(&view.claimants);
     let computes = &view.chassis.slots();
     let judged =
-        board.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
+        health.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
     let (free, allocated) = seen
         .map_or((0, 0), |(seen, _)| (allocatable(seen, spread), report::allocated(&seen.drives)));
-    board.tell(&judged, free.saturating_add(allocated), allocated);
+    health.publish(&judged, free.saturating_add(allocated), allocated);
     judged
 }
 
-/// What links tell, in the status at once; in one that tells nothing yet only with everything else.
-async fn tell_links(
+/// Writes the state of the links into the status. A NnfNode without a status gets that only with everything else.
+async fn report_links(
     context: &Context,
     view: &View,
-    board: &Board,
+    health: &HealthState,
     object: &mut NnfNode,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let Some(probe) = board.probe() else { return Ok(()) };
+    let Some(probe) = health.probe() else { return Ok(()) };
     let links = daemon::blocking(move || probe.links()).await;
     let (facts, drives, claimants) = (None, DrivesSeen::NotAsked, None);
     let computes = &view.chassis.slots();
     let seen = Seen { computes, links: Some(&links), facts, drives, claimants };
-    let judged: Judgement = board.judge(&seen, Instant::now());
-    board.tell_more(&judged);
-    let Some(status) = object.status.as_ref().filter(|it| it.status.is_some()) else {
+    let judged: Judgement = health.judge(&seen, Instant::now());
+    health.publish_conditions(&judged);
+    let Some(status) = object.status.as_ref().filter(|status| status.status.is_some()) else {
         return Ok(());
     };
     let mut after = object.clone();
     let mut servers = report::servers(&view.chassis, &judged);
-    fence::shown::show(&mut servers, &context.fences.marked());
-    let told = news::computes(&status.servers, &servers);
+    fence::servers::mark_fenced(&mut servers, &context.fences.fenced());
+    let events = events::computes(&status.servers, &servers);
     after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
     if let Some(stored) = patch::status(&context.client, object, &after).await? {
         pass.wrote(stored.clone());
-        context.events.tell(&stored, told);
+        context.events.tell(&stored, events);
         *object = stored;
     }
     Ok(())
 }
 
-async fn look(context: &Context) -> Result<Observed, Failure> {
+async fn observe_drives(context: &Context) -> Result<Observed, Failure> {
     let converged = context.converge(vec![Desired::Inventory]).await.pop();
     let converged = converged.expect("one unit has one answer");
     let failed = |error| Failure { retry: Retry::Later, ..Failure::of_convergence(&error) };
-    converged.map(|it| it.observed).map_err(failed)
+    converged.map(|converged| converged.observed).map_err(failed)
 }
 
-/// Which pod speaks for the rabbit changes with every start of one.
-async fn introduce(
+/// Records the agent's pod, which every restart changes.
+async fn record_pod(
     context: &Context,
     object: &NnfNode,
     pass: &mut Pass,

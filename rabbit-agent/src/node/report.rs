@@ -1,8 +1,8 @@
-//! How the rabbit is: the NnfNode's status, from what was seen of its drives and from the SystemConfiguration. Pure.
+//! The NnfNode's status, from the observed drives and the SystemConfiguration. Does no I/O.
 //!
-//! `capacity` is what can be allocated, `capacityAllocated` what is given to jobs: so the sites' central controllers and Flux
-//! read them (Storage.status.capacity is copied from here). A drive's own size is in `drives[].capacity`. Both change with
-//! every allocation, not only when a link goes up or down.
+//! `capacity` is what can be allocated, and `capacityAllocated` what jobs have: the sites' central controllers and Flux
+//! read them so (Storage.status.capacity is a copy). A drive's size is in `drives[].capacity`. Both change with every
+//! allocation, not only with a link.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +25,10 @@ use crate::{
     health::{self, Judgement},
 };
 
-/// The status, on top of `before`: fencing belongs to others and stays as it is, and so does the LNet address, of which drives know
-/// nothing.
+/// The status, based on `before`: other programs write the fencing flag and the LNet address, which stay as they are.
 ///
-/// `seen` is `None` when the drives could not be looked at; what was last known of them then stays, marked as failed. With
-/// `slots` given, those without a drive are there too.
+/// `seen` is `None` when the drives could not be read: they stay as last reported, marked as failed. When `slots` is
+/// not 0, empty slots are listed too.
 #[must_use]
 pub fn status(
     before: &NnfNodeStatus,
@@ -46,7 +45,8 @@ pub fn status(
         after.health = Some(NnfResourceHealth::Critical);
         return after;
     };
-    let is_usable = |it: &&Drive| health::of_drive(judged, &it.nqn).0 != NnfResourceStatus::Offline;
+    let is_usable =
+        |drive: &&Drive| health::of_drive(judged, &drive.nqn).0 != NnfResourceStatus::Offline;
     let usable = seen.drives.iter().filter(is_usable).count();
     after.status = Some(match (seen.drives.len(), usable) {
         (0, _) => NnfResourceStatus::NotPresent,
@@ -62,16 +62,17 @@ pub fn status(
     let count = seen.drives.len();
     let mut labels = labels(&seen.drives);
     let mut label = || labels.next().unwrap_or_default();
-    let there = seen.drives.iter().enumerate().map(|(id, it)| drive(id, label(), it, judged));
+    let there =
+        seen.drives.iter().enumerate().map(|(id, observed)| drive(id, label(), observed, judged));
     after.drives = there.collect();
     after.drives.extend((count..slots.into()).map(|id| empty_slot(id, label())));
     after
 }
 
-/// What is written beside each drive's slot, and where nothing tells, its number, and then numbers for empty slots. No number is
-/// one that a drive has. Printed labels count from 1.
+/// The label printed beside each slot with a drive, or a free number from the slot's number on; then free numbers for
+/// empty slots. Where labels are printed, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
-    let printed = drives.iter().map(|it| it.label.clone()).filter(|it| !it.is_empty());
+    let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
     let mut given: BTreeSet<_> = printed.collect();
     let first = u32::from(!given.is_empty());
     let mut there = Vec::new();
@@ -91,45 +92,47 @@ fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     there.into_iter().chain(empty)
 }
 
-/// The first number from `first` on that was not given.
+/// The first number from `first` that is not in `given`.
 fn free(given: &BTreeSet<String>, first: u32) -> String {
-    let mut numbers = (first..).map(|it| it.to_string());
-    numbers.find(|it| !given.contains(it)).unwrap_or_default()
+    let mut numbers = (first..).map(|number| number.to_string());
+    numbers.find(|number| !given.contains(number)).unwrap_or_default()
 }
 
-/// Bytes that namespaces occupy; never more than there are.
+/// Bytes that namespaces occupy, at most the drives' capacity.
 #[must_use]
 pub fn allocated(drives: &[Drive]) -> u64 {
-    drives.iter().fold(0_u64, |sum, it| sum.saturating_add(it.allocated.min(it.capacity)))
+    drives.iter().fold(0_u64, |sum, drive| sum.saturating_add(drive.allocated.min(drive.capacity)))
 }
 
-/// Namespaces that no NnfNodeBlockStorage claims. They are told and never deleted: whose data it is, is not ours to guess.
+/// Namespaces that no NnfNodeBlockStorage claims. The agent reports and never deletes them: it cannot know whose data
+/// they hold.
 #[must_use]
 pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
     claimants: &BTreeSet<ObjectUid>,
 ) -> Vec<&'a Namespace> {
-    let claimed =
-        |it: &Namespace| it.owner.allocation().is_some_and(|id| claimants.contains(&id.owner));
-    namespaces.iter().filter(|it| !claimed(it)).collect()
+    let claimed = |namespace: &Namespace| {
+        namespace.owner.allocation().is_some_and(|id| claimants.contains(&id.owner))
+    };
+    namespaces.iter().filter(|namespace| !claimed(namespace)).collect()
 }
 
-/// Namespaces that objects were told to have, by the objects' names, and that are on no drive. What is on a drive that cannot be
-/// used is not known to be lost.
+/// Names of namespaces that statuses of objects name and that are on no drive. Namespaces on drives that cannot be used
+/// are not known to be lost.
 #[must_use]
 pub fn lost<'a>(
     seen: &Observed,
-    told: &'a BTreeMap<NamespaceId, String>,
+    reported: &'a BTreeMap<NamespaceId, String>,
 ) -> Vec<(&'a NamespaceId, &'a str)> {
-    let there: BTreeSet<_> = seen.namespaces.iter().map(|it| &it.id).collect();
-    let unusable = seen.drives.iter().filter(|it| it.fault.is_some());
-    let unusable: BTreeSet<_> = unusable.map(|it| &it.nqn).collect();
+    let there: BTreeSet<_> = seen.namespaces.iter().map(|namespace| &namespace.id).collect();
+    let unusable = seen.drives.iter().filter(|drive| drive.fault.is_some());
+    let unusable: BTreeSet<_> = unusable.map(|drive| &drive.nqn).collect();
     let is_lost = |id: &NamespaceId| !there.contains(id) && !unusable.contains(&id.subsystem);
-    let lost = told.iter().filter(|(id, _)| is_lost(id));
+    let lost = reported.iter().filter(|(id, _)| is_lost(id));
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
-/// All 17 ports. An unassigned one has no host name, which is how central controllers know to leave it out.
+/// All 17 ports. A port without a compute has no host name: central controllers leave it out by that.
 #[must_use]
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
@@ -170,7 +173,7 @@ fn drive(id: usize, slot: String, drive: &Drive, judged: &Judgement) -> NnfDrive
     }
 }
 
-/// A slot in which no drive was ever seen.
+/// A slot that has no drive.
 fn empty_slot(id: usize, slot: String) -> NnfDriveStatus {
     NnfDriveStatus {
         slot,
@@ -185,8 +188,8 @@ fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// That the address which the status tells is not known any more, if it is not. It stays there: management targets were made
-/// with it, and it may be right still.
+/// A warning when the LNet address in the status is not one of the node's. The address stays: management targets were
+/// formatted with it, and it may be right again.
 #[must_use]
 pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
     (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
@@ -213,7 +216,7 @@ mod tests {
         samples,
     };
 
-    /// What the first look at this makes of it.
+    /// The judgement of a first health check.
     fn judged(seen: &Observed) -> Judgement {
         let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[], lost: &[] };
         let seen =
@@ -221,7 +224,7 @@ mod tests {
         judge(&Judgement::default(), &seen, Instant::now())
     }
 
-    fn told(seen: &Observed) -> NnfNodeStatus {
+    fn reported(seen: &Observed) -> NnfNodeStatus {
         told_of(seen, 0)
     }
 
@@ -251,7 +254,7 @@ mod tests {
     fn capacity_is_what_is_free_and_follows_allocations() {
         let seen =
             Observed { drives: vec![drive_of(100, 30), drive_of(100, 0)], ..Observed::default() };
-        let status = told(&seen);
+        let status = reported(&seen);
         assert_eq!((status.capacity, status.capacity_allocated), (170, 30));
         assert_eq!(status.status, Some(NnfResourceStatus::Ready));
         assert_eq!(
@@ -264,7 +267,7 @@ mod tests {
     fn what_the_disk_beneath_file_drives_does_not_have_is_not_offered() {
         let drives = vec![drive_of(40 << 40, 0)];
         let pool = Some(Pool { available: 3 << 40, promised: 1 << 40 });
-        let status = told(&Observed { drives, pool, ..Observed::default() });
+        let status = reported(&Observed { drives, pool, ..Observed::default() });
         assert_eq!((status.capacity, status.drives[0].capacity), (2 << 40, 40 << 40));
     }
 
@@ -272,17 +275,21 @@ mod tests {
     fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
         let nqn = "nqn.2026-01.io.warren:d1".parse().unwrap();
         let lost = Drive { nqn, fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
-        let told = |drives: Vec<Drive>| {
+        let reported = |drives: Vec<Drive>| {
             let seen = Observed { drives, ..Observed::default() };
-            let told = super::tests::told(&seen);
-            (told.status.unwrap(), told.health.unwrap(), told.drives[0].status.clone().unwrap())
+            let status = super::tests::reported(&seen);
+            (
+                status.status.unwrap(),
+                status.health.unwrap(),
+                status.drives[0].status.clone().unwrap(),
+            )
         };
         assert_eq!(
-            told(vec![lost.clone(), drive_of(100, 0)]),
+            reported(vec![lost.clone(), drive_of(100, 0)]),
             (NnfResourceStatus::Ready, NnfResourceHealth::Warning, NnfResourceStatus::Offline)
         );
         assert_eq!(
-            told(vec![lost]),
+            reported(vec![lost]),
             (NnfResourceStatus::Failed, NnfResourceHealth::Critical, NnfResourceStatus::Offline)
         );
     }
@@ -304,27 +311,27 @@ mod tests {
         ] {
             let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
             let seen = Observed { drives: vec![warns], ..Observed::default() };
-            let told = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
-            assert_eq!((told.status, told.health), (Some(status), Some(health)), "{seen:?}");
-            assert_eq!(told.wear_level, 99);
+            let shown = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
+            assert_eq!((shown.status, shown.health), (Some(status), Some(health)), "{seen:?}");
+            assert_eq!(shown.wear_level, 99);
         }
     }
 
     #[test]
     fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
         let drives = vec![drive_of(100, 130), drive_of(50, 0)];
-        let status = told(&Observed { drives, ..Observed::default() });
+        let status = reported(&Observed { drives, ..Observed::default() });
         assert_eq!((status.capacity, status.capacity_allocated), (50, 100));
     }
 
     #[test]
     fn seventeen_servers_with_hosts_in_their_slots() {
-        let status = told(&Observed::default());
+        let status = reported(&Observed::default());
         let named: Vec<_> = status
             .servers
             .iter()
-            .filter(|it| !it.hostname.is_empty())
-            .map(|it| (&*it.id, &*it.name, &*it.hostname))
+            .filter(|server| !server.hostname.is_empty())
+            .map(|server| (&*server.id, &*server.name, &*server.hostname))
             .collect();
         assert_eq!(status.servers.len(), 17);
         assert_eq!(
@@ -351,23 +358,24 @@ mod tests {
             claimants: None,
         };
         let servers = servers(&chassis, &judge(&Judgement::default(), &seen, Instant::now()));
-        let told = |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
+        let reported =
+            |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
         let of = |status, health| (status, Some(health));
-        assert_eq!(told(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
-        assert_eq!(told(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
-        assert_eq!(told(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
-        assert_eq!(told(6), (NnfResourceStatus::NotPresent, None));
+        assert_eq!(reported(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+        assert_eq!(reported(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
+        assert_eq!(reported(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+        assert_eq!(reported(6), (NnfResourceStatus::NotPresent, None));
     }
 
     #[test]
     fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
         let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
         let facts = |nids: &[&str]| storage::health::Facts {
-            nids: nids.iter().map(|it| (*it).to_owned()).collect(),
+            nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
             ..storage::health::Facts::default()
         };
-        let told = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
-        assert!(told.contains("stays 10.0.0.1@tcp") && told.contains("unknown"), "{told}");
+        let text = unknown_nid(&before("10.0.0.1@tcp"), &facts(&[])).unwrap();
+        assert!(text.contains("stays 10.0.0.1@tcp") && text.contains("unknown"), "{text}");
         assert_eq!(unknown_nid(&before("10.0.0.1@tcp"), &facts(&["10.0.0.2@tcp"])), None);
         assert_eq!(unknown_nid(&before(""), &facts(&[])), None, "a node without Lustre");
     }
@@ -376,10 +384,11 @@ mod tests {
     fn slots_without_a_drive_are_not_present() {
         let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
         let status = told_of(&seen, 3);
-        let told: Vec<_> = status.drives.iter().map(|it| (&*it.id, it.status.clone())).collect();
+        let reported: Vec<_> =
+            status.drives.iter().map(|drive| (&*drive.id, drive.status.clone())).collect();
         let not_present = || Some(NnfResourceStatus::NotPresent);
         let ready = Some(NnfResourceStatus::Ready);
-        assert_eq!(told, [("0", ready), ("1", not_present()), ("2", not_present())]);
+        assert_eq!(reported, [("0", ready), ("1", not_present()), ("2", not_present())]);
     }
 
     #[test]
@@ -398,9 +407,9 @@ mod tests {
         assert_eq!(shown(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
         assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
         let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
-        let told = told_of(&seen, 3).drives;
-        let told: Vec<_> = told.iter().map(|it| (&*it.id, &*it.slot)).collect();
-        assert_eq!(told, [("0", "8"), ("1", "7"), ("2", "1")]);
+        let reported = told_of(&seen, 3).drives;
+        let reported: Vec<_> = reported.iter().map(|drive| (&*drive.id, &*drive.slot)).collect();
+        assert_eq!(reported, [("0", "8"), ("1", "7"), ("2", "1")]);
     }
 
     #[test]
@@ -442,7 +451,7 @@ mod tests {
             subsystem: format!("nqn.2026-01.io.warren:{drive}").parse().unwrap(),
             nsid,
         };
-        let told: BTreeMap<_, _> = [at("d0", 1), at("d0", 2), at("d1", 1), at("d9", 1)]
+        let reported: BTreeMap<_, _> = [at("d0", 1), at("d0", 2), at("d1", 1), at("d9", 1)]
             .map(|id| (id, "job".to_owned()))
             .into();
         let owner = NamespaceOwner::Unknown;
@@ -455,6 +464,6 @@ mod tests {
         };
         let drives = vec![drive_of(100, 1), silent];
         let seen = Observed { drives, namespaces: vec![there], ..Observed::default() };
-        assert_eq!(lost(&seen, &told), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
+        assert_eq!(lost(&seen, &reported), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
     }
 }

@@ -1,4 +1,4 @@
-//! `NnfNodeStorageSpec` to file systems. Every user error of the kind is born here.
+//! Turns a `NnfNodeStorageSpec` into file systems, or into a user error.
 
 mod error;
 #[cfg(test)]
@@ -20,32 +20,32 @@ use storage::{
 
 use super::lines::{Lines, Variables, with_given};
 
-/// More than the namespaces of all drives of a rabbit.
+/// More file systems than the drives of a rabbit have namespaces.
 const MOST_FILE_SYSTEMS: u32 = 4096;
 
-/// Where set-up hooks see a file system.
+/// Where file systems are mounted while set-up hooks run.
 #[derive(Debug, Clone)]
 pub struct TemporaryRoot {
     /// The directory beneath which temporary mounts are made, e.g. `/mnt/temp`.
     pub path: String,
-    /// The same, as mounting is allowed.
+    /// The same directory, as the one in which mounting is allowed.
     pub roots: AllowedRoots,
 }
 
 impl TemporaryRoot {
-    /// Mount point for file system `index` of the object, unless its profile says otherwise.
+    /// The temporary mount point of file system `index` of the object, unless its profile names another.
     ///
     /// # Errors
-    /// When the name makes no path.
+    /// When the name gives no valid path.
     pub fn mount_point(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
         MountPoint::parse(&format!("{}/{name}-{index}", self.path), &self.roots)
     }
 }
 
-/// How many file systems the object asks for.
+/// The number of file systems that the object asks for.
 ///
 /// # Errors
-/// When it is not a number of file systems.
+/// When `spec.count` is negative or too large.
 pub fn count(object: &NnfNodeStorage) -> Result<u32, NodeStorageError> {
     let count = u32::try_from(object.spec.count).ok().filter(|count| *count <= MOST_FILE_SYSTEMS);
     count.ok_or(NodeStorageError::Count(object.spec.count))
@@ -54,7 +54,7 @@ pub fn count(object: &NnfNodeStorage) -> Result<u32, NodeStorageError> {
 /// The file systems that the object asks for, on the namespaces that `block` reports.
 ///
 /// # Errors
-/// On the first field that cannot be carried out.
+/// The first field that is invalid.
 pub fn desired(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
@@ -75,9 +75,9 @@ pub fn desired(
         let field = format!("data.{field}.blockDeviceCommands.sharedVg");
         return Err(NodeStorageError::Sharing { spec: shared, field, profile: in_profile });
     }
-    let text = Text { object, profile, field, lines, kind, count, volumes };
+    let builder = Builder { object, profile, field, lines, kind, count, volumes };
     let units: Vec<_> = (0..count)
-        .map(|index| text.file_system(index, block, temporary))
+        .map(|index| builder.file_system(index, block, temporary))
         .collect::<Result<_, _>>()?;
     let on_devices = units.iter().any(|unit| unit.volume.layer == VolumeLayer::Plain);
     if shared && count > 1 && on_devices {
@@ -86,10 +86,10 @@ pub fn desired(
     Ok(units)
 }
 
-/// Whether the block storage has what the object's file systems are made on.
+/// Checks that the block storage has the devices for the object's file systems.
 ///
 /// # Errors
-/// When it has fewer allocations, or the rabbit has no device for one.
+/// When it has too few allocations, or the rabbit has no access to one.
 pub fn check_block(
     object: &NnfNodeStorage,
     block: &NnfNodeBlockStorage,
@@ -106,10 +106,10 @@ pub fn check_block(
         });
     }
     let rabbit = name_of(&object.metadata.namespace);
-    let lacking = made.iter().take(needed).position(|it| {
-        // Fewer paths than devices, or none: drives are away. Whether the volume can do without is for the volume to say, and
-        // what is away of one is no other's trouble.
-        it.devices.is_empty() || !it.accesses.contains_key(&rabbit)
+    let lacking = made.iter().take(needed).position(|allocation| {
+        // Fewer paths than devices mean that drives are missing. Observing the volume shows whether it works without
+        // them, and other allocations are not affected.
+        allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
 }
@@ -127,8 +127,8 @@ fn name_of(name: &Option<String>) -> String {
     name.clone().unwrap_or_default()
 }
 
-/// What all file systems of one object have in common.
-struct Text<'a> {
+/// What all file systems of one object share.
+struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
     field: &'static str,
@@ -138,7 +138,7 @@ struct Text<'a> {
     volumes: Volumes,
 }
 
-impl Text<'_> {
+impl Builder<'_> {
     fn file_system(
         &self,
         index: u32,
@@ -214,7 +214,7 @@ impl Text<'_> {
     fn layer(&self, variables: &Variables) -> Result<VolumeLayer, NodeStorageError> {
         let field = format!("data.{}.blockDeviceCommands.rabbitCommands", self.field);
         let commands = &self.lines.block_device_commands.rabbit_commands;
-        let lines = making(&field, commands, variables).map_err(|it| self.wrong_line(it))?;
+        let lines = making(&field, commands, variables).map_err(|error| self.wrong_line(error))?;
         Ok(self.volumes.layer(lines))
     }
 
@@ -222,15 +222,15 @@ impl Text<'_> {
         NodeStorageError::in_profile(self.profile, source)
     }
 
-    /// `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`: a name of at most 30 bytes, as
-    /// GFS2's lock table allows, and the one that the agent before this gave it.
+    /// `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`: at most 30 bytes, as GFS2's
+    /// lock table requires, and the name that the earlier agent used.
     fn lock_space(&self, index: u32) -> String {
         let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
         let digits: String = uid.bytes().take(5).map(|byte| format!("{byte:02x}")).collect();
         format!("fs-{index:02}-{digits}")
     }
 
-    /// Weakest first: what the agent knows, what the object says, what the profile overrides.
+    /// Later values win: what the agent knows, then the object's, then the profile's overrides.
     fn variables(
         &self,
         index: u32,
@@ -267,10 +267,10 @@ impl Text<'_> {
     }
 }
 
-/// The namespaces of allocation `index` as a block storage reports them; empty when it was not made.
+/// The namespaces of allocation `index` as the block storage reports them; empty when it was not made.
 ///
 /// # Errors
-/// When the status names what cannot be a namespace.
+/// When the status names an impossible device.
 pub fn namespaces(
     block: &NnfNodeBlockStorage,
     index: usize,
@@ -288,10 +288,10 @@ pub fn namespaces(
     ids.collect::<Result<_, _>>().map_err(wrong)
 }
 
-/// The allocation of the block storage at that place.
+/// The id of allocation `index` of the block storage.
 ///
 /// # Errors
-/// When the block storage's uid is none.
+/// When the block storage's uid is invalid.
 pub fn allocation(
     block: &NnfNodeBlockStorage,
     index: u32,

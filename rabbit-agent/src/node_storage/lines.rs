@@ -1,4 +1,4 @@
-//! A profile's lines, for one unit of an object.
+//! Profile lines for one unit of an object.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use storage::{
 
 use super::desired::NodeStorageError;
 
-/// Variables of a profile's lines, their names with the `$`.
+/// Values of variables in profile lines, by names that include the `$`.
 pub type Variables = BTreeMap<String, String>;
 
-/// What the object says on top of what is known.
+/// Adds the object's variables to the known ones.
 ///
 /// # Errors
-/// On a variable that is none, or has too few values.
+/// When a variable's name is invalid, or it has too few values.
 pub fn with_given(
     mut known: Variables,
     spec: &NnfNodeStorageSpec,
@@ -44,32 +44,32 @@ pub fn with_given(
     Ok(known)
 }
 
-/// Lines of a profile and what their variables stand for.
+/// Profile lines with the values of their variables.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines<'a> {
-    /// Whose they are.
+    /// The profile that has the lines.
     pub profile: &'a NnfStorageProfile,
     /// The field beneath which they are, e.g. `data.xfsStorage`.
     pub root: &'a str,
-    /// What they may name.
+    /// The variables that lines may name.
     pub variables: &'a Variables,
 }
 
 impl Lines<'_> {
-    /// The command that the line at `name` is; none for a blank one.
+    /// The command of the line in field `name`; `None` for a blank line.
     ///
     /// # Errors
-    /// When bash could not read the line.
+    /// When bash could not parse the line.
     pub fn line(&self, name: &str, line: &str) -> Result<Option<SiteCommand>, NodeStorageError> {
         let field = format!("{}.{name}", self.root);
         SiteCommand::new(&field, line, self.variables.clone())
             .map_err(|source| NodeStorageError::in_profile(self.profile, source))
     }
 
-    /// The hooks that the list at `name` holds.
+    /// The hooks in field `name`, one for each line.
     ///
     /// # Errors
-    /// As for a line.
+    /// When bash could not parse a line.
     pub fn hooks(
         &self,
         scope: &HookScope,

@@ -1,6 +1,6 @@
-//! What goes on by itself and is waited for: volumes that are being made whole. Pure.
+//! Progress of volumes that synchronise (RAID) or resilver (ZFS) by themselves. Does no I/O.
 //!
-//! It is no error, so no status tells it; and a user who waits for hours wants to know for what.
+//! That is no error, so no status reports it. The log does, because a user who waits for hours wants to know why.
 
 use std::mem::{Discriminant, discriminant};
 
@@ -8,14 +8,14 @@ use storage::{ConvergeError, Rejection};
 
 use super::{report::synced, unit::Outcome};
 
-/// How far one allocation is, in tenths: finer steps would be a line for each look.
+/// Progress of one allocation, in tenths: finer steps would make each check log a line.
 #[derive(Debug, Clone)]
 pub struct Progress {
     stage: (usize, Discriminant<Rejection>, u16),
     text: String,
 }
 
-/// Of each allocation that is waited for.
+/// The progress of each allocation that still synchronises.
 #[must_use]
 pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     let of = |(place, result): (usize, &Outcome)| {
@@ -26,12 +26,13 @@ pub fn progress(results: &[Outcome]) -> Vec<Progress> {
     results.iter().enumerate().filter_map(of).collect()
 }
 
-/// What to tell of it, after `before` was told.
+/// The lines to log now, when `before` was logged last.
 #[must_use]
-pub fn news(before: &[Progress], now: &[Progress]) -> Vec<String> {
-    let is_told = |it: &&Progress| before.iter().any(|old| old.stage == it.stage);
-    let goes_on = |old: &&Progress| now.iter().any(|it| it.stage.0 == old.stage.0);
-    let further = now.iter().filter(|it| !is_told(it)).map(|it| it.text.clone());
+pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
+    let is_logged = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
+    let goes_on = |old: &&Progress| now.iter().any(|progress| progress.stage.0 == old.stage.0);
+    let further =
+        now.iter().filter(|progress| !is_logged(progress)).map(|progress| progress.text.clone());
     let over = before.iter().filter(|old| !goes_on(old));
     let over = over.map(|old| format!("file system {} is not waited for any more", old.stage.0));
     further.chain(over).collect()
@@ -51,7 +52,7 @@ mod tests {
     #[test]
     fn a_raid_is_told_at_its_beginning_by_tenths_and_at_its_end() {
         let mut before = Vec::new();
-        for (percent, told) in [
+        for (percent, expected) in [
             ("0.00", Some("0.00 %")),
             ("4.20", None),
             ("9.99", None),
@@ -60,15 +61,15 @@ mod tests {
             ("38.00", None),
         ] {
             let now = progress(&[Some(Ok(Converged::default())), at(percent)]);
-            let news = news(&before, &now);
-            assert_eq!(news.len(), usize::from(told.is_some()), "{percent}: {news:?}");
-            if let (Some(told), [news]) = (told, &news[..]) {
-                assert!(news.contains(told) && news.starts_with("file system 1: "), "{news}");
+            let lines = changes(&before, &now);
+            assert_eq!(lines.len(), usize::from(expected.is_some()), "{percent}: {lines:?}");
+            if let (Some(expected), [line]) = (expected, &lines[..]) {
+                assert!(line.contains(expected) && line.starts_with("file system 1: "), "{line}");
             }
             before = now;
         }
         let over = progress(&[Some(Ok(Converged::default())), Some(Ok(Converged::default()))]);
-        assert_eq!(news(&before, &over), ["file system 1 is not waited for any more"]);
-        assert_eq!(news(&over, &over), [""; 0]);
+        assert_eq!(changes(&before, &over), ["file system 1 is not waited for any more"]);
+        assert_eq!(changes(&over, &over), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Brings one NnfNodeStorage to what it asks for.
+//! Brings one NnfNodeStorage to its desired state.
 
 use controller::{Retry, describe, has_finalizer, patch::WriteError};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use super::{
     desired::{check_block, desired},
     progress::progress,
     report::{self, State, is_syncing},
-    targets::{Places, targets},
+    targets::{MountRoots, targets},
     unit::{self, Outcome, Unit},
 };
 use crate::{
     block_storage::report::is_current,
+    cache::{NoProfile, block_name},
     failure::combined,
     pass::{Context, Pass},
-    world::{NoProfile, block_name},
 };
 use agent::error::Failure;
 use api::{
@@ -24,28 +24,28 @@ use api::{
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
 
-/// What an NnfNodeStorage refers to.
+/// What a pass over a NnfNodeStorage reads.
 #[derive(Debug)]
 pub struct View {
-    /// Itself.
+    /// The NnfNodeStorage.
     pub object: Arc<NnfNodeStorage>,
-    /// The block storage underneath, if it exists.
+    /// The block storage under it, if the cache has it.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
-    /// Whether that exists and cannot be read: it is as it was last read, or not known at all.
+    /// Whether the block storage exists but cannot be decoded; `block` is then its last readable version, if any.
     pub is_unreadable: bool,
-    /// Its pinned profile, or why it cannot be had.
+    /// Its pinned profile, or why it has none.
     pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
-    /// ClientMounts of this rabbit through which its file systems may be mounted.
+    /// Names of the ClientMounts of this rabbit that may have its file systems mounted.
     pub mounts: Vec<String>,
 }
 
 /// Makes and sets up the file systems, or on deletion tears them down.
 ///
 /// # Errors
-/// When a write did not happen.
+/// When a write to the API fails.
 pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     if view.object.metadata.deletion_timestamp.is_some() {
-        return leave(context, view, pass).await;
+        return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
     let Some(block) = &view.block else {
@@ -56,7 +56,8 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
         }
         return pass.refuse(context, &object, &no_block(&object), report::refused).await;
     };
-    // Its devices are on their way, and their coming wakes us: that is no error, and an earlier one is over.
+    // The pass over the block storage reports the devices soon, and that wakes this object: no error, and an earlier
+    // one is over.
     let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
     if !current || block.metadata.deletion_timestamp.is_some() {
         let waiting =
@@ -87,7 +88,7 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
-/// Nothing tells of its end but that it is not there any more.
+/// The block storage cannot be decoded, so the agent does not know what to tear down.
 fn unreadable(object: &NnfNodeStorage) -> Failure {
     let text = format!(
         "NnfNodeBlockStorage {}/{} cannot be read, so that it is not known on which devices there is anything to tear down: \
@@ -98,7 +99,7 @@ fn unreadable(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
 }
 
-/// What the object asks for; with `to_make`, on devices that are there.
+/// The units that the object asks for. With `to_make` their devices must exist.
 fn units(
     context: &Context,
     view: &View,
@@ -117,12 +118,13 @@ fn units(
     }
     let (object, temporary) = (&view.object, &context.temporary);
     let units = if object.spec.file_system_type == FileSystemType::Lustre {
-        let places = Places { roots: &context.site.roots, temporary };
-        targets(object, profile, block, places)
-            .map(|units| units.into_iter().map(|it| Unit::Target(Box::new(it))).collect())
+        let mount_roots = MountRoots { roots: &context.site.roots, temporary };
+        targets(object, profile, block, mount_roots)
+            .map(|units| units.into_iter().map(|target| Unit::Target(Box::new(target))).collect())
     } else {
-        desired(object, profile, block, temporary, context.site.volumes)
-            .map(|units| units.into_iter().map(|it| Unit::FileSystem(Box::new(it))).collect())
+        desired(object, profile, block, temporary, context.site.volumes).map(|units| {
+            units.into_iter().map(|file_system| Unit::FileSystem(Box::new(file_system))).collect()
+        })
     };
     units.map_err(|error| Failure::from(&error))
 }
@@ -134,8 +136,8 @@ async fn make(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let results = unit::make(context, units.clone()).await;
-    let told = object.status.iter().flat_map(|status| &status.allocations);
-    let was_ready: Vec<_> = told.map(|it| it.ready).collect();
+    let reported = object.status.iter().flat_map(|status| &status.allocations);
+    let was_ready: Vec<_> = reported.map(|allocation| allocation.ready).collect();
     let of = |(index, (unit, outcome))| {
         State::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
     };
@@ -148,18 +150,19 @@ async fn make(
     if let Some(failure) = &failure {
         pass.failed(object, failure);
     }
-    let error = failure.map(|it| context.resource_error(&it, "unable to create file system"));
+    let error =
+        failure.map(|failure| context.resource_error(&failure, "unable to create file system"));
     pass.report(context, object, report::status(&states, error)).await
 }
 
-/// Tears down what was made, and then lets go of the block storage and of the object.
-async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// Tears down what was made, then takes the finalizers off the block storage and the object.
+async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
     let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         return Ok(());
     }
     if !view.mounts.is_empty() {
-        // A site's hooks take for granted that nobody works in what they tear down.
+        // Site hooks assume that nobody uses what they tear down.
         let names = view.mounts.join(", ");
         let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
         return pass.refuse(context, object, &failure, report::refused).await;
@@ -178,19 +181,19 @@ async fn leave(context: &Context, view: &View, pass: &mut Pass) -> Result<(), Wr
         view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))
     {
         match tear_down(context, view, block).await {
-            Ok(Torn::Down) => {
+            Ok(TearDown::Done) => {
                 pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
             }
-            Ok(Torn::NotYet) => return Ok(()),
+            Ok(TearDown::NotYet) => return Ok(()),
             Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
         }
     }
     pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
 }
 
-enum Torn {
-    Down,
-    /// The devices must be seen again first; the block storage's status will wake us.
+enum TearDown {
+    Done,
+    /// The devices are not reported yet; the block storage's status wakes this object.
     NotYet,
 }
 
@@ -198,24 +201,24 @@ async fn tear_down(
     context: &Context,
     view: &View,
     block: &NnfNodeBlockStorage,
-) -> Result<Torn, Failure> {
+) -> Result<TearDown, Failure> {
     let status = block.status.as_ref();
     if status.is_some_and(|status| status.ready && !is_current(status, &context.started)) {
-        return unseen(block).map_or(Ok(Torn::NotYet), Err);
+        return devices_missing(block).map_or(Ok(TearDown::NotYet), Err);
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
-        // Nothing of it was ever begun, so nothing of it exists.
-        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(Torn::Down),
+        // No pass ever worked on the object, so nothing of it exists.
+        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(TearDown::Done),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
     let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
     let results = unit::tear_down(context, on_devices.collect()).await;
-    failure(&view.object, &results).map_or(Ok(Torn::Down), Err)
+    failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
 }
 
-/// Why the devices were not seen again; `None` while they are on their way, which is soon over.
-fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
+/// Why the devices are not reported; `None` while the pass over the block storage is still to come.
+fn devices_missing(block: &NnfNodeBlockStorage) -> Option<Failure> {
     let error = block.status.as_ref()?.error.as_ref()?;
     let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
     let user = waits(error.user_message.as_ref().unwrap_or(&error.debug_message));
@@ -224,14 +227,15 @@ fn unseen(block: &NnfNodeBlockStorage) -> Option<Failure> {
 
 fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
     let errors = results.iter().enumerate();
-    let errors = errors.filter_map(|(index, it)| Some((index, it.as_ref()?.as_ref().err()?)));
+    let errors =
+        errors.filter_map(|(index, outcome)| Some((index, outcome.as_ref()?.as_ref().err()?)));
     let failed = errors
         .filter(|(_, error)| !is_syncing(error))
         .map(|(index, error)| (named(object, index, error), Failure::of_convergence(error)));
     combined(&failed.collect::<Vec<_>>())
 }
 
-/// Which file system it is, and which field says how large, where that is what is wrong.
+/// The error with the index of its file system, and with the field that gives the size where that is wrong.
 fn named(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -> String {
     match error {
         ConvergeError::Rejected(Rejection::TooSmall(_)) => {
@@ -263,8 +267,8 @@ mod tests {
         let refused = ConvergeError::Rejected(Rejection::TooSmall(refused));
         let failure = failure(&object, &[Some(Err(refused))]).unwrap();
         assert_eq!((failure.severity, failure.retry), (Severity::Fatal, Retry::OnChange));
-        let told = "spec.capacity is 1 bytes: file system 0: /dev/loop7 has 4096 bytes, on which no xfs can be made (size 1 of \
+        let reported = "spec.capacity is 1 bytes: file system 0: /dev/loop7 has 4096 bytes, on which no xfs can be made (size 1 of \
                     data subvolume is too small, minimum 4096 blocks): ask for at least 314572800 bytes";
-        assert_eq!(failure.user, told);
+        assert_eq!(failure.user, reported);
     }
 }

@@ -1,4 +1,4 @@
-//! What became of a NnfNodeStorage: its status. Pure.
+//! The status of a NnfNodeStorage. Does no I/O.
 
 use api::{
     NnfNodeStorage, NnfNodeStorageStatus, ResourceError,
@@ -12,21 +12,21 @@ use storage::{
 
 use super::unit::{Outcome, Unit};
 
-/// What became of one file system.
+/// The state of one file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     volume: Option<Volume>,
-    /// `None` when it is not ready.
+    /// Health of the file system; `None` when it is not ready.
     health: Option<NnfStorageHealth>,
 }
 
 impl State {
-    /// Of a file system on `volume` that converged or failed; `was_ready` when that was told before.
+    /// The state of a file system on `volume`; `was_ready` when the status reported it ready before.
     #[must_use]
     pub fn of(volume: Volume, was_ready: bool, result: &Result<Converged, ConvergeError>) -> Self {
         let health = match result {
             Ok(converged) => Some(health(&volume, &converged.observed)),
-            // It is used while it is being made whole again.
+            // It can be used while it synchronises.
             Err(error) if was_ready && is_syncing(error) => Some(NnfStorageHealth::Degraded),
             Err(_) => None,
         };
@@ -34,7 +34,7 @@ impl State {
         Self { volume, health }
     }
 
-    /// Of a unit; one whose turn did not come is not ready.
+    /// The state of a unit. A unit that was not reached is not ready.
     #[must_use]
     pub fn of_unit(unit: &Unit, was_ready: bool, outcome: &Outcome) -> Self {
         let health = match (unit, outcome) {
@@ -42,7 +42,8 @@ impl State {
                 return Self::of(fs.volume.clone(), was_ready, result);
             }
             (Unit::Target(_), Some(Ok(converged))) => Some(of_pool(&converged.observed)),
-            // Unlike a RAID's, its mount comes first: nothing but that is left, whatever was told before.
+            // A target's mount comes before the check of its pool: once that fails the target serves, whatever was
+            // reported before.
             (Unit::Target(_), Some(Err(error))) if is_syncing(error) => {
                 Some(NnfStorageHealth::Degraded)
             }
@@ -52,20 +53,20 @@ impl State {
     }
 }
 
-/// A pool that does without a device of its own is degraded.
+/// A pool that misses a device is degraded.
 fn of_pool(observed: &Observed) -> NnfStorageHealth {
-    let pool = observed.zpool.as_ref().and_then(|it| it.imported.as_ref());
+    let pool = observed.zpool.as_ref().and_then(|pool| pool.imported.as_ref());
     let is_degraded = pool.is_some_and(storage::observed::Zpool::is_degraded);
     if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// A RAID, or a pool, that is being made whole is no error: it takes as long as it takes.
+/// Whether a RAID or pool only synchronises. That is no error, however long it takes.
 #[must_use]
 pub fn is_syncing(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(why) if synced(why).is_some())
 }
 
-/// How far that is; `None` when something else is in the way.
+/// The progress of the synchronisation; `None` for any other error.
 #[must_use]
 pub fn synced(why: &Rejection) -> Option<Percent> {
     match why {
@@ -76,32 +77,33 @@ pub fn synced(why: &Rejection) -> Option<Percent> {
     }
 }
 
-/// A volume that has lost a device, or of which LVM says that something is wrong, is degraded.
+/// A volume is degraded when it has lost a device or LVM reports a problem.
 fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
     let report = observed.volume.as_ref().and_then(|state| state.lvm.as_ref()?.report.as_ref());
     let group = report.and_then(|report| report.group(&volume.group));
     let trouble = group.is_some_and(|group| {
-        let troubled = group.volume(&volume.logical).is_some_and(|it| it.trouble.is_some());
+        let troubled = group.volume(&volume.logical).is_some_and(|volume| volume.trouble.is_some());
         group.missing > 0 || troubled
     });
     if trouble { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// The status after its file systems converged or failed.
+/// The status after the object's file systems converged or failed.
 ///
-/// Health is told only of what was seen; of a file system that failed it is not known, and left out.
+/// It reports health only of what was observed; the health of a failed file system is unknown and left out.
 #[must_use]
 pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageStatus {
-    let name =
-        |state: &State, of: fn(&Volume) -> &String| state.volume.as_ref().map(|it| of(it).clone());
+    let name = |state: &State, of: fn(&Volume) -> &String| {
+        state.volume.as_ref().map(|volume| of(volume).clone())
+    };
     let allocation = |state: &State| NnfNodeStorageAllocationStatus {
-        volume_group: name(state, |it| &it.group).unwrap_or_default(),
-        logical_volume: name(state, |it| &it.logical).unwrap_or_default(),
+        volume_group: name(state, |volume| &volume.group).unwrap_or_default(),
+        logical_volume: name(state, |volume| &volume.logical).unwrap_or_default(),
         health: state.health.clone(),
         ready: state.health.is_some(),
     };
-    let ready = states.iter().all(|it| it.health.is_some());
-    let is_degraded = states.iter().any(|it| it.health == Some(NnfStorageHealth::Degraded));
+    let ready = states.iter().all(|state| state.health.is_some());
+    let is_degraded = states.iter().any(|state| state.health == Some(NnfStorageHealth::Degraded));
     let health = if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy };
     NnfNodeStorageStatus {
         allocations: states.iter().map(allocation).collect(),
@@ -111,14 +113,14 @@ pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageS
     }
 }
 
-/// The status when the object could not be acted on at all: as it was, with the error.
+/// The status when the object is invalid: as before, with the error.
 #[must_use]
 pub fn refused(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStorageStatus {
     NnfNodeStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Whether its file systems were ever worked on: then tearing down without knowing how would lose what hooks must do, and
-/// what is mounted. One that is not ready says nothing: that is also told of a file system at which anything fails later.
+/// Whether any pass worked on the object's file systems: then a tear-down without a profile would skip hooks and leave
+/// mounts. A status that is not ready proves nothing: a file system that was ready and failed later has it too.
 #[must_use]
 pub fn was_ever_worked_on(object: &NnfNodeStorage) -> bool {
     object.status.as_ref().is_some_and(|status| !status.allocations.is_empty())
@@ -183,7 +185,7 @@ mod tests {
         }
     }
 
-    /// zpool(8) calls some pools `ONLINE` that have lost a device, and for a while the device as well.
+    /// zpool(8) reports some pools as `ONLINE` that have lost a device, and for a while the device as well.
     #[test]
     fn a_pool_that_lost_a_device_is_degraded_whatever_it_is_called() {
         let seen = |state: &str, place, health| {

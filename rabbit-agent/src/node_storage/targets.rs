@@ -1,7 +1,8 @@
-//! `NnfNodeStorageSpec` of type `lustre` to targets.
+//! Turns a `NnfNodeStorageSpec` of type `lustre` into Lustre targets.
 //!
-//! Names are those of the agent before this, so that either finds what the other made: pool `pool-<uid of the NnfStorage>-
-//! <type>-<index>`, in it a dataset called like the type, mounted at `<first mount root>/<uid>-<type>-<index>`.
+//! The names are those of the earlier agent, so that each agent finds what the other made: pool `pool-<uid of the
+//! NnfStorage>-<type>-<index>`, in it a dataset named after the type, mounted at `<first mount
+//! root>/<uid>-<type>-<index>`.
 
 #[cfg(test)]
 mod tests;
@@ -25,24 +26,24 @@ use super::{
     lines::{Lines, Variables, with_given},
 };
 
-/// Where targets and set-up hooks see things.
+/// Beneath which directories targets and set-up hooks are mounted.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
-    /// Beneath which targets are mounted.
+pub struct MountRoots<'a> {
+    /// Directories beneath which targets are mounted.
     pub roots: &'a AllowedRoots,
-    /// Beneath which hooks see the file system.
+    /// Directory beneath which hooks see the file system.
     pub temporary: &'a TemporaryRoot,
 }
 
 /// The Lustre targets that the object asks for, on the namespaces that `block` reports.
 ///
 /// # Errors
-/// On the first field that cannot be carried out.
+/// The first field that is invalid.
 pub fn targets(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
     block: &NnfNodeBlockStorage,
-    places: Places<'_>,
+    mount_roots: MountRoots<'_>,
 ) -> Result<Vec<LustreTarget>, NodeStorageError> {
     let count = count(object)?;
     let spec = &object.spec.lustre_storage;
@@ -59,8 +60,8 @@ pub fn targets(
         });
     }
     check(object, &kind)?;
-    let text = Text { object, profile, kind, options, client: &lustre.client_options, count };
-    (0..count).map(|index| text.target(index, block, places)).collect()
+    let builder = Builder { object, profile, kind, options, client: &lustre.client_options, count };
+    (0..count).map(|index| builder.target(index, block, mount_roots)).collect()
 }
 
 const KINDS: &str = "mgt, mdt, mgtmdt or ost";
@@ -73,8 +74,8 @@ fn wrong(field: &str, value: &str, remedy: &'static str) -> NodeStorageError {
 fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeStorageError> {
     let spec = &object.spec.lustre_storage;
     let name = &spec.file_system_name;
-    let is_plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
-    // lustre(7): a file system's name has at most 8 characters. A management target alone serves any.
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    // lustre(7): a file system's name has at most 8 characters. A separate management target serves all names.
     let needs_name = *kind != LustreTargetType::Mgt;
     if !is_plain || name.len() > 8 || (needs_name && name.is_empty()) {
         return Err(wrong("fileSystemName", name, "1 to 8 letters, digits, '_', '-' or '.'"));
@@ -86,7 +87,7 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     Ok(())
 }
 
-struct Text<'a> {
+struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
     kind: LustreTargetType,
@@ -95,12 +96,12 @@ struct Text<'a> {
     count: u32,
 }
 
-impl Text<'_> {
+impl Builder<'_> {
     fn target(
         &self,
         index: u32,
         block: &NnfNodeBlockStorage,
-        places: Places<'_>,
+        mount_roots: MountRoots<'_>,
     ) -> Result<LustreTarget, NodeStorageError> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let meta = &self.object.metadata;
@@ -108,14 +109,14 @@ impl Text<'_> {
             self.object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
         let owner: ObjectUid = owner.parse().map_err(NodeStorageError::Owner)?;
         let number = self.number(index)?;
-        let mut variables = self.variables(index, number, owner, places)?;
+        let mut variables = self.variables(index, number, owner, mount_roots)?;
         let backs = expand("$BACKFS", &variables);
         if backs != BackFs::Zfs.as_str() {
             return Err(wrong("backFs", &backs, "zfs: targets are made on pools of ZFS"));
         }
-        let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), places.roots)
+        let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), mount_roots.roots)
             .map_err(NodeStorageError::TargetPath)?;
-        // What sites override by that name is where clients mount.
+        // A site that overrides this variable means the mount point on clients.
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
         let id = FileSystemId::derive(owner, &text(&meta.namespace), &text(&meta.name), index);
         let scope = HookScope::file_system(&id);
@@ -134,17 +135,17 @@ impl Text<'_> {
             post_activate: hooks("postActivate", &asked.post_activate)?,
             pre_deactivate: hooks("preDeactivate", &asked.pre_deactivate)?,
             client: match first_of_all {
-                true => Some(self.client(index, &scope, &variables, places)?),
+                true => Some(self.client(index, &scope, &variables, mount_roots)?),
                 false => None,
             },
         })
     }
 
-    /// The target's index in its file system.
+    /// Index of the target in its file system.
     fn number(&self, index: u32) -> Result<u32, NodeStorageError> {
         let start = self.object.spec.lustre_storage.start_index;
         let number = u32::try_from(start).ok().and_then(|start| start.checked_add(index));
-        // Lustre writes it with four hexadecimal digits (mkfs.lustre(8)).
+        // Lustre writes the index with four hexadecimal digits (mkfs.lustre(8)).
         number
             .filter(|number| *number < 0xffff)
             .ok_or_else(|| wrong("startIndex", &start.to_string(), "0 to 65534"))
@@ -160,17 +161,17 @@ impl Text<'_> {
         format!("data.lustreStorage.{options}.commandlines")
     }
 
-    /// Weakest first: what the agent knows, what the object says, what the profile overrides.
+    /// Later values win: what the agent knows, then the object's, then the profile's overrides.
     fn variables(
         &self,
         index: u32,
         number: u32,
         owner: ObjectUid,
-        places: Places<'_>,
+        mount_roots: MountRoots<'_>,
     ) -> Result<Variables, NodeStorageError> {
         let (spec, kind) = (&self.object.spec.lustre_storage, self.kind.as_str());
         let label = |key| self.object.label(key).unwrap_or_default().to_owned();
-        let root = places.roots.iter().next().map(|root| root.display().to_string());
+        let root = mount_roots.roots.iter().next().map(|root| root.display().to_string());
         let root = root.unwrap_or_default();
         let name = &spec.file_system_name;
         let backs = spec.back_fs.as_ref().map_or("", BackFs::as_str);
@@ -217,22 +218,22 @@ impl Text<'_> {
         })
     }
 
-    /// The whole file system, which the rabbit with its first object target sets up.
+    /// A client mount of the whole file system, for the hooks of the rabbit that has its first object target.
     fn client(
         &self,
         index: u32,
         scope: &HookScope,
         variables: &Variables,
-        places: Places<'_>,
+        mount_roots: MountRoots<'_>,
     ) -> Result<LustreClient, NodeStorageError> {
         let name = self.object.metadata.name.clone().unwrap_or_default();
-        let default = places.temporary.mount_point(&name, index);
+        let default = mount_roots.temporary.mount_point(&name, index);
         let default = default.map_err(NodeStorageError::Temporary)?.to_string();
         let mut variables = variables.clone();
         variables.extend(self.client.variable_override.clone());
         variables.entry("$TEMP_DIR".to_owned()).or_insert(default);
         let temporary = expand("$TEMP_DIR", &variables);
-        let temporary = MountPoint::parse(&temporary, &places.temporary.roots)
+        let temporary = MountPoint::parse(&temporary, &mount_roots.temporary.roots)
             .map_err(NodeStorageError::Temporary)?;
         variables.insert("$MOUNT_PATH".to_owned(), temporary.to_string());
         let root = "data.lustreStorage.clientOptions.commandlines";
@@ -254,7 +255,7 @@ impl Text<'_> {
     }
 }
 
-/// What the lines name after all overrides: that is what is looked at, too.
+/// The dataset that the lines name after all overrides; the agent observes the same one.
 fn dataset(variables: &Variables) -> Result<Dataset, NodeStorageError> {
     let (pool, whole) = (expand("$POOL_NAME", variables), expand("$ZVOL_NAME", variables));
     let name = whole.strip_prefix(&format!("{pool}/"));

@@ -1,4 +1,4 @@
-//! What a NnfNodeStorage asks for, each to be converged by itself; and in which order.
+//! The units of a NnfNodeStorage, and the order in which they converge.
 
 use storage::{
     ConvergeError, Converged, Desired,
@@ -8,7 +8,7 @@ use storage::{
 use super::report::is_syncing;
 use crate::pass::Context;
 
-/// One allocation's file system, or Lustre target.
+/// A file system or Lustre target of one allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
     /// XFS, GFS2 or raw.
@@ -17,11 +17,11 @@ pub enum Unit {
     Target(Box<LustreTarget>),
 }
 
-/// What became of a unit; `None` when its turn did not come, because one before it failed.
+/// The result for a unit; `None` when it was not reached because an earlier unit failed.
 pub type Outcome = Option<Result<Converged, ConvergeError>>;
 
 impl Unit {
-    /// What it lies on.
+    /// The namespaces under the unit.
     #[must_use]
     pub fn namespaces(&self) -> &[NamespaceId] {
         match self {
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// What it is when it is made.
+    /// What to converge when the unit is to be made.
     #[must_use]
     pub fn ready(self) -> Desired {
         match self {
@@ -39,7 +39,7 @@ impl Unit {
         }
     }
 
-    /// What it is when it is torn down.
+    /// What to converge when the unit is to be torn down.
     #[must_use]
     pub fn gone(self) -> Desired {
         match self {
@@ -48,24 +48,24 @@ impl Unit {
         }
     }
 
-    /// Whether its hooks see a file system that the others serve.
+    /// Whether its hooks use a file system that the other units serve.
     #[must_use]
     pub fn needs_the_others(&self) -> bool {
         matches!(self, Self::Target(target) if target.client.is_some())
     }
 }
 
-/// Makes them: what needs the others is last.
+/// Makes the units; those that need the others come last.
 pub async fn make(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
     in_turns(context, units, Unit::ready, Unit::needs_the_others).await
 }
 
-/// Tears them down: what needs the others is first.
+/// Tears the units down; those that need the others go first.
 pub async fn tear_down(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
     in_turns(context, units, Unit::gone, |unit| !unit.needs_the_others()).await
 }
 
-/// Outcomes in the order of the units.
+/// Converges in two rounds; outcomes have the order of `units`.
 async fn in_turns(
     context: &Context,
     units: Vec<Unit>,
@@ -92,7 +92,7 @@ async fn in_turns(
     outcomes
 }
 
-/// What is being made whole serves meanwhile: that is found in its way only after everything else was done.
+/// Whether the next round must wait. A target that only resilvers serves already: the check of its pool comes last.
 fn keeps_the_others_waiting(result: &Result<Converged, ConvergeError>) -> bool {
     result.as_ref().is_err_and(|error| !is_syncing(error))
 }

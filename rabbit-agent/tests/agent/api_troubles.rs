@@ -1,4 +1,4 @@
-//! An API that refuses, is away, or does not know a kind: everything stays, and goes on by itself.
+//! An API that refuses requests, does not answer, or lacks a kind: nothing is undone, and the agent recovers by itself.
 
 use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
 use controller::Object as Kind;
@@ -28,7 +28,7 @@ async fn job(bench: &Bench) {
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
-/// A second mount of the same file system, made and seen to be made.
+/// Makes a second mount of the same file system, and waits until it is mounted.
 async fn another_mount(bench: &Bench) {
     let mut another = client_mount("another", &["compute-01"]);
     another["spec"]["mounts"][0]["mountPath"] = json!(in_tree("another"));
@@ -36,7 +36,7 @@ async fn another_mount(bench: &Bench) {
     bench.until("another", "mounted", mount_ready).await;
 }
 
-/// Starts an agent over a job that is mounted, refuses it as told, and admits it again.
+/// Starts an agent over a mounted job, refuses its requests in the given way, and admits them again.
 async fn refused_at_the_start(
     refusal: fn() -> Refused,
     of: impl Fn(&http::Request<Body>) -> bool + Send + Sync + 'static,
@@ -47,7 +47,7 @@ async fn refused_at_the_start(
     let before = (bench.asked().len(), *bench.unmounted.borrow());
     bench.refuse(move |request| of(request).then(refusal));
     bench.start();
-    // Every watch has tried, and one of them has tried again.
+    // Every watch has failed at least once, and one of them has retried.
     bench.until_asked(before.0 + 9, |_, _| true).await;
     assert_eq!(*bench.unmounted.borrow(), before.1, "what is mounted stays mounted");
     let wrote =
@@ -108,7 +108,7 @@ async fn writes_that_are_refused_for_a_while_are_made_up_for() {
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
-/// Refuses what is written to `path` as if there were no such object, until it was tried; then all goes on.
+/// Answers writes to `path` with "not found" until the agent has tried one, then admits them.
 async fn unknown_for_a_while(bench: &Bench, path: String, write: impl AsyncFnOnce()) {
     let is_it = move |method: &Method, at: &str| *method == Method::PATCH && at.ends_with(&path);
     let refused = is_it.clone();
@@ -156,7 +156,7 @@ async fn install(bench: &Bench, crd: Value) {
     await_condition(definitions, &crd.name_any(), is_crd_established()).await.unwrap();
 }
 
-/// A site whose `K` is missing when the agent starts, and is installed later.
+/// A site without the kind `K` when the agent starts; it is installed later.
 async fn without<K: Kind>() {
     let missing = crd_of::<K>();
     let mut crds = api::crd::crd_values();
@@ -164,15 +164,15 @@ async fn without<K: Kind>() {
     let mut bench = Bench::with_crds(crds).await;
     bench.start();
     let list = format!("/{}", K::plural(&()));
-    // The second try, so the first one was survived.
+    // This is the second attempt, so the agent survived the first.
     bench.until_asked(2, |_, path| path.ends_with(&list)).await;
-    assert!(!bench.signs.is_ready(), "it does not claim to be ready");
+    assert!(!bench.status.is_ready(), "it does not claim to be ready");
     install(&bench, missing).await;
     let computes = system(&[("compute-01", 0)]);
     bench.make::<api::SystemConfiguration>("default", computes).await;
     bench.make::<NnfStorageProfile>("default", profile()).await;
     job(&bench).await;
-    assert!(bench.signs.is_ready());
+    assert!(bench.status.is_ready());
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn a_missing_kind_of_others_is_waited_for() {
 
 #[tokio::test]
 async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
-    // A definition of newer or older software may admit what our types do not.
+    // A definition of newer or older software may allow what our types cannot decode.
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -211,27 +211,27 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     }
     bench.start();
     job(&bench).await;
-    // With a mount of which nothing is known, nothing that looks unwanted is removed; with none, it is.
-    assert!(bench.signs.is_ready());
-    // A block storage that may be in use by what cannot be read keeps its namespaces.
+    // While a mount cannot be decoded, the agent removes nothing that looks unwanted; without one, it does.
+    assert!(bench.status.is_ready());
+    // A block storage keeps its namespaces while an object that cannot be decoded may use it.
     let other = block_storage("other", &[(1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, other).await;
     bench.until("other", "ready", block_ready).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage("other", 1)).await;
     bench.until("other", "ready", storage_ready).await;
-    // File systems on one that cannot be read may be there, and are not taken for torn down.
+    // File systems on a block storage that cannot be decoded may exist, and do not count as torn down.
     let mut over = node_storage("over", 1);
     over["spec"]["blockReference"]["name"] = json!("nothing");
     bench.make::<NnfNodeStorage>(RABBIT, over).await;
-    bench.until("over", "held", |it: &NnfNodeStorage| !it.finalizers().is_empty()).await;
+    bench.until("over", "held", |storage: &NnfNodeStorage| !storage.finalizers().is_empty()).await;
     bench.delete::<NnfNodeStorage>("over").await;
-    let refused = |it: &NnfNodeStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let refused = |storage: &NnfNodeStorage| {
+        let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         error.is_some_and(|error| error.debug_message.contains("/nothing cannot be read"))
     };
     bench.until("over", "refused", refused).await;
     bench.delete::<NnfNodeBlockStorage>("nothing").await;
-    // Nothing but the clock would have it look again.
+    // Only the timer makes the agent look again.
     let again = json!({"metadata": {"labels": {"look": "again"}}});
     bench.change::<NnfNodeStorage>("over", again).await;
     bench.until_gone::<NnfNodeStorage>("over").await;

@@ -1,4 +1,4 @@
-//! A rabbit on a bench: an API in this process, drives in memory, and the agent between them.
+//! A rabbit for tests: an API in this process, drives in memory, and the agent between them.
 
 use controller::Object as Kind;
 use std::{
@@ -40,7 +40,7 @@ use rabbit_agent::{
     fence::FenceConfig,
     lustre_mgt::args::Mgs,
     node_storage::desired::TemporaryRoot,
-    signs::Signs,
+    status::AgentStatus,
     work,
 };
 use serde_json::{Value, json};
@@ -63,10 +63,10 @@ pub(crate) const MOUNT: &str = "default-job-7-0-servers";
 const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 
-/// How long a test waits for what must come; only a failing test ever does.
+/// How long a test waits for something; only a failing test waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The node, with a note of every look at it.
+/// The fake node, which records each observation.
 #[derive(Debug)]
 struct Watched {
     host: Arc<FakeHost>,
@@ -79,14 +79,14 @@ struct Watched {
 
 type OfSteps = fn(&Step) -> bool;
 
-/// Steps that do not come to their end.
+/// Steps that block.
 #[derive(Debug, Default)]
 struct Jam {
     is_it: Mutex<Option<OfSteps>>,
     over: Condvar,
 }
 
-/// All such steps wait until this is dropped.
+/// All such steps block until this is dropped.
 pub(crate) struct Jammed(Arc<Jam>);
 
 impl Drop for Jammed {
@@ -96,24 +96,24 @@ impl Drop for Jammed {
     }
 }
 
-/// What the drives do beyond what drives in memory do.
+/// Faults of the drives beyond those of drives in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// The first drive does not answer.
     pub(crate) fault: bool,
-    /// The next such step waits.
+    /// The next such step blocks.
     held: Option<Held>,
-    /// Looks in which the agent has a bug.
+    /// Observations in which the agent panics.
     pub(crate) bug: Option<fn(&Desired) -> bool>,
 }
 
-/// A step that takes its time.
+/// A step that blocks.
 #[derive(Debug)]
 struct Held {
     is_it: fn(&Step) -> bool,
-    /// That it began to wait is told here.
+    /// Notified when the step begins to wait.
     begun: oneshot::Sender<()>,
-    /// It waits until the other end is dropped.
+    /// The step waits until the other end is dropped.
     until: mpsc::Receiver<()>,
 }
 
@@ -121,14 +121,18 @@ impl Host for Watched {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         self.looks.lock().unwrap().push(desired.clone());
         let bug = self.trouble.lock().unwrap().bug;
-        assert!(!bug.is_some_and(|it| it(desired)), "a bug in a look");
+        assert!(!bug.is_some_and(|applies| applies(desired)), "a bug in a look");
         let mut seen = self.host.observe(desired)?;
         let is_faulty = self.trouble.lock().unwrap().fault;
-        // A look at a file system is none at the drives.
+        // Observing a file system does not read the drives.
         if let Some(drive) = seen.drives.first_mut().filter(|_| is_faulty) {
             drive.fault = Some("it does not answer".into());
-            let of_drive = |it: &&mut storage::observed::Namespace| it.id.subsystem == drive.nqn;
-            seen.namespaces.iter_mut().filter(of_drive).for_each(|it| it.access.clear());
+            let of_drive =
+                |namespace: &&mut storage::observed::Namespace| namespace.id.subsystem == drive.nqn;
+            seen.namespaces
+                .iter_mut()
+                .filter(of_drive)
+                .for_each(|namespace| namespace.access.clear());
         }
         Ok(seen)
     }
@@ -139,7 +143,7 @@ impl Host for Watched {
             begun.send(()).unwrap();
             assert!(until.recv().is_err());
         }
-        let jammed = |it: &mut Option<OfSteps>| it.is_some_and(|is_it| is_it(step));
+        let jammed = |steps: &mut Option<OfSteps>| steps.is_some_and(|is_it| is_it(step));
         drop(self.jam.over.wait_while(self.jam.is_it.lock().unwrap(), jammed).unwrap());
         self.host.apply(step)?;
         match step {
@@ -154,13 +158,13 @@ impl Host for Watched {
 pub(crate) struct Bench {
     pub(crate) client: Client,
     pub(crate) looks: Arc<Mutex<Vec<Desired>>>,
-    /// How many mounts were made.
+    /// Number of mounts made.
     pub(crate) mounted: watch::Sender<usize>,
     pub(crate) unmounted: watch::Sender<usize>,
     pub(crate) host: Arc<FakeHost>,
     pub(crate) trouble: Arc<Mutex<Trouble>>,
     jam: Arc<Jam>,
-    pub(crate) signs: Signs,
+    pub(crate) status: AgentStatus,
     pub(crate) volumes: Volumes,
     pub(crate) index_root: Option<IndexRoot>,
     agent: Option<Agent>,
@@ -169,18 +173,18 @@ pub(crate) struct Bench {
     pub(crate) directory: tempfile::TempDir,
 }
 
-/// What the API answers the agent in its own place, if anything.
+/// Answers a request of the agent in place of the API, if it wants to.
 type Refusal = dyn Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync;
 
-/// How a request fails that never reaches the API.
+/// How a request fails that does not reach the API.
 pub(crate) enum Refused {
-    /// With a `Status`.
+    /// With this `Status`.
     Status(u16, &'static str),
     /// Without an answer.
     Away,
 }
 
-/// Between the agent and the API.
+/// The tower service between the agent and the API.
 #[derive(Clone, Default)]
 struct Gate {
     refusal: Arc<Mutex<Option<Box<Refusal>>>>,
@@ -192,7 +196,7 @@ impl Gate {
         let gate = self.clone();
         let service = service_fn(move |request: http::Request<Body>| {
             let asked = (request.method().clone(), request.uri().path().to_owned());
-            let refused = gate.refusal.lock().unwrap().as_ref().and_then(|it| it(&request));
+            let refused = gate.refusal.lock().unwrap().as_ref().and_then(|refuse| refuse(&request));
             gate.asked.send_modify(|all| all.push(asked));
             let client = client.clone();
             async move {
@@ -230,7 +234,7 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
-/// What an agent is that was told nothing but its name.
+/// The configuration of an agent that got only its name.
 fn usual() -> Config {
     Args::parse_from(["rabbit-agent", "--node", RABBIT]).check().unwrap()
 }
@@ -269,7 +273,7 @@ pub(crate) fn in_tree(name: &str) -> String {
 }
 
 impl Bench {
-    /// Two drives of a gibibyte, three computes in slots 0, 1 and 6, a pinned profile; the agent runs.
+    /// Two drives of 1 GiB, three computes in slots 0, 1 and 6, a pinned profile, and a running agent.
     pub(crate) async fn new() -> Self {
         let mut bench = Self::bare().await;
         bench.site().await;
@@ -277,7 +281,7 @@ impl Bench {
         bench
     }
 
-    /// Nothing but an API and drives.
+    /// Only an API and drives.
     pub(crate) async fn bare() -> Self {
         Self::with_crds(api::crd::crd_values()).await
     }
@@ -300,7 +304,7 @@ impl Bench {
             host,
             trouble: Arc::default(),
             jam: Arc::default(),
-            signs: Signs::default(),
+            status: AgentStatus::default(),
             volumes: Volumes::Plain,
             index_root: None,
             agent: None,
@@ -313,20 +317,20 @@ impl Bench {
                 serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             let created =
                 Api::all(bench.client.clone()).create(&PostParams::default(), &namespace).await;
-            // A real server has them from its preparation.
+            // A real server has them already.
             assert!(created.is_ok() || bench.server.real().is_some(), "{created:?}");
         }
         bench
     }
 
-    /// What a site has: three computes in slots 0, 1 and 6, and a pinned profile.
+    /// The site's objects: three computes in slots 0, 1 and 6, and a pinned profile.
     pub(crate) async fn site(&self) {
         let computes = system(&[("compute-01", 0), ("compute-02", 1), ("compute-03", 6)]);
         self.make::<SystemConfiguration>("default", computes).await;
         self.make::<NnfStorageProfile>("default", profile()).await;
     }
 
-    /// From now on the agent's requests are refused as this says.
+    /// From now on `refusal` answers the agent's requests.
     pub(crate) fn refuse(
         &self,
         refusal: impl Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync + 'static,
@@ -334,17 +338,17 @@ impl Bench {
         *self.gate.refusal.lock().unwrap() = Some(Box::new(refusal));
     }
 
-    /// From now on they reach the API again.
+    /// From now on the agent's requests reach the API again.
     pub(crate) fn admit(&self) {
         *self.gate.refusal.lock().unwrap() = None;
     }
 
-    /// Every request of the agent so far: method and path.
+    /// All requests of the agent so far: method and path.
     pub(crate) fn asked(&self) -> Vec<(Method, String)> {
         self.gate.asked.borrow().clone()
     }
 
-    /// Waits until the agent has made this many requests for which `holds`.
+    /// Waits until the agent has made this many requests that match `holds`.
     pub(crate) async fn until_asked(&self, count: usize, holds: impl Fn(&Method, &str) -> bool) {
         let mut asked = self.gate.asked.subscribe();
         let enough = asked.wait_for(|asked| {
@@ -353,7 +357,7 @@ impl Bench {
         assert!(tokio::time::timeout(PATIENCE, enough).await.is_ok(), "it did not ask");
     }
 
-    /// The next step that `is_it` waits until the first of these is dropped; that it waits is told by the second.
+    /// The next step that matches `is_it` waits until the first of these is dropped; the second reports that it waits.
     pub(crate) fn hold(
         &self,
         is_it: fn(&Step) -> bool,
@@ -364,7 +368,7 @@ impl Bench {
         (hold, waits)
     }
 
-    /// From now on every step that `is_it` waits.
+    /// From now on every step that matches `is_it` waits.
     pub(crate) fn jam(&self, is_it: fn(&Step) -> bool) -> Jammed {
         *self.jam.is_it.lock().unwrap() = Some(is_it);
         Jammed(self.jam.clone())
@@ -392,7 +396,7 @@ impl Bench {
             config,
             host,
             (self.gate.client(self.client.clone()), records),
-            self.signs.clone(),
+            self.status.clone(),
             stop_agent,
         ));
         self.agent = Some(Agent { stop, task });
@@ -420,7 +424,7 @@ impl Bench {
             .unwrap()
     }
 
-    /// The same for its status.
+    /// Merges a patch into the object's status.
     pub(crate) async fn status<K: Kind>(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
         self.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
@@ -430,7 +434,7 @@ impl Bench {
         self.of::<K>(RABBIT).get(name).await.unwrap()
     }
 
-    /// Waits until `holds`, and returns the object as it then is.
+    /// Waits until `holds`, and returns the object.
     pub(crate) async fn until<K: Kind>(
         &self,
         name: &str,
@@ -446,12 +450,12 @@ impl Bench {
         }
     }
 
-    /// Waits until that many mounts were made since the bench was set up.
+    /// Waits until this many mounts were made since the bench was set up.
     pub(crate) async fn until_mounts(&self, count: usize) {
         reached(&self.mounted, count).await;
     }
 
-    /// The same for what was unmounted.
+    /// Waits until this many unmounts were made since the bench was set up.
     pub(crate) async fn until_unmounts(&self, count: usize) {
         reached(&self.unmounted, count).await;
     }
@@ -468,7 +472,7 @@ impl Bench {
         }
     }
 
-    /// Every version of an object since it was made, up to and including its deletion.
+    /// All versions of an object since its creation, including its deletion.
     pub(crate) fn history<K: Kind>(&self, made: &K) -> JoinHandle<Vec<K>> {
         let api = self.of::<K>(RABBIT);
         let params = WatchParams::default()
@@ -492,7 +496,7 @@ impl Bench {
         })
     }
 
-    /// Block storage and file systems, both ready.
+    /// Makes block storage and file systems, and waits until both are ready.
     pub(crate) async fn file_systems(&self, count: usize) -> (NnfNodeBlockStorage, NnfNodeStorage) {
         let access = vec![(1_i64 << 20, &[RABBIT][..]); count];
         self.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &access)).await;
@@ -502,7 +506,7 @@ impl Bench {
     }
 }
 
-/// An API of this process.
+/// An API in this process.
 fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     let mut config = kubeapi::Config::new(directory.join("api"));
     config.crds = crds;
@@ -510,7 +514,7 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     Client::new(served.service(Identity { user: "test".into() }), "default")
 }
 
-/// The API that `make kube` started, with nothing on it but these definitions.
+/// The API that `make kube` started, with only these definitions on it.
 async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let nodes = [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"].map(str::to_owned);
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();
@@ -519,31 +523,32 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let named = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
     let usual = api::crd::crd_values();
     for crd in &usual {
-        match crds.iter().find(|it| named(it) == named(crd)) {
+        match crds.iter().find(|known| named(known) == named(crd)) {
             Some(same) if same == crd => {}
             Some(other) => install_crds(&client, std::slice::from_ref(other)).await.unwrap(),
             None => undefine(&definitions, &named(crd)).await,
         }
     }
-    for more in crds.iter().filter(|crd| !usual.iter().any(|it| named(it) == named(crd))) {
-        // An earlier test's objects go with it.
+    for more in crds.iter().filter(|crd| !usual.iter().any(|other| named(other) == named(crd))) {
+        // Deleting them also deletes the objects of earlier tests.
         undefine(&definitions, &named(more)).await;
         install_crds(&client, std::slice::from_ref(more)).await.unwrap();
     }
     client
 }
 
-/// Takes a kind and all its objects from the API, if it has it.
+/// Deletes a kind and all its objects from the API, if it has the kind.
 async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
     match definitions.delete(name, &DeleteParams::default()).await {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => return,
         Err(error) => panic!("delete {name}: {error}"),
     }
-    await_condition(definitions.clone(), name, |it: Option<&_>| it.is_none()).await.unwrap();
+    await_condition(definitions.clone(), name, |crd: Option<&_>| crd.is_none()).await.unwrap();
 }
 
-/// Repeats what is refused by definitions that were replaced: a real server goes by them until it has heard of the new ones.
+/// Repeats a request that was checked against replaced definitions: a real server uses them until it has read the new
+/// ones.
 pub(crate) async fn once_served<T>(ask: impl AsyncFn() -> kube::Result<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -585,7 +590,7 @@ pub(crate) fn mount_failed(object: &ClientMount) -> bool {
     object.status.as_ref().is_some_and(|status| status.error.is_some())
 }
 
-pub(crate) fn node_told(object: &NnfNode) -> bool {
+pub(crate) fn node_reported(object: &NnfNode) -> bool {
     object.status.as_ref().is_some_and(|status| !status.drives.is_empty())
 }
 

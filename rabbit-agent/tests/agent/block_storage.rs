@@ -26,15 +26,18 @@ async fn access_is_granted_by_slot_and_withdrawn() {
     assert!(object.status.as_ref().unwrap().pod_start_time.is_some());
 
     bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT, "compute-03"])).await;
-    let object =
-        bench.until(NAME, "granted", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 2).await;
+    let object = bench
+        .until(NAME, "granted", |block: &NnfNodeBlockStorage| access_of(block, 0).len() == 2)
+        .await;
     assert_eq!(access_of(&object, 0)[0], ("compute-03".to_owned(), format!("{NAME}-0-7")));
     let to_slot_6 =
         |step: &Step| matches!(step, Step::Attach { endpoint: Endpoint::Compute(6), .. });
     assert!(bench.host.applied().iter().any(to_slot_6));
 
     bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT])).await;
-    bench.until(NAME, "withdrawn", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 1).await;
+    bench
+        .until(NAME, "withdrawn", |block: &NnfNodeBlockStorage| access_of(block, 0).len() == 1)
+        .await;
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     assert!(bench.host.is_clean());
@@ -51,9 +54,13 @@ async fn a_compute_that_is_in_another_slot_has_its_access_there_and_nowhere_else
     let systems = bench.of::<SystemConfiguration>("default");
     systems.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     let there = ("compute-03".to_owned(), format!("{NAME}-0-4"));
-    bench.until(NAME, "moved", |it: &NnfNodeBlockStorage| access_of(it, 0)[0] == there).await;
+    bench.until(NAME, "moved", |block: &NnfNodeBlockStorage| access_of(block, 0)[0] == there).await;
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
-    let reached = seen.namespaces.iter().flat_map(|it| &it.access).filter_map(|it| it.endpoint);
+    let reached = seen
+        .namespaces
+        .iter()
+        .flat_map(|namespace| &namespace.access)
+        .filter_map(|access| access.endpoint);
     assert_eq!(reached.collect::<Vec<_>>(), [Endpoint::Rabbit, Endpoint::Compute(3)]);
 }
 
@@ -127,7 +134,9 @@ async fn a_full_rabbit_gives_all_or_nothing_and_serves_when_there_is_room() {
         user.starts_with("rabbit-1: insufficient capacity available") && user.contains("524288000"),
         "{user}"
     );
-    assert!(!status.ready && status.allocations.iter().all(|it| it.devices.is_empty()));
+    assert!(
+        !status.ready && status.allocations.iter().all(|allocation| allocation.devices.is_empty())
+    );
     let since: Vec<_> = bench.host.applied().into_iter().skip(before).collect();
     let created = since.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
     let deleted = since.iter().filter(|step| matches!(step, Step::DeleteNamespace { .. })).count();
@@ -177,13 +186,15 @@ async fn records_that_are_lost_are_adopted_from_the_status_and_what_nobody_claim
     bench.start();
     bench.until_gone::<NnfNodeBlockStorage>("going").await;
     bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT, "compute-03"])).await;
-    let adopted =
-        bench.until(NAME, "granted", |it: &NnfNodeBlockStorage| access_of(it, 0).len() == 2).await;
+    let adopted = bench
+        .until(NAME, "granted", |block: &NnfNodeBlockStorage| access_of(block, 0).len() == 2)
+        .await;
     let devices =
-        |it: &NnfNodeBlockStorage| it.status.as_ref().unwrap().allocations[0].devices.clone();
+        |block: &NnfNodeBlockStorage| block.status.as_ref().unwrap().allocations[0].devices.clone();
     assert_eq!(devices(&adopted), devices(&made));
-    let since: Vec<_> = bench.host.applied().into_iter().skip(before).map(|it| it.kind()).collect();
-    let times = |kind: &str| since.iter().filter(|it| **it == kind).count();
+    let since: Vec<_> =
+        bench.host.applied().into_iter().skip(before).map(|step| step.kind()).collect();
+    let times = |kind: &str| since.iter().filter(|applied| **applied == kind).count();
     let counted = ["create-namespace", "adopt-namespace", "delete-namespace"].map(times);
     assert_eq!(counted, [0, 2, 1], "what goes is adopted before it is given back: {since:?}");
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
@@ -210,7 +221,7 @@ async fn a_drive_that_refuses_costs_the_allocation_and_nothing_else() {
     bench.until::<NnfNodeBlockStorage>(NAME, "ready", block_ready).await;
 }
 
-/// A drive may take an hour to format a namespace. There are more such passes than the agent has places.
+/// A drive may take an hour to format a namespace. There are more such passes here than may run at once.
 #[tokio::test]
 async fn while_drives_erase_others_are_given_their_allocations() {
     let bench = Bench::new().await;

@@ -10,7 +10,7 @@ use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, Refused, client_mount, in_tree, mount_failed, mount_ready, path,
 };
 
-/// As `bench::profile` names it.
+/// The pinned profile of `bench::profile`.
 const PROFILE: &str = "job-7-0";
 const COMPUTES: [&str; 3] = ["compute-01", "compute-02", "compute-03"];
 
@@ -34,8 +34,8 @@ async fn the_tree_appears_and_goes_in_four_writes() {
     assert_eq!(links.len(), 3, "{links:#?}");
 
     bench.change::<ClientMount>(MOUNT, json!({"spec": {"desiredState": "unmounted"}})).await;
-    let unmounted = |it: &ClientMount| {
-        it.status.as_ref().is_some_and(|status| {
+    let unmounted = |mount: &ClientMount| {
+        mount.status.as_ref().is_some_and(|status| {
             status.all_ready && status.mounts[0].state.as_str() == "unmounted"
         })
     };
@@ -49,7 +49,7 @@ async fn the_tree_appears_and_goes_in_four_writes() {
     assert_eq!(mounts, 6, "three to set up, three for the tree");
 }
 
-/// How to unmount is in the profile, and a watch that has not brought it is no proof that there is none.
+/// The profile says how to unmount, and a watch that has not brought it does not prove that it is missing.
 #[tokio::test]
 async fn a_mount_stays_while_the_api_does_not_say_whether_its_profile_is_there() {
     let mut bench = Bench::new().await;
@@ -79,7 +79,7 @@ async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
     let bench = Bench::new().await;
     bench.file_systems(2).await;
     let before = bench.host.applied().len();
-    for (bad, told) in [
+    for (bad, expected) in [
         ("mnt/nnf/x", "is not absolute"),
         ("/mnt/nnf/../x", "contains '..'"),
         ("/etc/x", "is not beneath an allowed root"),
@@ -91,7 +91,9 @@ async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
         let object: ClientMount = bench.until(MOUNT, "refused", mount_failed).await;
         let user = user_message(&object);
         assert!(
-            user.contains("spec.mounts[1].mountPath") && user.contains(told) && user.contains(bad),
+            user.contains("spec.mounts[1].mountPath")
+                && user.contains(expected)
+                && user.contains(bad),
             "{user}"
         );
         let error = object.status.unwrap().error.unwrap();
@@ -128,13 +130,13 @@ async fn the_second_object_for_a_path_waits_for_the_first() {
     bench.until("a-first", "mounted", mount_ready).await;
     bench.make::<ClientMount>(RABBIT, client_mount("second", &COMPUTES[..1])).await;
     let object = bench
-        .until("second", "contested", |it: &ClientMount| {
-            mount_failed(it)
-                || (mount_ready(it)
-                    && it.status.as_ref().is_some_and(|status| status.error.is_none()))
+        .until("second", "contested", |mount: &ClientMount| {
+            mount_failed(mount)
+                || (mount_ready(mount)
+                    && mount.status.as_ref().is_some_and(|status| status.error.is_none()))
         })
         .await;
-    // Of two objects of one second the uid decides which keeps the path.
+    // Of two objects made in one second, the uid decides which keeps the mount point.
     let (loser, winner) =
         if mount_failed(&object) { ("second", "a-first") } else { ("a-first", "second") };
     let object: ClientMount = bench.until(loser, "contested", mount_failed).await;
@@ -156,10 +158,10 @@ async fn an_object_that_went_before_it_was_held_keeps_nobody_from_its_path() {
     bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
     bench.delete::<ClientMount>(MOUNT).await;
     bench.admit();
-    // Of two of one second chance decides who comes first.
+    // Of two objects made in one second either may come first.
     let mut other = client_mount("other", &COMPUTES[..1]);
     other["spec"]["mounts"][0]["mountPath"] = json!(in_tree("other"));
-    let created = |it: &ClientMount| it.creation_timestamp().map(|at| at.0);
+    let created = |mount: &ClientMount| mount.creation_timestamp().map(|at| at.0);
     while {
         let other = bench.make::<ClientMount>(RABBIT, other.clone()).await;
         bench.delete::<ClientMount>("other").await;
@@ -211,7 +213,7 @@ async fn an_object_that_never_got_its_path_leaves_it_alone_when_it_goes() {
     second["spec"]["node"] = json!("rabbit-2");
     bench.make::<ClientMount>(RABBIT, second).await;
     bench.until("two", "refused", mount_failed).await;
-    // Now it asks for the path that the first has, and goes without ever getting it.
+    // Now it asks for the first one's mount point, and is deleted without ever getting it.
     let unmounted = json!({"spec": {"node": RABBIT, "desiredState": "unmounted"}});
     bench.change::<ClientMount>("two", unmounted).await;
     let object = bench.until("two", "unmounted", mount_ready).await;
@@ -234,11 +236,11 @@ async fn an_object_that_vanishes_is_cleaned_up_after() {
     bench.host.hold(&target);
     bench.delete::<ClientMount>(MOUNT).await;
     bench.until(MOUNT, "held", mount_failed).await;
-    // As a centre does for a node that it takes for off.
+    // As central controllers do for a node that they take for down.
     bench.change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": null}})).await;
     bench.until_gone::<ClientMount>(MOUNT).await;
     bench.host.let_go(&target);
-    // The path is free for the next only when the mount is gone.
+    // The next object gets the mount point only when the mount is gone.
     let next = bench.make::<ClientMount>(RABBIT, client_mount("next", &COMPUTES[..1])).await;
     bench.until("next", "mounted", mount_ready).await;
     let applied = bench.host.applied();
@@ -254,7 +256,7 @@ async fn an_object_that_vanishes_is_cleaned_up_after() {
     );
 }
 
-/// Its storage waits for what a ClientMount asked for earlier, which would never end for one that nobody works on any more.
+/// The storage waits for an earlier version of a ClientMount, which would never end without a pass over that.
 #[tokio::test]
 async fn an_object_that_changed_and_went_before_it_was_held_keeps_no_storage() {
     let bench = Bench::new().await;
@@ -280,7 +282,8 @@ async fn own_writes_do_not_wake_the_agent() {
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    // Events of one kind come in order: when the second object was refused, the first one's last echo has been heard.
+    // Events of one kind come in order: once the second object is refused, the watch has brought all writes to the
+    // first.
     let mut other = client_mount("other", &COMPUTES[..1]);
     other["spec"]["node"] = json!("rabbit-2");
     bench.make::<ClientMount>(RABBIT, other).await;
@@ -335,7 +338,7 @@ async fn a_hostile_compute_name_is_refused_and_makes_nothing() {
     assert_eq!(bench.host.applied().len(), before);
 }
 
-/// What is mounted: the last name of its path, and the namespace beneath.
+/// The mounts: the last name of each mount point, and the namespace of its device.
 fn shown(bench: &Bench) -> BTreeSet<(String, String)> {
     let seen = bench.host.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
     let name = |at: &MountPoint| at.below().file_name().unwrap().display().to_string();
@@ -380,8 +383,8 @@ async fn what_a_changed_spec_dropped_is_unmounted_and_swaps_resolve() {
         bench.change::<ClientMount>(MOUNT, asking(after)).await;
         let at = |(name, index): &(&str, usize)| ((*name).to_owned(), before[*index].clone());
         until_shown(&bench, &after.iter().map(at).collect()).await;
-        let all = |it: &ClientMount| {
-            mount_ready(it) && it.status.as_ref().unwrap().mounts.len() == after.len()
+        let all = |mount: &ClientMount| {
+            mount_ready(mount) && mount.status.as_ref().unwrap().mounts.len() == after.len()
         };
         bench.until(MOUNT, "changed", all).await;
         bench.delete::<ClientMount>(MOUNT).await;
@@ -406,13 +409,13 @@ async fn an_object_stays_while_what_it_dropped_is_held() {
             bench.delete::<ClientMount>(MOUNT).await;
             bench.start();
         }
-        let held = |it: &ClientMount| mount_failed(it) && !mount_ready(it);
+        let held = |mount: &ClientMount| mount_failed(mount) && !mount_ready(mount);
         let object: ClientMount = bench.until(MOUNT, "held", held).await;
         assert!(user_message(&object).contains("node-0"), "{}", user_message(&object));
         bench.delete::<ClientMount>(MOUNT).await;
         bench
-            .until(MOUNT, "held", |it: &ClientMount| {
-                held(it) && it.metadata.deletion_timestamp.is_some()
+            .until(MOUNT, "held", |mount: &ClientMount| {
+                held(mount) && mount.metadata.deletion_timestamp.is_some()
             })
             .await;
         bench.host.let_go(&target);

@@ -1,4 +1,4 @@
-//! What the sites' central controllers, and the Go daemon that may be started in this one's place again, rely on.
+//! What the sites' central controllers rely on, and the Go daemon that may run again in place of this one.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer};
 use kube::{
@@ -15,15 +15,15 @@ use crate::bench::{
 use controller::Object as Kind;
 
 fn has<K: Kind>(finalizer: &'static str) -> impl Fn(&K) -> bool {
-    move |object| object.finalizers().iter().any(|it| it == finalizer)
+    move |object| object.finalizers().iter().any(|name| name == finalizer)
 }
 
-async fn tell<K: Kind>(bench: &Bench, name: &str, status: Value) {
+async fn write_status<K: Kind>(bench: &Bench, name: &str, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
     bench.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// The whole of a job on this rabbit: block storage, file systems, mounts.
+/// All of a job on this rabbit: block storage, file systems, mounts.
 async fn job(bench: &Bench, count: usize) {
     bench.file_systems(count).await;
     let computes = ["compute-01", "compute-02", "compute-03"];
@@ -55,7 +55,7 @@ async fn a_finalizer_appears_whatever_the_object_says() {
         .await;
     bench.until(MOUNT, "refused", mount_failed).await;
     bench.until(NAME, "refused", storage_failed).await;
-    // And what was never carried out goes when it is told to.
+    // An invalid object goes when it is deleted.
     bench.delete::<ClientMount>(MOUNT).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.delete::<NnfNodeBlockStorage>("none").await;
@@ -87,7 +87,7 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     bench.file_systems(1).await;
     let block =
         bench.until(NAME, "held", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
-    assert!(block.finalizers().iter().any(|it| it == finalizer::NNF_NODE_BLOCK_STORAGE));
+    assert!(block.finalizers().iter().any(|name| name == finalizer::NNF_NODE_BLOCK_STORAGE));
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
@@ -99,45 +99,51 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     assert!(hook < deleted, "{steps:#?}");
 }
 
-/// Statuses as another daemon may have left them: of another state, of another length, with an error that is over.
+/// Statuses as another daemon may have left them: with another state or length, or with an old error.
 async fn leave_stale(bench: &Bench) {
     let error =
         json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});
     let entry = json!({"state": "unmounted", "ready": true});
     let mounts = json!({"mounts": [entry, entry, entry], "allReady": true, "error": error});
-    tell::<ClientMount>(bench, MOUNT, mounts).await;
+    write_status::<ClientMount>(bench, MOUNT, mounts).await;
     let entry = json!({"ready": false, "health": "Degraded"});
     let storage = json!({"allocations": [entry, entry, entry], "ready": false, "health": "Degraded", "error": error});
-    tell::<NnfNodeStorage>(bench, NAME, storage).await;
+    write_status::<NnfNodeStorage>(bench, NAME, storage).await;
     let block: NnfNodeBlockStorage = bench.get(NAME).await;
     let mut allocations = serde_json::to_value(block.status.unwrap().allocations).unwrap();
     allocations[0]["accesses"][RABBIT]["devicePaths"] = json!(["/dev/nvme9n9"]);
     allocations[0]["accesses"]["compute-02"] = json!({"storageGroupId": "never-granted"});
     let block =
         json!({"allocations": allocations, "podStartTime": "2020-01-01T00:00:00Z", "error": error});
-    tell::<NnfNodeBlockStorage>(bench, NAME, block).await;
+    write_status::<NnfNodeBlockStorage>(bench, NAME, block).await;
 }
 
 async fn until_true_again(bench: &Bench) {
     let mount = bench
-        .until(MOUNT, "told truly", |it: &ClientMount| {
-            it.status.as_ref().is_some_and(|it| it.mounts.len() == 2 && it.error.is_none())
+        .until(MOUNT, "told truly", |mount: &ClientMount| {
+            mount
+                .status
+                .as_ref()
+                .is_some_and(|status| status.mounts.len() == 2 && status.error.is_none())
         })
         .await;
-    let told = serde_json::to_value(mount.status.unwrap()).unwrap();
+    let reported = serde_json::to_value(mount.status.unwrap()).unwrap();
     let entry = json!({"state": "mounted", "ready": true});
-    assert_eq!(told, json!({"mounts": [entry, entry], "allReady": true}));
+    assert_eq!(reported, json!({"mounts": [entry, entry], "allReady": true}));
     let storage = bench
-        .until(NAME, "told truly", |it: &NnfNodeStorage| {
-            it.status.as_ref().is_some_and(|it| it.ready && it.error.is_none())
+        .until(NAME, "told truly", |storage: &NnfNodeStorage| {
+            storage.status.as_ref().is_some_and(|status| status.ready && status.error.is_none())
         })
         .await;
-    let told = serde_json::to_value(storage.status.unwrap()).unwrap();
+    let reported = serde_json::to_value(storage.status.unwrap()).unwrap();
     let entry = json!({"ready": true, "health": "Healthy"});
-    assert_eq!(told, json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"}));
+    assert_eq!(
+        reported,
+        json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"})
+    );
     let block = bench
-        .until(NAME, "told truly", |it: &NnfNodeBlockStorage| {
-            it.status.as_ref().is_some_and(|it| it.error.is_none())
+        .until(NAME, "told truly", |block: &NnfNodeBlockStorage| {
+            block.status.as_ref().is_some_and(|status| status.error.is_none())
         })
         .await;
     let status = block.status.unwrap();
@@ -171,12 +177,12 @@ async fn what_another_daemon_tells_while_this_one_runs_is_corrected_too() {
 async fn a_first_life_tells_each_thing_once() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
-    bench.until("nnf-nlc", "told", crate::bench::node_told).await;
-    // Later work, so that whatever came back from the watches was acted on.
+    bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
+    // Later work, so that the agent has handled all events before it.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
     let asked = bench.asked();
-    let told = |of: String| {
+    let reported = |of: String| {
         asked.iter().filter(|(method, path)| method == "PATCH" && path.ends_with(&of)).count()
     };
     for of in [
@@ -184,20 +190,21 @@ async fn a_first_life_tells_each_thing_once() {
         format!("nnfnodeblockstorages/{NAME}/status"),
         format!("clientmounts/{MOUNT}/status"),
     ] {
-        assert_eq!(told(of.clone()), 1, "{of}: {asked:#?}");
+        assert_eq!(reported(of.clone()), 1, "{of}: {asked:#?}");
     }
 }
 
 #[tokio::test]
 async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
     let bench = Bench::new().await;
-    bench.until("nnf-nlc", "told", crate::bench::node_told).await;
-    tell::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"})).await;
-    // Another allocation makes the agent tell the capacity anew.
+    bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
+    write_status::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"}))
+        .await;
+    // Another allocation makes the agent report the capacity again.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let node: NnfNode = bench
-        .until("nnf-nlc", "told anew", |it: &NnfNode| {
-            it.status.as_ref().is_some_and(|it| it.capacity_allocated > 0)
+        .until("nnf-nlc", "told anew", |node: &NnfNode| {
+            node.status.as_ref().is_some_and(|status| status.capacity_allocated > 0)
         })
         .await;
     let status = node.status.unwrap();
@@ -211,17 +218,16 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     let object = block_storage(NAME, &[(1 << 20, &[RABBIT]), (1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, object).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
-    // As a daemon with other drives left it: the first allocation has a device, the second was not made yet.
+    // As a daemon with other drives left it: the first allocation has a device, the second was not made.
     let device = json!({"NQN": "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3", "namespaceId": "3", "capacityAllocated": 1 << 20});
     let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
-    let told = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
-    let status =
-        json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [told, {}]});
-    tell::<NnfNodeBlockStorage>(&bench, NAME, status).await;
+    let reported = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
+    let status = json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [reported, {}]});
+    write_status::<NnfNodeBlockStorage>(&bench, NAME, status).await;
     bench.start();
     let block = bench
-        .until(NAME, "refused", |it: &NnfNodeBlockStorage| {
-            it.status.as_ref().is_some_and(|it| it.error.is_some())
+        .until(NAME, "refused", |block: &NnfNodeBlockStorage| {
+            block.status.as_ref().is_some_and(|status| status.error.is_some())
         })
         .await;
     let status = block.status.unwrap();
@@ -232,12 +238,14 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
         "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3"
     );
     assert_eq!(status.allocations[1].devices.len(), 1, "what was never told is made");
-    let failed = |it: &NnfNodeStorage| it.status.as_ref().is_some_and(|it| it.error.is_some());
+    let failed = |storage: &NnfNodeStorage| {
+        storage.status.as_ref().is_some_and(|status| status.error.is_some())
+    };
     let storage: NnfNodeStorage = bench.until(NAME, "without its first", failed).await;
     let status = storage.status.unwrap();
     let user = status.error.unwrap().user_message.unwrap();
     assert!(user.contains("file system 0") && !user.contains("file system 1"), "{user}");
-    let ready: Vec<_> = status.allocations.iter().map(|it| it.ready).collect();
+    let ready: Vec<_> = status.allocations.iter().map(|allocation| allocation.ready).collect();
     assert_eq!(ready, [false, true]);
     let steps = bench.host.applied();
     let count = |of: fn(&Step) -> bool| steps.iter().filter(|step| of(step)).count();
@@ -264,15 +272,15 @@ async fn the_mounts_of_an_object_in_another_namespace_are_not_made() {
 async fn readiness_and_counters_show_that_the_agent_works() {
     let mut bench = Bench::bare().await;
     bench.site().await;
-    assert!(!bench.signs.is_ready());
+    assert!(!bench.status.is_ready());
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
-    assert!(bench.signs.is_ready());
-    let told = bench.signs.metrics();
+    assert!(bench.status.is_ready());
+    let text = bench.status.metrics();
     let count =
-        told.lines().find_map(|it| it.strip_prefix("nnf_node_block_storage_reconciles_total "));
-    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{told}");
+        text.lines().find_map(|line| line.strip_prefix("nnf_node_block_storage_reconciles_total "));
+    assert!(count.unwrap().parse::<u32>().unwrap() > 0, "{text}");
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     bench.until(NAME, "ready", storage_ready).await;
 }

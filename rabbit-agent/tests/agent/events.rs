@@ -1,4 +1,4 @@
-//! Events as `kubectl describe` asks for them, and an API that takes none.
+//! Kubernetes Events as `kubectl describe` lists them, and an API that refuses them.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::Event;
 use kube::{ResourceExt, api::ListParams};
 
 use crate::bench::{
-    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
+    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_reported,
 };
 
 const MIB: i64 = 1 << 20;
 
-/// The first Event of an object with that reason, found by what describe selects by.
+/// The first Event of an object with this reason, selected as describe selects it.
 async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: &str) -> Event {
     let (name, uid) = (object.name_any(), object.uid().unwrap());
     let fields = format!(
@@ -24,7 +24,7 @@ async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: 
         loop {
             let listed = bench.of::<Event>(RABBIT).list(&wanted).await.unwrap();
             let mut of_reason =
-                listed.into_iter().filter(|it| it.reason.as_deref() == Some(reason));
+                listed.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
             if let Some(event) = of_reason.next() {
                 return event;
             }
@@ -55,9 +55,9 @@ async fn an_allocation_is_told_in_an_event_that_describe_finds() {
 #[tokio::test]
 async fn a_drive_that_is_pulled_is_told_of_the_rabbit() {
     let bench = Bench::new().await;
-    let node: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     bench.host.pull_drive(1);
-    bench.signs.health.call();
+    bench.status.health.request_check();
     let event = event_of(&bench, "NnfNode", &node, "DriveFailed").await;
     assert!(event.message.unwrap().contains("it is not there any more"));
     assert_eq!(event.involved_object.field_path.as_deref(), Some("status.drives{FAKE0001}"));

@@ -1,4 +1,4 @@
-//! Fences, from the request's file to the answer's.
+//! Fences, from the request file to the answer.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use storage::{Desired, Host, Step, desired::NodeName};
 use tests::program::plant;
 
 use crate::bench::{
-    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_told,
+    Bench, NAME, RABBIT, Refused, block_failed, block_ready, block_storage, node_reported,
 };
 
 const MIB: i64 = 1 << 20;
@@ -26,7 +26,7 @@ const NODE: &str = "compute-03";
 
 const CLUSTER: &str = "nodelist {\n  node {\n    name: compute-03\n    nodeid: 5\n  }\n}\n";
 
-/// A tool that notes how it was called, and what lay in the directories when it was.
+/// A tool that records its arguments, and the files in the directories at that moment.
 fn plant_cluster(bench: &Bench) {
     let at = bench.directory.path();
     fs::write(at.join("corosync.conf"), CLUSTER).unwrap();
@@ -53,7 +53,7 @@ fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
     bench.directory.path().join("responses").join(name(number, node))
 }
 
-/// Asks as the sites' agent does: not by a rename.
+/// Writes a request as the sites' agent does, without a rename.
 fn ask(bench: &Bench, number: u8, node: &str) {
     ask_for(bench, number, node, "off");
 }
@@ -66,7 +66,7 @@ fn ask_for(bench: &Bench, number: u8, node: &str, action: &str) {
     fs::write(request(bench, number, node), body.to_string()).unwrap();
 }
 
-/// Waits for a file's coming or going; only a failing test waits long.
+/// Waits until a file appears or disappears; only a failing test waits long.
 async fn until(path: &Path, there: bool) {
     for _ in 0..3000 {
         if path.exists() == there {
@@ -95,28 +95,33 @@ fn shared(name: &str, access: &[&str]) -> Value {
     object
 }
 
-/// Who reaches anything, as the drives tell.
+/// Number of namespaces that the drives let a node reach.
 fn reach(bench: &Bench, node: &str) -> usize {
     let node: NodeName = node.parse().unwrap();
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
-    seen.namespaces.iter().filter(|it| it.access.iter().any(|host| host.node == node)).count()
+    seen.namespaces
+        .iter()
+        .filter(|namespace| namespace.access.iter().any(|host| host.node == node))
+        .count()
 }
 
 fn given(object: &NnfNodeBlockStorage, node: &str) -> bool {
     object.status.as_ref().is_some_and(|status| {
-        status.ready && status.allocations.iter().all(|it| it.accesses.contains_key(node))
+        status.ready
+            && status.allocations.iter().all(|allocation| allocation.accesses.contains_key(node))
     })
 }
 
 fn taken(object: &NnfNodeBlockStorage, node: &str) -> bool {
     object.status.as_ref().is_some_and(|status| {
-        status.ready && !status.allocations.iter().any(|it| it.accesses.contains_key(node))
+        status.ready
+            && !status.allocations.iter().any(|allocation| allocation.accesses.contains_key(node))
     })
 }
 
 fn shown(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
     let servers = &node.status.as_ref()?.servers;
-    let server = servers.iter().find(|it| it.hostname == NODE)?;
+    let server = servers.iter().find(|server| server.hostname == NODE)?;
     Some((server.status.clone()?, server.health.clone()?))
 }
 
@@ -129,10 +134,10 @@ async fn sharing() -> Bench {
     plant_cluster(&bench);
     let all = [RABBIT, "compute-01", NODE];
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &all)).await;
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 2));
     bench
 }
@@ -140,13 +145,13 @@ async fn sharing() -> Bench {
 #[tokio::test]
 async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     let mut bench = sharing().await;
-    let told = fence(&bench, 0, NODE).await;
+    let answer = fence(&bench, 0, NODE).await;
     assert_eq!(
-        (&told["success"], &told["action_performed"], &told["recorder_node"]),
+        (&answer["success"], &answer["action_performed"], &answer["recorder_node"]),
         (&json!(true), &json!("off"), &json!(RABBIT)),
-        "{told}"
+        "{answer}"
     );
-    let message = told["message"].as_str().unwrap();
+    let message = answer["message"].as_str().unwrap();
     assert!(message.contains("2 were detached") && message.contains("DLM was told"), "{message}");
     assert_eq!(
         told_dlm(&bench),
@@ -154,14 +159,14 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
         "after the answer, and before the end of the request"
     );
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
-    bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
-    bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
+    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
 
     // Whatever is asked for meanwhile, and after a restart.
     let spec = json!({"spec": {"allocations": [
         {"capacity": MIB, "access": [RABBIT, NODE]}, {"capacity": MIB, "access": [RABBIT, NODE]}]}});
     bench.change::<NnfNodeBlockStorage>(NAME, spec).await;
-    bench.until(NAME, "changed", |it: &NnfNodeBlockStorage| taken(it, "compute-01")).await;
+    bench.until(NAME, "changed", |block: &NnfNodeBlockStorage| taken(block, "compute-01")).await;
     assert_eq!(reach(&bench, NODE), 1);
     bench.stop().await;
     bench.host.reboot();
@@ -172,32 +177,38 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     assert_eq!(shown(&bench.get(NNF_NODE).await), FENCED);
 
     fs::remove_file(response(&bench, 0, NODE)).unwrap();
-    bench.until(NAME, "given again", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    bench.until(NNF_NODE, "free", |it: &NnfNode| shown(it).is_some() && shown(it) != FENCED).await;
+    bench.until(NAME, "given again", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench
+        .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
+        .await;
     assert_eq!(reach(&bench, NODE), 5);
-    assert!(bench.signs.metrics().contains("gfs2_fence_requests_total 1"));
+    assert!(bench.status.metrics().contains("gfs2_fence_requests_total 1"));
 }
 
 #[tokio::test]
 async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
     let bench = Bench::new().await;
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!((&told["success"], &told["status"]), (&json!(true), &json!("success")), "{told}");
-    assert!(told["message"].as_str().unwrap().starts_with("No block storage resources found"));
-    assert_ne!(told["timestamp"], "2026-06-01T07:12:09+00:00");
-    bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(
+        (&answer["success"], &answer["status"]),
+        (&json!(true), &json!("success")),
+        "{answer}"
+    );
+    assert!(answer["message"].as_str().unwrap().starts_with("No block storage resources found"));
+    assert_ne!(answer["timestamp"], "2026-06-01T07:12:09+00:00");
+    bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
 }
 
 #[tokio::test]
 async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     let bench = sharing().await;
     let refused = async |number: u8, node: &str| {
-        let told = fence(&bench, number, node).await;
-        assert_eq!(told["success"], json!(false), "{told}");
-        told["message"].as_str().unwrap().to_owned()
+        let answer = fence(&bench, number, node).await;
+        assert_eq!(answer["success"], json!(false), "{answer}");
+        answer["message"].as_str().unwrap().to_owned()
     };
 
     bench.trouble.lock().unwrap().fault = true;
@@ -216,39 +227,41 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
     assert!(refused(3, RABBIT).await.contains("itself"));
     assert!(refused(4, "compute-77").await.contains("no compute of this rabbit"));
     ask_for(&bench, 5, NODE, "on");
-    let told = answer(&bench, 5, NODE).await;
+    let answer = answer(&bench, 5, NODE).await;
     assert!(
-        told["success"] == false && told["message"].as_str().unwrap().contains("\"on\""),
-        "{told}"
+        answer["success"] == false && answer["message"].as_str().unwrap().contains("\"on\""),
+        "{answer}"
     );
 
     assert_eq!(told_dlm(&bench), "");
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    bench.until(NNF_NODE, "free", |it: &NnfNode| shown(it).is_some() && shown(it) != FENCED).await;
-    let told = fence(&bench, 6, NODE).await;
-    assert_eq!(told["success"], json!(true), "the next request is tried anew: {told}");
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench
+        .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
+        .await;
+    let answer = fence(&bench, 6, NODE).await;
+    assert_eq!(answer["success"], json!(true), "the next request is tried anew: {answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// A pass that decided before the request came must not give back what the fence takes.
+/// A pass that decided before the request came must not attach again what the fence detaches.
 #[tokio::test]
 async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     let bench = Bench::new().await;
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
     let gives = |step: &Step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE);
     let (hold, attached) = bench.hold(gives);
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     attached.await.unwrap();
     ask(&bench, 0, NODE);
-    // Another compute's is not kept waiting, and is answered while that pass still stands.
+    // A request for another compute is answered while that pass still waits.
     let other = fence(&bench, 1, "compute-01").await;
     assert_eq!(other["success"], json!(true), "{other}");
     assert!(!response(&bench, 0, NODE).exists());
     drop(hold);
-    let told = answer(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
-    bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    let answer = answer(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
+    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 0);
     let last = bench.host.applied().into_iter().rfind(|step| match step {
         Step::Attach { node, .. } | Step::Detach { node, .. } => node.as_str() == NODE,
@@ -257,22 +270,23 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
 }
 
-/// Namespaces are zeroed for hours before anybody is given them, and the node that is to have them may die meanwhile.
+/// Namespaces are zeroed for hours before they are attached, and the compute that is to get them may die meanwhile.
 #[tokio::test]
 async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
     let bench = sharing().await;
     let (hold, creating) = bench.hold(|step| matches!(step, Step::CreateNamespace { .. }));
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
     creating.await.unwrap();
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
     drop(hold);
-    bench.until("another", "made", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+    bench.until("another", "made", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still asked for.
+/// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still
+/// requested.
 #[tokio::test]
 async fn a_fence_goes_on_where_a_crash_left_it() {
     for point in ["asked", "detached", "answered"] {
@@ -285,7 +299,7 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
             let seen = bench.host.observe(&Desired::Inventory).unwrap();
             let object: NnfNodeBlockStorage = bench.get(NAME).await;
             let uid = object.metadata.uid.unwrap().parse().unwrap();
-            let ours = seen.namespaces.iter().filter(|it| match &it.owner {
+            let ours = seen.namespaces.iter().filter(|namespace| match &namespace.owner {
                 storage::observed::NamespaceOwner::Ours(id) => id.owner == uid,
                 _ => false,
             });
@@ -301,10 +315,10 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
         }
         let before = bench.host.applied().len();
         bench.start();
-        let told = answer(&bench, 0, NODE).await;
-        assert_eq!(told["success"], json!(true), "{point}: {told}");
-        bench.until(NNF_NODE, "fenced", |it: &NnfNode| shown(it) == FENCED).await;
-        bench.until(NAME, "taken", |it: &NnfNodeBlockStorage| taken(it, NODE)).await;
+        let answer = answer(&bench, 0, NODE).await;
+        assert_eq!(answer["success"], json!(true), "{point}: {answer}");
+        bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
+        bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
         let attached = bench.host.applied()[before..]
             .iter()
             .any(|step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE));
@@ -313,23 +327,23 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
     }
 }
 
-/// Its marker is all that keeps the node out once the asker has given up.
+/// Only the answer keeps the node fenced once the requester has given up.
 #[tokio::test]
 async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
     let bench = sharing().await;
     let in_the_way = response(&bench, 0, NODE);
     fs::create_dir(&in_the_way).unwrap();
     ask(&bench, 0, NODE);
-    // It was written, and could not be put in its place.
+    // The answer was written, but its rename failed.
     until(&in_the_way.with_file_name(format!(".{}", name(0, NODE))), true).await;
     assert!(request(&bench, 0, NODE).exists());
     fs::remove_dir(&in_the_way).unwrap();
-    let told = answer(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
+    let answer = answer(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "once");
 }
 
-/// A refusal that a crash left beside its request is none of DLM's business.
+/// DLM gets no acknowledgement for a refusal that a crash left beside its request.
 #[tokio::test]
 async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
     let mut bench = sharing().await;
@@ -337,24 +351,28 @@ async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
     ask(&bench, 0, NODE);
     fs::write(response(&bench, 0, NODE), r#"{"success": false}"#).unwrap();
     bench.start();
-    let told = answer(&bench, 0, NODE).await;
-    assert_eq!((told["success"].clone(), told_dlm(&bench)), (json!(false), String::new()));
+    let answer = answer(&bench, 0, NODE).await;
+    assert_eq!((answer["success"].clone(), told_dlm(&bench)), (json!(false), String::new()));
     assert_eq!(reach(&bench, NODE), 3);
 }
 
 #[tokio::test]
 async fn namespaces_that_no_object_claims_are_taken_too() {
     let bench = sharing().await;
-    // By force: the finalizers are cut off, and the agent does not hear of it before the fence looks.
+    // Deleted by force: the finalizers are removed, and the agent does not learn of it before the fence reads the API.
     let api = bench.of::<NnfNodeBlockStorage>(RABBIT);
     bench.refuse(|request| {
-        request.uri().query().is_some_and(|it| it.contains("watch=true")).then_some(Refused::Away)
+        request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"))
+            .then_some(Refused::Away)
     });
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.delete(NAME, &DeleteParams::default()).await.unwrap();
     let _ = api.patch(NAME, &PatchParams::default(), &free).await;
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
@@ -363,7 +381,7 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    // A file in the place of the directory: the disk is not mounted, or somebody else's.
+    // A file in place of the directory: the disk is not mounted, or another one is.
     fs::write(bench.directory.path().join("requests"), "").unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("server", &[RABBIT])).await;
@@ -372,27 +390,28 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
     let error = object.status.unwrap().error.unwrap();
     assert_eq!(error.severity, Severity::Major, "a workflow waits for it");
-    let told = error.debug_message;
-    assert!(told.contains("not known which of them are fenced"), "{told}");
+    let text = error.debug_message;
+    assert!(text.contains("not known which of them are fenced"), "{text}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 
-    // The disk came late.
+    // The disk was mounted late.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
 #[tokio::test]
 async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is_given() {
     let bench = sharing().await;
-    let told = fence(&bench, 0, "compute-01").await;
-    assert_eq!(told["success"], json!(true), "{told}");
-    let (there, away) = ["responses", "elsewhere"].map(|it| bench.directory.path().join(it)).into();
+    let answer = fence(&bench, 0, "compute-01").await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
+    let (there, away) =
+        ["responses", "elsewhere"].map(|name| bench.directory.path().join(name)).into();
     fs::rename(&there, &away).unwrap();
     let all = [RABBIT, "compute-01", NODE];
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &all)).await;
@@ -400,20 +419,20 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
     assert_eq!(reach(&bench, NODE), 3);
     assert!(!there.exists(), "what is in it is known to nobody but who took it away");
 
-    // Another disk, which knows nothing of compute-01.
+    // Another disk, without the answer for compute-01.
     fs::create_dir(&there).unwrap();
-    let told = |it: &NnfNodeBlockStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.clone());
-        error.is_some_and(|it| {
-            it.debug_message.contains("without the answer that says that compute-01")
+    let reported = |block: &NnfNodeBlockStorage| {
+        let error = block.status.as_ref().and_then(|status| status.error.clone());
+        error.is_some_and(|error| {
+            error.debug_message.contains("without the answer that says that compute-01")
         })
     };
-    bench.until("another", "refused for what is missing", told).await;
+    bench.until("another", "refused for what is missing", reported).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 0));
 
     fs::remove_dir(&there).unwrap();
     fs::rename(&away, &there).unwrap();
-    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (5, 0));
 }
 
@@ -422,12 +441,12 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    let (real, link) = ["real", "requests"].map(|it| bench.directory.path().join(it)).into();
+    let (real, link) = ["real", "requests"].map(|name| bench.directory.path().join(name)).into();
     fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
-    bench.until(NAME, "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
 
     fs::remove_file(&link).unwrap();
     fs::write(real.join("anything"), "").unwrap();
@@ -436,9 +455,9 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
     bench.until("another", "refused", block_failed).await;
 
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    bench.until("another", "given", |it: &NnfNodeBlockStorage| given(it, NODE)).await;
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
 }
 
 #[tokio::test]
@@ -450,17 +469,17 @@ async fn a_torn_request_is_left_alone_until_it_is_whole() {
     assert_eq!(other["success"], json!(true), "{other}");
     assert!(path.exists() && !response(&bench, 0, NODE).exists());
     assert_eq!(reach(&bench, NODE), 3);
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true), "{told}");
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true), "{answer}");
 }
 
 #[tokio::test]
 async fn dlm_that_cannot_be_told_is_in_the_message_and_undoes_nothing() {
     let bench = sharing().await;
     fs::write(bench.directory.path().join("corosync.conf"), "").unwrap();
-    let told = fence(&bench, 0, NODE).await;
-    assert_eq!(told["success"], json!(true));
-    let message = told["message"].as_str().unwrap();
+    let answer = fence(&bench, 0, NODE).await;
+    assert_eq!(answer["success"], json!(true));
+    let message = answer["message"].as_str().unwrap();
     assert!(
         message.contains("DLM could not be told") && message.contains("no nodeid"),
         "{message}"

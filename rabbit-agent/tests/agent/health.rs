@@ -12,24 +12,24 @@ use api::{
     nnf_node::{NnfResourceHealth, NnfResourceStatus},
 };
 use proto::v1::health::State;
-use rabbit_agent::health::Board;
+use rabbit_agent::health::HealthState;
 use storage::{
     Desired, Host as _,
     health::{Facts, Link, Memory, Probe},
 };
 
-use crate::bench::{Bench, NAME, PATIENCE, RABBIT, block_ready, block_storage, node_told};
+use crate::bench::{Bench, NAME, PATIENCE, RABBIT, block_ready, block_storage, node_reported};
 
 const UP: Link = Link::Up { current: None, most: None };
 
-/// A node whose links and memory are what a test says.
+/// A node with the links and memory that a test sets.
 #[derive(Debug, Default)]
-struct Said {
+struct FakeProbe {
     links: Mutex<BTreeMap<u8, Link>>,
     facts: Mutex<Facts>,
 }
 
-impl Probe for Said {
+impl Probe for FakeProbe {
     fn links(&self) -> BTreeMap<u8, Link> {
         self.links.lock().unwrap().clone()
     }
@@ -39,15 +39,15 @@ impl Probe for Said {
     }
 }
 
-async fn watched() -> (Bench, Arc<Said>, Board) {
-    let said = Arc::new(Said::default());
-    said.links.lock().unwrap().insert(6, UP);
+async fn watched() -> (Bench, Arc<FakeProbe>, HealthState) {
+    let probe = Arc::new(FakeProbe::default());
+    probe.links.lock().unwrap().insert(6, UP);
     let mut bench = Bench::bare().await;
-    let board = Board::new(said.clone(), None, 0);
-    bench.signs = rabbit_agent::signs::Signs::of(board.clone());
+    let state = HealthState::new(probe.clone(), None, 0);
+    bench.status = rabbit_agent::status::AgentStatus::of(state.clone());
     bench.site().await;
     bench.start();
-    (bench, said, board)
+    (bench, probe, state)
 }
 
 /// Status and health of `Compute 6`.
@@ -63,90 +63,97 @@ const READY: Option<(NnfResourceStatus, NnfResourceHealth)> =
 
 #[tokio::test]
 async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
-    let (bench, said, board) = watched().await;
-    let mut health = board.listen();
-    bench.until(NNF_NODE, "ready", |it: &NnfNode| node_told(it) && sixth(it) == READY).await;
-    said.links.lock().unwrap().insert(6, Link::Down);
-    board.call();
-    let node = bench.until(NNF_NODE, "offline", |it: &NnfNode| sixth(it) == OFFLINE).await;
+    let (bench, probe, state) = watched().await;
+    let mut health = state.listen();
+    bench
+        .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
+        .await;
+    probe.links.lock().unwrap().insert(6, Link::Down);
+    state.request_check();
+    let node = bench.until(NNF_NODE, "offline", |node: &NnfNode| sixth(node) == OFFLINE).await;
     assert_eq!(
         node.status.unwrap().status,
         Some(NnfResourceStatus::Ready),
         "the rabbit serves the others"
     );
-    let told =
-        health.wait_for(|it| it.message.contains("compute-03 (index 6)")).await.unwrap().clone();
-    assert_eq!(told.state(), State::Warning);
-    assert_eq!(told.capacity_total, 2 << 30);
+    let reported = health
+        .wait_for(|newest| newest.message.contains("compute-03 (index 6)"))
+        .await
+        .unwrap()
+        .clone();
+    assert_eq!(reported.state(), State::Warning);
+    assert_eq!(reported.capacity_total, 2 << 30);
 
-    said.links.lock().unwrap().insert(6, UP);
-    board.call();
-    // Once it was up for a while; nobody calls for that look.
-    bench.until(NNF_NODE, "ready again", |it: &NnfNode| sixth(it) == READY).await;
-    health.wait_for(|it| it.state() == State::Ok).await.unwrap();
+    probe.links.lock().unwrap().insert(6, UP);
+    state.request_check();
+    // When it has been up for a while, without a request for that check.
+    bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
+    health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 
-/// A drive that hangs keeps the look at the drives waiting, and the NnfNode tells of links all the same.
+/// A drive that hangs keeps a check of the drives waiting, and the NnfNode reports links all the same.
 #[tokio::test]
 async fn links_wait_for_no_drive() {
-    let (bench, said, board) = watched().await;
-    bench.until(NNF_NODE, "ready", |it: &NnfNode| node_told(it) && sixth(it) == READY).await;
+    let (bench, probe, state) = watched().await;
+    bench
+        .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
+        .await;
     let looks = Arc::clone(&bench.looks);
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
     let drives = thread::spawn(move || {
-        // Every look at the node begins with a note in this list.
+        // Every check of the node begins with an entry in this list.
         let _hung = looks.lock().unwrap();
         held.send(()).unwrap();
         released.recv().unwrap();
     });
     holds.recv().unwrap();
     for (link, wanted) in [(Link::Down, OFFLINE), (UP, OFFLINE)] {
-        said.links.lock().unwrap().insert(6, link);
-        board.call();
-        bench.until(NNF_NODE, "told", |it: &NnfNode| sixth(it) == wanted).await;
+        probe.links.lock().unwrap().insert(6, link);
+        state.request_check();
+        bench.until(NNF_NODE, "told", |node: &NnfNode| sixth(node) == wanted).await;
     }
     release.send(()).unwrap();
     drives.join().unwrap();
-    bench.until(NNF_NODE, "ready again", |it: &NnfNode| sixth(it) == READY).await;
+    bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
 }
 
-/// What was made on a drive that goes, or that another drive came for, is looked at: a RAID may have to be repaired.
+/// When a drive goes or comes, the agent checks what was made on drives: a RAID may need repair.
 #[tokio::test]
 async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
-    let (bench, _, board) = watched().await;
+    let (bench, _, state) = watched().await;
     bench.file_systems(1).await;
     let drive = |ready: bool| {
-        move |it: &NnfNode| {
-            let drives = it.status.iter().flat_map(|status| &status.drives);
-            drives.map(|it| it.status == Some(NnfResourceStatus::Ready)).next() == Some(ready)
+        move |node: &NnfNode| {
+            let drives = node.status.iter().flat_map(|status| &status.drives);
+            drives.map(|drive| drive.status == Some(NnfResourceStatus::Ready)).next() == Some(ready)
         }
     };
     bench.until(NNF_NODE, "well", drive(true)).await;
     for fault in [true, false] {
         bench.looks.lock().unwrap().clear();
         bench.trouble.lock().unwrap().fault = fault;
-        board.call();
+        state.request_check();
         bench.until(NNF_NODE, "told", drive(!fault)).await;
         until_file_systems_are_looked_at(&bench).await;
     }
 }
 
-/// The drive may be gone from the first look at drives already, and still have been there when its file system was looked at.
+/// The drive may be missing from the first inventory already, although it was there when its file system was checked.
 #[tokio::test]
 async fn file_systems_are_looked_at_when_something_moves_for_the_first_time() {
-    let (bench, _, board) = watched().await;
+    let (bench, _, state) = watched().await;
     bench.file_systems(1).await;
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     bench.looks.lock().unwrap().clear();
-    board.call();
+    state.request_check();
     until_file_systems_are_looked_at(&bench).await;
 }
 
 async fn until_file_systems_are_looked_at(bench: &Bench) {
     let has_looked = || {
         let looks = bench.looks.lock().unwrap();
-        looks.iter().any(|it| matches!(it, Desired::FileSystemReady(_)))
+        looks.iter().any(|desired| matches!(desired, Desired::FileSystemReady(_)))
     };
     let looking = async {
         while !has_looked() {
@@ -156,41 +163,44 @@ async fn until_file_systems_are_looked_at(bench: &Bench) {
     tokio::time::timeout(PATIENCE, looking).await.expect("a look at a file system");
 }
 
-/// Somebody deleted what the object was told to have; nothing announces that.
+/// Somebody deleted the object's namespaces; no event announces that.
 #[tokio::test]
 async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() {
-    let (bench, _, board) = watched().await;
+    let (bench, _, state) = watched().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
     bench.host.erase_drives();
-    let mut health = board.listen();
-    let warned = health.wait_for(|it| it.message.contains("1 namespaces are on no drive"));
+    let mut health = state.listen();
+    let warned = health.wait_for(|newest| newest.message.contains("1 namespaces are on no drive"));
     let looking = async {
         loop {
-            // Two looks must miss it.
-            board.call();
+            // Two checks must miss the namespace.
+            state.request_check();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let warned = async {
-        tokio::select! { told = warned => told.unwrap().clone(), () = looking => unreachable!() }
+        tokio::select! { reported = warned => reported.unwrap().clone(), () = looking => unreachable!() }
     };
-    let told = tokio::time::timeout(PATIENCE, warned).await.expect("a warning");
-    assert!(told.message.contains(&format!("of NnfNodeBlockStorage {NAME}")), "{told:?}");
-    let failed =
-        |it: &NnfNodeBlockStorage| it.status.as_ref().is_some_and(|status| status.error.is_some());
+    let reported = tokio::time::timeout(PATIENCE, warned).await.expect("a warning");
+    assert!(reported.message.contains(&format!("of NnfNodeBlockStorage {NAME}")), "{reported:?}");
+    let failed = |block: &NnfNodeBlockStorage| {
+        block.status.as_ref().is_some_and(|status| status.error.is_some())
+    };
     bench.until(NAME, "told", failed).await;
 }
 
 #[tokio::test]
 async fn a_rabbit_without_memory_warns_and_serves() {
-    let (bench, said, board) = watched().await;
-    bench.until(NNF_NODE, "told", node_told).await;
-    said.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
-    board.call();
+    let (bench, probe, state) = watched().await;
+    bench.until(NNF_NODE, "told", node_reported).await;
+    probe.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
+    state.request_check();
     let node = bench
-        .until(NNF_NODE, "warning", |it: &NnfNode| {
-            it.status.as_ref().is_some_and(|it| it.health == Some(NnfResourceHealth::Warning))
+        .until(NNF_NODE, "warning", |node: &NnfNode| {
+            node.status
+                .as_ref()
+                .is_some_and(|status| status.health == Some(NnfResourceHealth::Warning))
         })
         .await;
     let status = node.status.unwrap();
@@ -201,42 +211,44 @@ async fn a_rabbit_without_memory_warns_and_serves() {
     );
 }
 
-/// Of volumes that are gone nothing stays on the node; what objects see to, and what is named otherwise, does.
+/// Leftovers of volume groups that are gone are removed; those of existing objects and with other names stay.
 #[tokio::test]
 async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
-    let said = Arc::new(Said::default());
+    let probe = Arc::new(FakeProbe::default());
     let mut bench = Bench::bare().await;
-    bench.signs = rabbit_agent::signs::Signs::of(Board::new(said, None, 0));
+    bench.status = rabbit_agent::status::AgentStatus::of(HealthState::new(probe, None, 0));
     let gone = "00000000-5d7f-4c1b-9f6e-0c0e7d0f8a11_0";
     bench.volumes = Volumes::Lvm;
     bench.host.plant_lock_space(gone);
     bench.host.plant_lock_space("global");
     bench.site().await;
     bench.start();
-    bench.until(NNF_NODE, "told", node_told).await;
+    bench.until(NNF_NODE, "told", node_reported).await;
     let left = bench.host.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().lock_spaces;
     assert_eq!(left, ["global"]);
 }
 
-/// A node whose LNet says nothing for a while keeps the address that it told.
+/// A node whose LNet reports nothing for a while keeps its reported address.
 #[tokio::test]
 async fn the_first_lnet_address_is_the_rabbits() {
-    let (bench, said, board) = watched().await;
-    said.facts.lock().unwrap().nids = vec!["172.31.241.10@kfi".into(), "10.0.0.1@tcp".into()];
-    board.call();
+    let (bench, probe, state) = watched().await;
+    probe.facts.lock().unwrap().nids = vec!["172.31.241.10@kfi".into(), "10.0.0.1@tcp".into()];
+    state.request_check();
     let is = |nid: &'static str| {
-        move |it: &NnfNode| it.status.as_ref().is_some_and(|status| status.lnet_nid == nid)
+        move |node: &NnfNode| node.status.as_ref().is_some_and(|status| status.lnet_nid == nid)
     };
     bench.until(NNF_NODE, "told", is("172.31.241.10@kfi")).await;
     {
-        let mut facts = said.facts.lock().unwrap();
+        let mut facts = probe.facts.lock().unwrap();
         (facts.nids, facts.memory) =
             (Vec::new(), Some(Memory { total: 1 << 34, available: 1 << 24 }));
     }
-    board.call();
+    state.request_check();
     let node = bench
-        .until(NNF_NODE, "warning", |it: &NnfNode| {
-            it.status.as_ref().is_some_and(|it| it.health == Some(NnfResourceHealth::Warning))
+        .until(NNF_NODE, "warning", |node: &NnfNode| {
+            node.status
+                .as_ref()
+                .is_some_and(|status| status.health == Some(NnfResourceHealth::Warning))
         })
         .await;
     assert!(is("172.31.241.10@kfi")(&node), "{node:?}");

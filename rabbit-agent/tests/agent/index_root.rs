@@ -1,4 +1,4 @@
-//! Trees beneath the index root as central controllers make rabbits' mounts: without the computes' names.
+//! Trees beneath the index root from rabbits' mounts as central controllers make them: without the computes' names.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,7 +23,7 @@ async fn bench() -> Bench {
     bench
 }
 
-/// The rabbit's own, as central controllers write it.
+/// The rabbit's ClientMount, as central controllers write it.
 fn of_rabbit() -> Value {
     let mut object = client_mount(MOUNT, &["", ""]);
     for (index, mount) in object["spec"]["mounts"].as_array_mut().unwrap().iter_mut().enumerate() {
@@ -33,7 +33,7 @@ fn of_rabbit() -> Value {
     object
 }
 
-/// A compute's, which mounts one allocation.
+/// A compute's ClientMount, with one allocation.
 async fn mounts(bench: &Bench, compute: &str, name: &str, allocation: u32, workflow: &str) {
     let mut object = client_mount(name, &[""]);
     object["metadata"]["namespace"] = json!(compute);
@@ -54,7 +54,7 @@ async fn give(bench: &Bench, first: &str, second: &str) {
     bench.change::<NnfNodeBlockStorage>(NAME, json!({"spec": access["spec"]})).await;
 }
 
-/// What was linked and not unlinked since.
+/// Links that were made and not removed since.
 fn links(bench: &Bench) -> BTreeSet<String> {
     let mut links = BTreeSet::new();
     for step in bench.host.applied() {
@@ -62,7 +62,7 @@ fn links(bench: &Bench) -> BTreeSet<String> {
             Step::Link { root, link } => drop(links.insert(format!("{root}: {link}"))),
             Step::Unlink { root, name } => {
                 let gone = format!("{root}: {name} ->");
-                links.retain(|it| !it.starts_with(&gone));
+                links.retain(|link| !link.starts_with(&gone));
             }
             _ => {}
         }
@@ -73,7 +73,7 @@ fn links(bench: &Bench) -> BTreeSet<String> {
 async fn until_links(bench: &Bench, expected: &[&str]) {
     let root = in_tree("").replace("/mnt/nnf/", "/mnt/index/");
     let root = root.trim_end_matches('/');
-    let expected: BTreeSet<_> = expected.iter().map(|it| format!("{root}: {it}")).collect();
+    let expected: BTreeSet<_> = expected.iter().map(|entry| format!("{root}: {entry}")).collect();
     let reached = async {
         while links(bench) != expected {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -92,7 +92,7 @@ async fn each_compute_has_a_link_to_the_allocation_that_its_own_object_names() {
     assert!(links(&bench).is_empty(), "nobody mounts them yet");
     mounts(&bench, "compute-03", COMPUTES, 0, &workflow()).await;
     mounts(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
-    // Another job's use of the same storage is none of this tree's.
+    // Another job's mount of the same storage does not belong to this tree.
     mounts(&bench, "compute-02", COMPUTES, 1, "11111111-2222-4333-8444-555555555555").await;
     give(&bench, "compute-03", "compute-01").await;
     until_links(&bench, &["compute-03 -> node-0", "compute-01 -> node-1"]).await;

@@ -1,4 +1,4 @@
-//! File system names of a management target whose tools are scripts that write down what they were asked.
+//! File system names of a management target whose tools are scripts that record their arguments.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -41,17 +41,17 @@ fn names(object: &NnfLustreMgt) -> Vec<String> {
 }
 
 fn has(wanted: &[&str]) -> impl Fn(&NnfLustreMgt) -> bool {
-    let wanted: Vec<String> = wanted.iter().map(|it| (*it).to_owned()).collect();
+    let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
     move |object| names(object) == wanted && status(object).error.is_none()
 }
 
-/// The tools of the target.
+/// The scripts of the target.
 struct Target {
     directory: PathBuf,
 }
 
 impl Target {
-    /// An erase command that writes down each name, and then does as `script` says.
+    /// An erase command that records each name, and then runs `script`.
     fn new(bench: &Bench, script: &str) -> Self {
         let target = Self { directory: bench.directory.path().to_owned() };
         target.becomes(script);
@@ -66,12 +66,12 @@ impl Target {
         fs::rename(new, erase).unwrap();
     }
 
-    /// Every name that was to be erased, in order.
+    /// All names that were to be erased, in order.
     fn erased(&self) -> Vec<String> {
-        self.said("erased")
+        self.log("erased")
     }
 
-    fn said(&self, file: &str) -> Vec<String> {
+    fn log(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.directory.join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -104,10 +104,10 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
-    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
-    let told = bench.until("mgt", "told", failed).await;
-    assert_eq!(names(&told), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
-    let error = status(&told).error.unwrap();
+    let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
+    let reported = bench.until("mgt", "told", failed).await;
+    assert_eq!(names(&reported), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
+    let error = status(&reported).error.unwrap();
     assert_eq!(error.severity, Severity::Major);
     for part in
         ["fsname \"aaaaaaaa\" from MGT", "mount the target", "exit status: 3", "no MGS here"]
@@ -119,7 +119,7 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     assert!(target.erased().iter().all(|name| name == "aaaaaaaa"));
 }
 
-/// Its target never came up, or went first: the job's tear-down waits for the name to be gone.
+/// The target never came up, or went first: the job's tear-down waits until the name is gone.
 #[tokio::test]
 async fn the_name_of_the_targets_own_storage_goes_with_it_though_it_cannot_be_erased() {
     let bench = Bench::new().await;
@@ -143,7 +143,7 @@ async fn an_object_goes_though_a_name_on_its_target_cannot_be_erased() {
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
-    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
+    let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
     bench.until("mgt", "told", failed).await;
     bench.delete::<NnfLustreMgt>("mgt").await;
     bench.until_gone::<NnfLustreMgt>("mgt").await;
@@ -167,7 +167,7 @@ async fn an_erasure_that_was_not_written_down_is_made_again_and_its_name_not_giv
     assert_eq!(names(&cut_off), ["aaaaaaaa"]);
     let once = target.erased().len();
     assert!(once >= 1);
-    // The counter comes round to the very name.
+    // The counter comes round to the same name.
     let next = json!({"status": {"fsNameNext": "aaaaaaaa"}});
     bench.status::<NnfLustreMgt>("mgt", next).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
@@ -227,16 +227,16 @@ async fn the_config_map_is_ahead_of_the_status_and_a_crash_between_them_skips_no
 async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_again() {
     let bench = Bench::new().await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
-    let failed = |it: &NnfLustreMgt| status(it).error.is_some();
-    let told = status(&bench.until("mgt", "told", failed).await).error.unwrap();
+    let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
+    let reported = status(&bench.until("mgt", "told", failed).await).error.unwrap();
     for part in ["ConfigMap default/names", "create it", "warren-lustre-names"] {
-        assert!(told.debug_message.contains(part), "{told:?}");
+        assert!(reported.debug_message.contains(part), "{reported:?}");
     }
     config_map(&bench, "dddddddd").await;
     bench.until("mgt", "named", has(&["dddddddd"])).await;
 }
 
-/// As the Go controllers write "none".
+/// How the Go controllers write an empty reference.
 #[tokio::test]
 async fn an_empty_reference_is_none() {
     let bench = Bench::new().await;
@@ -259,32 +259,37 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
         {"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}
     ]);
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
-    let all = |it: &NnfLustreMgt| status(it).command_list.len() == 3 && status(it).error.is_some();
-    let told = status(&bench.until("mgt", "told", all).await);
-    let ready: Vec<bool> = told.command_list.iter().map(|it| it.ready).collect();
+    let all =
+        |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 3 && status(mgt).error.is_some();
+    let reported = status(&bench.until("mgt", "told", all).await);
+    let ready: Vec<bool> = reported.command_list.iter().map(|command| command.ready).collect();
     assert_eq!(ready, [false, false, true]);
-    let bad = told.command_list[0].error.clone().unwrap();
+    let bad = reported.command_list[0].error.clone().unwrap();
     assert_eq!(bad.severity, Severity::Major, "the workflow waits for it");
     for part in ["spec.commandList[0].commands[1]", "exit status: 9", "not today"] {
         assert!(bad.debug_message.contains(part), "{bad:?}");
     }
-    let torn = told.command_list[1].error.clone().unwrap();
+    let torn = reported.command_list[1].error.clone().unwrap();
     assert!(torn.debug_message.contains("spec.commandList[1].commands[1]: unbalanced quotes"));
-    let error = told.error.unwrap();
+    let error = reported.error.unwrap();
     assert_eq!(error.severity, Severity::Fatal, "the torn line is the worst");
     let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
-    let ran = target.said("ran");
-    assert!(!ran.iter().any(|it| it == "never" || it == "torn"), "{ran:?}");
-    assert_eq!(ran.iter().filter(|it| *it == "first").count(), 1, "what is ready is not run again");
+    let ran = target.log("ran");
+    assert!(!ran.iter().any(|line| line == "never" || line == "torn"), "{ran:?}");
+    assert_eq!(
+        ran.iter().filter(|line| *line == "first").count(),
+        1,
+        "what is ready is not run again"
+    );
     assert_eq!(ran[ran.len().min(3) - 2..ran.len().min(3)], ["first", "second"]);
-    // The entries that failed are taken out.
+    // Somebody removes the failed entries.
     let good = json!([{"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}]);
     bench.change::<NnfLustreMgt>("mgt", json!({"spec": {"commandList": good}})).await;
     let clean =
-        |it: &NnfLustreMgt| status(it).command_list.len() == 1 && status(it).error.is_none();
+        |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 1 && status(mgt).error.is_none();
     bench.until("mgt", "clean", clean).await;
-    assert_eq!(target.said("ran").iter().filter(|it| *it == "first").count(), 1);
+    assert_eq!(target.log("ran").iter().filter(|line| *line == "first").count(), 1);
 }
 
 #[tokio::test]
@@ -301,7 +306,7 @@ async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
     object["spec"]["commandList"] = json!([{"reference": reference("slow"), "commands": [slow]}]);
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
     tokio::time::timeout(Duration::from_secs(30), async {
-        while target.said("ran").is_empty() {
+        while target.log("ran").is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
@@ -309,11 +314,11 @@ async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
     .unwrap();
     bench.change::<NnfLustreMgt>("mgt", claims(&["one"])).await;
     fs::write(go, "").unwrap();
-    let both = |it: &NnfLustreMgt| {
-        names(it) == ["aaaaaaaa"] && status(it).command_list.iter().any(|it| it.ready)
+    let both = |mgt: &NnfLustreMgt| {
+        names(mgt) == ["aaaaaaaa"] && status(mgt).command_list.iter().any(|command| command.ready)
     };
     bench.until("mgt", "named and ready", both).await;
-    assert_eq!(target.said("ran"), ["slow"]);
+    assert_eq!(target.log("ran"), ["slow"]);
 }
 
 #[tokio::test]

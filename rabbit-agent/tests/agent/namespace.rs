@@ -1,4 +1,4 @@
-//! The rabbit's namespace is deleted under a job.
+//! Somebody deletes the rabbit's Kubernetes namespace under a job.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use k8s_openapi::api::core::v1::Namespace;
@@ -6,7 +6,7 @@ use kube::{Api, ResourceExt, api::DeleteParams, runtime::wait::await_condition};
 use storage::Step;
 
 use crate::bench::{
-    Bench, MOUNT, NAME, PATIENCE, RABBIT, client_mount, in_tree, mount_ready, node_told, path,
+    Bench, MOUNT, NAME, PATIENCE, RABBIT, client_mount, in_tree, mount_ready, node_reported, path,
 };
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
     let computes = ["compute-01", "compute-02"];
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &computes)).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    // Somebody works in it, so that what follows cannot end at once.
+    // The job uses it, so nothing that follows can end at once.
     let held = path(&in_tree("node-0"));
     bench.host.hold(&held);
     let namespaces: Api<Namespace> = Api::all(bench.client.clone());
@@ -41,11 +41,12 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
         last(|step| matches!(step, Step::RunHook { id, .. } if id.phase == "preTeardown"))
             < first_deleted.unwrap()
     );
-    // The agent outlives its namespace, and makes itself known in a new one. The old one goes kind by kind.
-    let another = |it: Option<&Namespace>| it.is_some_and(|it| it.uid() != first);
+    // The agent outlives its namespace, and creates its NnfNode in a new one. The old one goes kind by kind.
+    let another =
+        |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);
     tokio::time::timeout(PATIENCE, anew).await.unwrap().unwrap();
-    bench.until("nnf-nlc", "told anew", node_told).await;
+    bench.until("nnf-nlc", "told anew", node_reported).await;
     let node: NnfNode = bench.get("nnf-nlc").await;
     assert_eq!(node.status.unwrap().capacity_allocated, 0);
     bench.file_systems(1).await;

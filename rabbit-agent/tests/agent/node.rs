@@ -2,12 +2,12 @@ use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE, nnf_node::NnfResourceHe
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::bench::{Bench, NAME, RABBIT, block_ready, block_storage, node_told};
+use crate::bench::{Bench, NAME, RABBIT, block_ready, block_storage, node_reported};
 
 #[tokio::test]
 async fn the_nnf_node_is_made_and_follows_allocations() {
     let bench = Bench::new().await;
-    let node: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     assert_eq!(
         (node.spec.name.as_str(), node.spec.pod.as_str(), node.spec.state.as_str()),
         (RABBIT, "pod-0", "Enable")
@@ -16,7 +16,7 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
     assert_eq!((status.capacity, status.capacity_allocated, status.drives.len()), (2 << 30, 0, 2));
     assert_eq!((status.servers.len(), status.servers[7].hostname.as_str()), (17, "compute-03"));
 
-    // What fencing and LNet say of the rabbit is not the agent's to touch.
+    // The agent leaves the fencing flag and the LNet address alone.
     let others = json!({"status": {"fenced": true, "lnetNid": "10.0.0.1@tcp"}});
     bench
         .of::<NnfNode>(RABBIT)
@@ -24,8 +24,8 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
         .await
         .unwrap();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
-    let used = |it: &NnfNode| {
-        it.status.as_ref().is_some_and(|status| status.capacity_allocated == 1 << 20)
+    let used = |node: &NnfNode| {
+        node.status.as_ref().is_some_and(|status| status.capacity_allocated == 1 << 20)
     };
     let status = bench.until(NNF_NODE, "used", used).await.status.unwrap();
     assert_eq!(status.capacity, (2 << 30) - (1 << 20));
@@ -34,7 +34,7 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
     bench.until(NAME, "ready", block_ready).await;
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     let free =
-        |it: &NnfNode| it.status.as_ref().is_some_and(|status| status.capacity_allocated == 0);
+        |node: &NnfNode| node.status.as_ref().is_some_and(|status| status.capacity_allocated == 0);
     bench.until(NNF_NODE, "free", free).await;
 }
 
@@ -43,26 +43,26 @@ async fn namespaces_that_nobody_claims_are_told_and_left() {
     let mut bench = Bench::bare().await;
     bench.host.plant_namespace(4096);
     let foreign = bench.host.foreign();
-    let mut health = bench.signs.health.listen();
+    let mut health = bench.status.health.listen();
     bench.start();
-    let warned = |it: &NnfNode| {
-        it.status.as_ref().and_then(|status| status.health.clone())
+    let warned = |node: &NnfNode| {
+        node.status.as_ref().and_then(|status| status.health.clone())
             == Some(NnfResourceHealth::Warning)
     };
     bench.until(NNF_NODE, "warning", warned).await;
-    let told = health.wait_for(|health| !health.message.is_empty()).await.unwrap().message.clone();
-    assert!(told.contains("1 namespaces belong to no NnfNodeBlockStorage"), "{told}");
+    let text = health.wait_for(|health| !health.message.is_empty()).await.unwrap().message.clone();
+    assert!(text.contains("1 namespaces belong to no NnfNodeBlockStorage"), "{text}");
     assert_eq!(bench.host.foreign(), foreign);
 }
 
 #[tokio::test]
 async fn a_node_that_is_deleted_comes_back() {
     let bench = Bench::new().await;
-    let first: NnfNode = bench.until(NNF_NODE, "told", node_told).await;
+    let first: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     bench.delete::<NnfNode>(NNF_NODE).await;
     bench
-        .until(NNF_NODE, "back", |it: &NnfNode| {
-            it.metadata.uid != first.metadata.uid && node_told(it)
+        .until(NNF_NODE, "back", |node: &NnfNode| {
+            node.metadata.uid != first.metadata.uid && node_reported(node)
         })
         .await;
 }

@@ -34,7 +34,7 @@ async fn file_systems_are_made_set_up_and_torn_down() {
     };
     assert_eq!((hooks("postSetup"), hooks("preTeardown")), (3, 0));
 
-    // The block storage is asked to go first, and waits for its file systems.
+    // The block storage is deleted first, and waits for its file systems.
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
@@ -53,14 +53,18 @@ async fn a_life_takes_three_writes() {
     bench.delete::<NnfNodeStorage>(NAME).await;
     let seen = history.await.unwrap();
     let (_, living) = seen.split_last().unwrap();
-    let told: Vec<_> = living
+    let reported: Vec<_> = living
         .iter()
-        .map(|it| {
-            (it.finalizers().len(), storage_ready(it), it.metadata.deletion_timestamp.is_some())
+        .map(|object| {
+            (
+                object.finalizers().len(),
+                storage_ready(object),
+                object.metadata.deletion_timestamp.is_some(),
+            )
         })
         .collect();
     // finalizer, status, (our delete), and then it goes with its finalizer
-    assert_eq!(told, [(1, false, false), (1, true, false), (1, true, true)]);
+    assert_eq!(reported, [(1, false, false), (1, true, false), (1, true, true)]);
 }
 
 #[tokio::test]
@@ -78,8 +82,9 @@ async fn waiting_for_devices_is_no_error() {
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
     let block = bench.until(NAME, "waiting for slots", block_failed).await;
     assert_eq!(block.status.unwrap().error.unwrap().severity, Severity::Minor);
-    let storage: NnfNodeStorage =
-        bench.until(NAME, "held", |it: &NnfNodeStorage| !it.finalizers().is_empty()).await;
+    let storage: NnfNodeStorage = bench
+        .until(NAME, "held", |storage: &NnfNodeStorage| !storage.finalizers().is_empty())
+        .await;
     assert_eq!(storage.status, None);
     bench.make::<api::SystemConfiguration>("default", system(&[("compute-01", 0)])).await;
     let storage = bench.until(NAME, "ready", storage_ready).await;
@@ -100,8 +105,8 @@ async fn without_block_storage_or_profile_it_says_so_and_goes_on_when_they_come(
     assert_eq!(error.debug_message, text);
 
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
-    let of_profile = |it: &NnfNodeStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let of_profile = |storage: &NnfNodeStorage| {
+        let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         error
             .and_then(|error| error.user_message.as_ref())
             .is_some_and(|text| text.contains("NnfStorageProfile default/job-7-0"))

@@ -1,4 +1,4 @@
-//! A defect of the agent costs the object that it concerns, and nothing else.
+//! A defect of the agent affects only the object that it concerns.
 
 use std::{
     collections::BTreeMap,
@@ -9,14 +9,14 @@ use std::{
 };
 
 use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE};
-use rabbit_agent::{health::Board, signs::Signs};
+use rabbit_agent::{health::HealthState, status::AgentStatus};
 use storage::{
     Desired,
     health::{Facts, Link, Probe},
 };
 use tokio::sync::Notify;
 
-use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_told};
+use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage, node_reported};
 
 const OTHER: &str = "default-job-8-0-xfs-0";
 const SIZE: i64 = 1 << 20;
@@ -41,7 +41,7 @@ async fn a_look_that_panics_costs_its_allocation_until_it_is_over() {
     bench.until(NAME, "ready", block_ready).await;
 }
 
-/// A node that panics when it is asked how it is.
+/// A node that panics in its health check.
 #[derive(Debug, Default)]
 struct Defective {
     asked: Notify,
@@ -64,14 +64,14 @@ impl Probe for Defective {
 async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
     let defective = Arc::new(Defective::default());
     let mut bench = Bench::bare().await;
-    bench.signs = Signs::of(Board::new(defective.clone(), None, 0));
+    bench.status = AgentStatus::of(HealthState::new(defective.clone(), None, 0));
     bench.site().await;
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(SIZE, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
-    // The pass of the NnfNode panics, and may begin later than the other.
+    // The pass over the NnfNode panics, and may begin later than the other.
     defective.asked.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);
-    bench.until(NNF_NODE, "told", |it: &NnfNode| node_told(it)).await;
+    bench.until(NNF_NODE, "told", |node: &NnfNode| node_reported(node)).await;
 }

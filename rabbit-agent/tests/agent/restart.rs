@@ -39,7 +39,7 @@ async fn stopping_leaves_everything_mounted_and_starting_does_nothing_again() {
     );
 
     bench.start();
-    // Whatever is asked next is served after everything that was there was looked at.
+    // The agent serves what comes next after it has looked at everything that existed.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage("next", 0)).await;
     bench.until("next", "ready", storage_ready).await;
@@ -60,7 +60,7 @@ async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
     let before = bench.host.applied().len();
     let history = bench.history(&mounted);
     bench.start();
-    // Two to set up, two of the tree, and the same two again.
+    // Two for set-up, two of the tree, and the same two again.
     bench.until_mounts(6).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
@@ -74,7 +74,7 @@ async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
     );
 }
 
-/// Takes the namespaces of these allocations away while nobody looks, as a pool that was lost would.
+/// Removes the namespaces of these allocations while no agent runs, as when a pool is lost.
 fn lose(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
     let status = block.status.as_ref().unwrap();
     for index in allocations {
@@ -87,7 +87,8 @@ fn lose(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
     }
 }
 
-/// A block storage of two that is asked to go while its file systems hold it, lost `allocations`, and a new agent.
+/// A block storage with two allocations is being deleted while its file systems hold it, lost `allocations`, and gets a
+/// new agent.
 async fn lost_while_held(allocations: &[u32]) -> (Bench, usize) {
     let mut bench = Bench::new().await;
     let (block, _) = bench.file_systems(2).await;
@@ -121,7 +122,9 @@ async fn what_is_going_away_and_lost_its_namespaces_gets_no_new_ones() {
     let (bench, before) = lost_while_held(&[0, 1]).await;
     let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", looked_up).await;
     let status = block.status.unwrap();
-    assert!(!status.ready && status.allocations.iter().all(|it| it.devices.is_empty()));
+    assert!(
+        !status.ready && status.allocations.iter().all(|allocation| allocation.devices.is_empty())
+    );
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
@@ -147,10 +150,10 @@ async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
     assert_eq!((torn_down.count(), created(&bench, before)), (1, 0));
 }
 
-/// A stopped agent's two file systems, each on a drive of its own, of which a reboot did not bring back the first.
+/// A stopped agent's two file systems, each on a drive of its own. A reboot did not bring back the first drive.
 ///
-/// One is asked for after the other is there, and so goes to the drive that has more room: two at once may find the same one the
-/// freest.
+/// The second is made after the first exists, and so gets the drive with more room: at once both could get the same
+/// drive.
 async fn without_a_drive(go: fn(&FakeHost, u32)) -> Bench {
     let mut bench = Bench::new().await;
     let one = (1 << 20, &[RABBIT][..]);
@@ -177,7 +180,8 @@ async fn what_lost_a_drive_before_a_restart_is_torn_down_and_given_back() {
     bench.start();
     let block: NnfNodeBlockStorage = bench.until(NAME, "without its first", block_failed).await;
     let status = block.status.unwrap();
-    let paths = status.allocations.iter().map(|it| it.accesses[RABBIT].device_paths.len());
+    let paths =
+        status.allocations.iter().map(|allocation| allocation.accesses[RABBIT].device_paths.len());
     assert_eq!(paths.collect::<Vec<_>>(), [0, 1]);
     delete_both(&bench).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
@@ -190,15 +194,15 @@ async fn what_is_going_away_without_a_drive_is_torn_down_and_given_back_with_it(
     delete_both(&bench).await;
     bench.start();
     bench.until_gone::<NnfNodeStorage>(NAME).await;
-    let waits = |it: &NnfNodeBlockStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let waits = |block: &NnfNodeBlockStorage| {
+        let error = block.status.as_ref().and_then(|status| status.error.as_ref());
         let user = error.and_then(|error| error.user_message.as_ref());
         user.is_some_and(|user| user.contains("give back allocation 0"))
     };
     let block: NnfNodeBlockStorage = bench.until(NAME, "waiting", waits).await;
     assert_eq!(block.finalizers(), [finalizer::NNF_NODE_BLOCK_STORAGE]);
     bench.host.put_drive_back(0);
-    bench.signs.health.call();
+    bench.status.health.request_check();
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     assert!(bench.host.is_clean());
 }
@@ -211,8 +215,8 @@ async fn what_cannot_be_torn_down_yet_says_what_it_waits_for() {
     bench.change::<NnfNodeBlockStorage>(NAME, asked).await;
     delete_both(&bench).await;
     bench.start();
-    let waits = |it: &NnfNodeStorage| {
-        let error = it.status.as_ref().and_then(|status| status.error.as_ref());
+    let waits = |storage: &NnfNodeStorage| {
+        let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         let user = error.and_then(|error| error.user_message.as_ref());
         user.is_some_and(|user| user.contains(NAME) && user.contains("compute-77"))
     };
@@ -267,7 +271,7 @@ async fn a_mount_nobody_wants_that_is_busy_is_removed_when_it_is_let_go() {
     assert_eq!(mounts(&bench), 0);
 }
 
-/// One life of a block storage and its file system, in which the n-th step fails, for each of the first few.
+/// Six lives of a block storage and its file system: in each another of the first steps fails.
 async fn lives_with(fault: Fault) {
     for after in 0..6 {
         let bench = Bench::new().await;

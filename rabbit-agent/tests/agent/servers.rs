@@ -1,4 +1,4 @@
-//! What a Lustre file system is made of, written into its root when it is given to its users.
+//! The components of a Lustre file system, written into its root when its user gets it.
 
 use api::{ClientMount, Servers, Severity, client_mount::ClientMountStatus};
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use crate::bench::{Bench, RABBIT, client_mount, mount_failed, mount_ready};
 
 const MOUNT: &str = "job-7-0-ownergroup";
 
-/// As the centre spells it: its own places come with slashes.
+/// As central controllers write it: their own paths have slashes at the end.
 const PLACE: &str = "//mnt/tmp//default-job-7-0-ost-0";
 
-/// An API that also has the kind that others bring.
+/// An API with the Servers kind, which other software brings.
 async fn bench() -> Bench {
     let mut crds = api::crd::crd_values();
     crds.push(api::crd::crd_value::<Servers>());

@@ -1,4 +1,4 @@
-//! Definitions of newer software that knows more, and of older software that knows less.
+//! Definitions of newer software with more fields, and of older software with fewer.
 
 use api::{ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use controller::Object as Kind;
@@ -10,11 +10,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::bench::{
-    Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_storage, node_told,
-    once_served, storage_ready,
+    Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_reported,
+    node_storage, once_served, storage_ready,
 };
 
-/// Kinds with fields that our types do not have.
+/// Kinds with fields that our types lack.
 fn newer() -> Vec<Value> {
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {
@@ -48,7 +48,7 @@ fn dynamic<K: Kind>(client: &Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), RABBIT, &ApiResource::erase::<K>(&()))
 }
 
-/// Writes fields of the future into an object's spec, and into its status as far as there is one.
+/// Writes future fields into an object's spec, and into its status if there is one.
 async fn mark<K: Kind>(bench: &Bench, name: &str) {
     let api = dynamic::<K>(&bench.client);
     let params = PatchParams::default();
@@ -66,7 +66,7 @@ async fn mark<K: Kind>(bench: &Bench, name: &str) {
     api.patch_status(name, &params, &Patch::Merge(json!({"status": status}))).await.unwrap();
 }
 
-async fn unsay<K: Kind>(bench: &Bench, name: &str, status: Value) {
+async fn overwrite_status<K: Kind>(bench: &Bench, name: &str, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
     dynamic::<K>(&bench.client).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
@@ -76,7 +76,7 @@ async fn assert_marked<K: Kind>(bench: &Bench, name: &str, list: &str) {
     assert_eq!(object.data["spec"]["future"]["deep"], json!([1, 2]), "{object:#?}");
     assert_eq!(object.data["status"]["future"], "x", "{object:#?}");
     let entries = object.data["status"][list].as_array().cloned().unwrap_or_default();
-    assert!(entries.iter().all(|it| it["future"] == "in an entry"), "{object:#?}");
+    assert!(entries.iter().all(|entry| entry["future"] == "in an entry"), "{object:#?}");
 }
 
 #[tokio::test]
@@ -92,30 +92,35 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
         "metadata": {"name": "mgt", "namespace": RABBIT}, "spec": {"addresses": []}
     });
     bench.make::<NnfLustreMgt>(RABBIT, mgt).await;
-    bench.until("nnf-nlc", "told", node_told).await;
+    bench.until("nnf-nlc", "told", node_reported).await;
     bench.stop().await;
     mark::<ClientMount>(&bench, MOUNT).await;
     mark::<NnfNodeStorage>(&bench, NAME).await;
     mark::<NnfNodeBlockStorage>(&bench, NAME).await;
     mark::<NnfNode>(&bench, "nnf-nlc").await;
     mark::<NnfLustreMgt>(&bench, "mgt").await;
-    // A new start tells a new time; finalizers and every status are told anew.
+    // A new start has a new time; the agent writes finalizers and statuses again.
     let none = json!({"metadata": {"finalizers": null}});
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
     bench.change::<NnfNodeBlockStorage>(NAME, none).await;
-    unsay::<ClientMount>(&bench, MOUNT, json!({"allReady": false})).await;
-    unsay::<NnfNodeStorage>(&bench, NAME, json!({"ready": false})).await;
+    overwrite_status::<ClientMount>(&bench, MOUNT, json!({"allReady": false})).await;
+    overwrite_status::<NnfNodeStorage>(&bench, NAME, json!({"ready": false})).await;
     bench.start();
     bench
-        .until(MOUNT, "told", |it: &ClientMount| mount_ready(it) && !it.finalizers().is_empty())
+        .until(MOUNT, "told", |mount: &ClientMount| {
+            mount_ready(mount) && !mount.finalizers().is_empty()
+        })
         .await;
     bench
-        .until(NAME, "told", |it: &NnfNodeStorage| storage_ready(it) && !it.finalizers().is_empty())
+        .until(NAME, "told", |storage: &NnfNodeStorage| {
+            storage_ready(storage) && !storage.finalizers().is_empty()
+        })
         .await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("more", &[(1 << 20, &[RABBIT])])).await;
-    let allocated =
-        |it: &NnfNode| it.status.as_ref().is_some_and(|it| it.capacity_allocated > 1 << 20);
+    let allocated = |node: &NnfNode| {
+        node.status.as_ref().is_some_and(|status| status.capacity_allocated > 1 << 20)
+    };
     bench.until("nnf-nlc", "told", allocated).await;
     assert_marked::<ClientMount>(&bench, MOUNT, "mounts").await;
     assert_marked::<NnfNodeStorage>(&bench, NAME, "allocations").await;
@@ -124,7 +129,7 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     assert_marked::<NnfLustreMgt>(&bench, "mgt", "none").await;
 }
 
-/// Kinds whose status lacks what our agent tells in it: the API prunes it without a word.
+/// Kinds whose status lacks fields that our agent writes: the API drops them silently.
 fn older() -> Vec<Value> {
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {
@@ -142,7 +147,7 @@ fn older() -> Vec<Value> {
             status["properties"].as_object_mut().unwrap().remove(*field).unwrap();
         }
         if let Some(required) = status.get_mut("required").and_then(Value::as_array_mut) {
-            required.retain(|it| !pruned.contains(&it.as_str().unwrap()));
+            required.retain(|field| !pruned.contains(&field.as_str().unwrap()));
         }
     }
     crds
@@ -159,9 +164,10 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     let mut refused = client_mount("refused", &["compute-01"]);
     refused["spec"]["mounts"][0]["mountPath"] = json!("../../etc");
     bench.make::<ClientMount>(RABBIT, refused).await;
-    let told = |it: &ClientMount| it.status.as_ref().is_some_and(|it| it.mounts.len() == 1);
-    bench.until("refused", "told", told).await;
-    // Work on others, so that a loop on the first would have had its time.
+    let reported =
+        |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
+    bench.until("refused", "told", reported).await;
+    // Work on other objects, which gives a loop on the first time to show.
     for count in 0..5 {
         let name = format!("other-{count}");
         bench
@@ -189,7 +195,7 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     }
 }
 
-/// Every kind also in the version before, as sites serve them.
+/// Each kind also in its previous version, as sites serve them.
 fn with_the_version_before() -> Vec<Value> {
     let mut crds = api::crd::crd_values();
     for crd in &mut crds {

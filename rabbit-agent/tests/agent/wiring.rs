@@ -1,4 +1,4 @@
-//! The whole agent over real sockets: the API's and the coordinator's.
+//! The whole agent over real sockets, to the API and to the coordinator.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::bench::{RABBIT, rabbit};
 
-/// Hears one node out, and then says that a newer agent speaks for it.
+/// Receives one node's hello, and then refuses it because a newer agent speaks for it.
 struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
 
 #[tonic::async_trait]

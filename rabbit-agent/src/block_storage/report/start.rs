@@ -1,31 +1,31 @@
-//! Which start of the agent a status speaks for.
+//! The start of the agent that a status names.
 
 use std::sync::Arc;
 
 use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-/// Whether the paths in this status hold for the agent that started at `started`: Kubernetes keeps whole seconds.
+/// Whether the paths in this status are those of the agent that started at `started`. Kubernetes keeps whole seconds.
 #[must_use]
 pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     status.ready && is_of(status, started)
 }
 
-/// Whether everything in this status was seen by the agent that started at `started`, ready or not.
+/// Whether the agent that started at `started` observed everything in this status, ready or not.
 #[must_use]
 pub fn is_of(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     let at = status.pod_start_time.as_ref();
     at.is_some_and(|at| at.0.as_second() == started.0.as_second())
 }
 
-/// What an agent that starts `now` is to tell as its start: later than any that was told before, also after a reboot with
-/// a clock that does not know the time, so that device paths of another boot are never taken for its own.
+/// The start time that an agent which starts `now` reports. It is later than any that was reported before, even when
+/// the clock is wrong after a reboot, so that nobody takes device paths of another boot for current ones.
 pub fn started_after<'a>(
     now: Timestamp,
     objects: impl Iterator<Item = &'a Arc<NnfNodeBlockStorage>>,
 ) -> Time {
-    let told = objects.filter_map(|it| it.status.as_ref()?.pod_start_time.as_ref());
-    let after = told.map(|at| at.0.as_second().saturating_add(1)).max();
+    let reported = objects.filter_map(|block| block.status.as_ref()?.pod_start_time.as_ref());
+    let after = reported.map(|at| at.0.as_second().saturating_add(1)).max();
     // Kubernetes keeps whole seconds of a time.
     let second = after.map_or(now.as_second(), |after| after.max(now.as_second()));
     Time(Timestamp::from_second(second).unwrap_or(now))
@@ -39,10 +39,10 @@ mod tests {
     #[test]
     fn a_start_is_later_than_every_start_that_was_told() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let objects = ["2026-06-01T07:12:09Z", "2026-05-01T00:00:00Z"].map(|told| {
+        let objects = ["2026-06-01T07:12:09Z", "2026-05-01T00:00:00Z"].map(|reported| {
             let mut object = samples::block_storage_ready(1);
             let status = object.status.as_mut().unwrap();
-            status.pod_start_time = Some(Time(at(told)));
+            status.pod_start_time = Some(Time(at(reported)));
             Arc::new(object)
         });
         for (now, started) in [

@@ -1,4 +1,4 @@
-//! What may be wrong with a drive.
+//! Rules for drives.
 
 use storage::{
     health::{DriveFacts, Facts, Link, LinkErrors, Smart, Temperature},
@@ -11,7 +11,7 @@ use crate::health::{
     judge::{Counters, Known},
 };
 
-/// Repaired errors of a link between two looks that are worth a word: single ones are not.
+/// Corrected link errors between two checks that count as a problem; single ones do not.
 const MANY: u64 = 100;
 
 pub(super) fn drive(
@@ -57,12 +57,12 @@ pub(super) fn drive(
     }
 }
 
-/// The kernel knows it only of drives whose physical function it has.
+/// The drive's temperature. The kernel knows it only of drives whose physical function it drives.
 pub(in crate::health) fn temperature(
     facts: Option<&DriveFacts>,
     smart: Option<&Smart>,
 ) -> Option<Temperature> {
-    facts.and_then(|it| it.temperature).or(smart.and_then(|it| it.temperature))
+    facts.and_then(|facts| facts.temperature).or(smart.and_then(|smart| smart.temperature))
 }
 
 fn worn_out(
@@ -77,7 +77,7 @@ fn worn_out(
             format!("{spare} % of its spare blocks are left, threshold {threshold} %: replace it");
         tell(Kind::SpareLow, Severity::Warning, text);
     }
-    let Some(before) = before.and_then(|it| it.smart) else { return };
+    let Some(before) = before.and_then(|counters| counters.smart) else { return };
     let (was, is) = (before.media_errors, smart.media_errors);
     if is > was {
         let text = format!(
@@ -94,7 +94,7 @@ fn worn_out(
     }
 }
 
-/// What the kernel shows of a drive that is plugged in.
+/// Rules for what the kernel shows of a drive.
 fn attached(
     facts: &DriveFacts,
     before: Option<&Counters>,
@@ -109,13 +109,13 @@ fn attached(
             format!("its controller is {}, not live: see the kernel's log", facts.controller);
         tell(Kind::Controller, Severity::Warning, text);
     }
-    if let Some(namespaces) = facts.read_only.as_ref().filter(|it| !it.is_empty()) {
+    if let Some(namespaces) = facts.read_only.as_ref().filter(|namespaces| !namespaces.is_empty()) {
         let text = format!(
             "namespaces {namespaces:?} take no writes: see blockdev --getro, and nvme smart-log"
         );
         tell(Kind::ReadOnlyNamespace, Severity::Warning, text);
     }
-    if let (Some(is), Some(was)) = (facts.errors, before.and_then(|it| it.errors)) {
+    if let (Some(is), Some(was)) = (facts.errors, before.and_then(|counters| counters.errors)) {
         errors(was, is, tell);
     }
 }

@@ -1,4 +1,4 @@
-//! What may be wrong with file systems and volume groups.
+//! Rules for file systems and volume groups.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::health::{
 };
 
 pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
-    for it in facts.file_systems.iter().flatten() {
-        let subject = Subject::FileSystem(it.target.clone());
-        let (name, kind) = (&it.target, &it.kind);
-        match &it.answer {
+    for file_system in facts.file_systems.iter().flatten() {
+        let subject = Subject::FileSystem(file_system.target.clone());
+        let (name, kind) = (&file_system.target, &file_system.kind);
+        match &file_system.answer {
             Answer::Well => {}
             Answer::ShutDown(why) => {
                 let text = format!(
@@ -30,9 +30,10 @@ pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
                 note(found, &subject, Kind::Silent, Severity::Warning, &text);
             }
         }
-        // One that was mounted so, and was never seen otherwise, is as it was asked for.
-        let was_writable = known.writable.contains(&(it.target.clone(), it.device));
-        if it.is_read_only && (!it.asked_read_only || was_writable) {
+        // A file system that was mounted read-only and was never writable is as desired.
+        let was_writable =
+            known.writable.contains(&(file_system.target.clone(), file_system.device));
+        if file_system.is_read_only && (!file_system.asked_read_only || was_writable) {
             let text = format!(
                 "{name}: {kind} went read-only: see the kernel's log, unmount it and check it before it is used again"
             );
@@ -42,48 +43,49 @@ pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
 }
 
 pub(super) fn groups(facts: &Facts, found: &mut Findings) {
-    for it in facts.groups.iter().flatten() {
-        let subject = Subject::Group(it.name.clone());
-        if it.missing > 0 {
-            let lost = match named(&it.lost, "; ") {
+    for group in facts.groups.iter().flatten() {
+        let subject = Subject::Group(group.name.clone());
+        if group.missing > 0 {
+            let lost = match named(&group.lost, "; ") {
                 lost if lost.is_empty() => lost,
                 lost => format!(" ({lost})"),
             };
             let text = format!(
                 "volume group {}: {} physical volumes are missing{lost}: see which drive is, and put it back or replace it",
-                it.name, it.missing
+                group.name, group.missing
             );
             note(found, &subject, Kind::Missing, Severity::Warning, &text);
         }
-        if !it.unwell.is_empty() {
+        if !group.unwell.is_empty() {
             let volumes: Vec<_> =
-                it.unwell.iter().map(|(volume, state)| format!("{volume} is {state}")).collect();
-            let text = format!("volume group {}: {}: see lvs -a", it.name, named(&volumes, ", "));
+                group.unwell.iter().map(|(volume, state)| format!("{volume} is {state}")).collect();
+            let text =
+                format!("volume group {}: {}: see lvs -a", group.name, named(&volumes, ", "));
             note(found, &subject, Kind::Unwell, Severity::Warning, &text);
         }
     }
 }
 
-/// Groups that Warren made for an object that is no more. Nobody removes them but a person: they hold data.
+/// Volume groups that Warren made for an object that is gone. Only a person removes them: they hold data.
 pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &mut Findings) {
-    for it in facts.groups.iter().flatten() {
-        let Some(allocation) = it.allocation else { continue };
+    for group in facts.groups.iter().flatten() {
+        let Some(allocation) = group.allocation else { continue };
         if claimants.contains(&allocation.owner) {
             continue;
         }
         let text = format!(
             "volume group {} belongs to no NnfNodeBlockStorage and is left alone; if nobody needs its data, run {}, and then delete its namespaces",
-            it.name,
-            removal(it)
+            group.name,
+            removal(group)
         );
-        let subject = Subject::Group(it.name.clone());
+        let subject = Subject::Group(group.name.clone());
         note(found, &subject, Kind::Unclaimed, Severity::Warning, &text);
     }
 }
 
-/// LVM is shown the group's own devices: another disk of the node may have a group of that name.
+/// The command names the group's devices: another disk of the node may have a group of that name.
 fn removal(group: &GroupFacts) -> String {
-    let devices: Vec<_> = group.devices.iter().map(|it| it.display().to_string()).collect();
+    let devices: Vec<_> = group.devices.iter().map(|device| device.display().to_string()).collect();
     let on = format!("--devices {} {}", devices.join(","), group.name);
     let join =
         if group.is_shared { format!("vgchange --lock-start {on} && ") } else { String::new() };

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-/// The first line says where they are from.
+/// Recorded events; the first line of the file says from which machine.
 const RECORDED: &str = include_str!("recorded.txt");
 
 /// `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
@@ -49,15 +49,16 @@ fn a_namespace_that_ceases_to_take_writes_moves() {
     assert!(!change("SYNTH_UUID=0"));
 }
 
-/// The kernel announces anew what `uevent` in sysfs is told to (Documentation/ABI/testing/sysfs-uevent); that needs root.
+/// Makes the kernel announce the device: it does so when `uevent` in sysfs is written
+/// (Documentation/ABI/testing/sysfs-uevent), which needs root.
 fn announce(device: &Path) {
     std::fs::write(device.join("uevent"), "change").unwrap();
 }
 
-/// One that every kernel has, and that nobody minds.
+/// A device that every kernel has and whose events disturb nobody.
 const NULL: &str = "/sys/class/mem/null";
 
-/// Whoever does not keep up is told so, and hears on.
+/// A listener that does not keep up learns so, and continues.
 #[test]
 fn what_was_lost_is_a_reason_to_look() {
     let device = Path::new(NULL);
@@ -67,7 +68,7 @@ fn what_was_lost_is_a_reason_to_look() {
     let monitor = open().unwrap();
     announce(device);
     assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
-    // The smallest that the kernel gives: two events fit.
+    // The smallest buffer that the kernel allows: two events fit.
     setsockopt(&monitor, sockopt::RcvBuf, &0).unwrap();
     (0..64).for_each(|_| announce(device));
     assert!(drain(&monitor).unwrap());
@@ -76,7 +77,7 @@ fn what_was_lost_is_a_reason_to_look() {
     assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
 }
 
-/// The device's words are those that the kernel sent.
+/// The event has the properties that the kernel sent.
 #[test]
 fn the_kernel_is_heard() {
     let device = Path::new(NULL);
@@ -97,14 +98,14 @@ fn the_kernel_is_heard() {
 #[tokio::test]
 async fn what_the_kernel_says_of_a_pci_function_is_a_call_for_a_look() {
     let mut functions = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten();
-    let function = functions.next().and_then(Result::ok).map(|it| it.path());
+    let function = functions.next().and_then(Result::ok).map(|entry| entry.path());
     let missing = function.is_none().then_some("this machine has no PCI");
     if !gate::open("uevents", missing) || !gate::uevents(function.as_deref().unwrap()) {
         return;
     }
-    let board = Board::default();
-    let mut called = board.called();
-    listen(board);
+    let health = HealthState::default();
+    let mut called = health.check_requests();
+    listen(health);
     announce(function.as_deref().unwrap());
     called.changed().await.unwrap();
 }

@@ -33,7 +33,7 @@ fn published(next: Option<&str>) -> Published {
     }
 }
 
-/// What plan and record come to when nothing on the target fails, with what was done there.
+/// Applies actions until none is left, as if nothing on the target failed. Returns the object and what was done.
 fn settle(
     object: &mut NnfLustreMgt,
     mut published: Option<Published>,
@@ -41,7 +41,7 @@ fn settle(
     let mut done = Vec::new();
     while let Some((_, action)) = plan(object, published.as_ref(), &[]) {
         match action.unwrap() {
-            Action::Tell(status) => object.status = Some(*status),
+            Action::WriteStatus(status) => object.status = Some(*status),
             Action::Publish(name) => {
                 done.push(format!("publish {name}"));
                 published.as_mut().unwrap().next = Some(name.to_string());
@@ -60,7 +60,12 @@ fn settle(
 }
 
 fn names_of(object: &NnfLustreMgt) -> Vec<&str> {
-    object.status.iter().flat_map(|it| &it.claim_list).map(|it| &*it.fs_name).collect()
+    object
+        .status
+        .iter()
+        .flat_map(|status| &status.claim_list)
+        .map(|claim| &*claim.fs_name)
+        .collect()
 }
 
 fn next_of(object: &NnfLustreMgt) -> &str {
@@ -110,7 +115,7 @@ fn black_listed_names_and_those_in_use_are_passed_over() {
     let mut object = mgt(&spec, Value::Null);
     settle(&mut object, None);
     assert_eq!(names_of(&object), ["aaaaaaab", "aaaaaaad", "aaaaaaae"]);
-    // Somebody set the counter back.
+    // Somebody reset the counter.
     let status = json!({"fsNameNext": "aaaaaaab", "claimList": given(&[("old", "aaaaaaad")])});
     let mut object = mgt(&spec, status);
     settle(&mut object, None);
@@ -122,7 +127,7 @@ fn one_action_names_one_claim() {
     let spec = json!({"claimList": claims(&["one", "two", "one"])});
     let mut object = mgt(&spec, json!({"fsNameNext": "aaaaaaaa"}));
     let (work, action) = plan(&object, None, &[]).unwrap();
-    let Ok(Action::Tell(status)) = action else { panic!("{action:?}") };
+    let Ok(Action::WriteStatus(status)) = action else { panic!("{action:?}") };
     assert_eq!((work, status.claim_list.len()), (Work::Names, 1));
     settle(&mut object, None);
     assert_eq!(names_of(&object), ["aaaaaaaa", "aaaaaaab"], "a claim that comes twice is one");
@@ -145,8 +150,8 @@ fn an_empty_reference_is_the_same_as_none() {
         json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa", "reference": {}}]});
     assert!(plan(&mgt(&json!({}), nobody), None, &[]).is_none(), "nobody withdrew a claim");
     let spec = json!({"commandList": [{"reference": {}, "commands": ["lctl"]}]});
-    let told = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
-    assert!(plan(&mgt(&spec, told), None, &[]).is_none(), "it ran, and is still asked for");
+    let expected = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
+    assert!(plan(&mgt(&spec, expected), None, &[]).is_none(), "it ran, and is still asked for");
 }
 
 #[test]
@@ -169,10 +174,14 @@ fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
     let mut object = mgt(&json!({"commandList": list}), status);
     let (done, _) = settle(&mut object, None);
     assert_eq!(done, ["lctl one", "lctl two"]);
-    let told = &object.status.as_ref().unwrap().command_list;
-    let names: Vec<_> = told.iter().map(|it| it.reference.name.clone().unwrap()).collect();
+    let expected = &object.status.as_ref().unwrap().command_list;
+    let names: Vec<_> =
+        expected.iter().map(|command| command.reference.name.clone().unwrap()).collect();
     assert_eq!(names, ["two", "one"]);
-    assert!(told.iter().all(|it| it.ready && it.error.is_none()), "{told:?}");
+    assert!(
+        expected.iter().all(|command| command.ready && command.error.is_none()),
+        "{expected:?}"
+    );
 }
 
 #[test]
@@ -195,8 +204,8 @@ fn what_failed_stops_nothing_else() {
     while let Some((work, _)) = plan(&object, None, &failed) {
         failed.push(work);
     }
-    let told: Vec<_> = failed.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["give out names", "erase aaaaaaaa", "run the commands of one"]);
+    let expected: Vec<_> = failed.iter().map(ToString::to_string).collect();
+    assert_eq!(expected, ["give out names", "erase aaaaaaaa", "run the commands of one"]);
 }
 
 #[test]
@@ -211,7 +220,7 @@ fn a_deleted_object_is_owed_its_erasures_and_nothing_more() {
     assert_eq!(names_of(&object), ["aaaaaaab"]);
 }
 
-/// The job whose target it is wants to be gone, and others may not come to share a name with what is left.
+/// The target's own job is torn down; later jobs must not get a name of which something is left.
 #[test]
 fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":
@@ -246,7 +255,7 @@ fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
 #[test]
 fn names_that_cannot_be_counted_from_are_told_with_their_place() {
     let claim = json!({"claimList": claims(&["one"])});
-    for (start, status, map, told) in [
+    for (start, status, map, expected) in [
         ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is no file system name"),
         ("", Value::Null, None, "spec.fsNameStart: is empty"),
         ("", Value::Null, Some(None), "spec.fsNameStartReference leads to no name"),
@@ -262,12 +271,12 @@ fn names_that_cannot_be_counted_from_are_told_with_their_place() {
         spec["fsNameStart"] = json!(start);
         let map = map.map(published);
         let error = refused(&mgt(&spec, status), map.as_ref());
-        assert!(error.contains(told) && error.contains("8 letters from a to z"), "{error}");
+        assert!(error.contains(expected) && error.contains("8 letters from a to z"), "{error}");
     }
 }
 
-/// Every prefix of the work is cut off by a crash: what was done is done, what was not written down is not. Claims come and go
-/// in between, in every order that three bits give.
+/// A crash cuts the work off after each prefix: actions were done, but the last result was not written. Claims come and
+/// go in between, in every order that three bits give.
 #[test]
 fn no_two_claims_ever_have_one_name_wherever_the_work_is_cut_off() {
     for seed in 0_u32..512 {
@@ -294,8 +303,8 @@ fn no_two_claims_ever_have_one_name_wherever_the_work_is_cut_off() {
                         }
                         object.status = Some(without_claim(&object, &claim));
                     }
-                    Action::Tell(_) if left == 0 => break,
-                    Action::Tell(status) => object.status = Some(*status),
+                    Action::WriteStatus(_) if left == 0 => break,
+                    Action::WriteStatus(status) => object.status = Some(*status),
                     Action::Run(entry) => panic!("{entry:?}"),
                 }
                 left = left.saturating_sub(1);

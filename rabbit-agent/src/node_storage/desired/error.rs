@@ -1,4 +1,4 @@
-//! What can be wrong with a NnfNodeStorage. Each text names the field, the value and the remedy: it is what the user reads.
+//! What can be wrong with a NnfNodeStorage. Users read these texts, so each names field, value and remedy.
 
 use api::{NnfStorageProfile, names::label};
 use storage::{
@@ -9,21 +9,21 @@ use thiserror::Error;
 
 use super::{MOST_FILE_SYSTEMS, name_of};
 
-/// Why a NnfNodeStorage cannot be carried out.
+/// Why a NnfNodeStorage is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodeStorageError {
     /// A label is missing.
     #[error("metadata.labels[{0}] is missing: the object that asks for storage sets it")]
     Label(&'static str),
-    /// The owner's uid is none.
+    /// The owner's uid is invalid.
     #[error("metadata.labels[{}]", label::OWNER_UID)]
     Owner(#[source] NameError),
-    /// The type is known to the schema and not to this build.
+    /// This build does not support the type, though the schema has it.
     #[error(
         "spec.fileSystemType {0:?} is not supported by this build: use raw, xfs, gfs2 or lustre"
     )]
     Type(String),
-    /// Not a number of file systems.
+    /// The number of file systems is out of range.
     #[error("spec.count is {0}: use 0 to {MOST_FILE_SYSTEMS}")]
     Count(i64),
     /// One device cannot hold several file systems without LVM.
@@ -31,116 +31,116 @@ pub enum NodeStorageError {
         "spec.count is {0} with sharedAllocation: several file systems on one allocation need logical volumes: start the agents with --volumes lvm and a profile that makes them, or use a profile with sharedVg false"
     )]
     SharedCount(i64),
-    /// The names that computes derive would differ.
+    /// Object and profile disagree, and computes would derive other names.
     #[error(
         "spec.sharedAllocation is {spec}, but {field} of the pinned profile is {profile}: computes would look for another volume group; make them equal"
     )]
     Sharing {
-        /// As the object says.
+        /// `spec.sharedAllocation`.
         spec: bool,
-        /// The profile's field.
+        /// The field of the profile.
         field: String,
-        /// As the profile says.
+        /// Its value.
         profile: bool,
     },
-    /// More file systems than block storage.
+    /// The block storage has too few allocations.
     #[error(
         "spec.count is {count}, but NnfNodeBlockStorage {block} has {allocations} allocations: ask for as many"
     )]
     Allocations {
-        /// File systems asked for.
+        /// Number of file systems asked for.
         count: u32,
-        /// The block storage.
+        /// Name of the block storage.
         block: String,
-        /// Its allocations.
+        /// Number of its allocations.
         allocations: usize,
     },
-    /// The rabbit itself was not given the devices.
+    /// The rabbit has no access to the devices.
     #[error(
         "NnfNodeBlockStorage {block} gives {rabbit} no device for allocation {index}: put {rabbit} first in spec.allocations[{index}].access"
     )]
     NoAccess {
-        /// The block storage.
+        /// Name of the block storage.
         block: String,
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// The rabbit.
+        /// Name of the rabbit.
         rabbit: String,
     },
-    /// A value for each allocation is wanted, and one is missing.
+    /// A variable has too few values for the allocations.
     #[error(
         "spec.commandVariables[{place}] ({name}) has {values} indexedValues for {count} file systems: give one for each"
     )]
     IndexedValues {
-        /// Which variable.
+        /// Index of the variable.
         place: usize,
-        /// Its name.
+        /// Name of the variable.
         name: String,
-        /// How many there are.
+        /// Number of its values.
         values: usize,
-        /// How many are needed.
+        /// Number of values needed.
         count: u32,
     },
-    /// Not a variable.
+    /// A variable's name is invalid.
     #[error("spec.commandVariables[{place}].name is {name:?}: a variable's name begins with '$'")]
     VariableName {
-        /// Which variable.
+        /// Index of the variable.
         place: usize,
-        /// As written.
+        /// The name in the object.
         name: String,
     },
-    /// A line of the profile.
+    /// A line of the profile is invalid.
     #[error("pinned profile {profile}")]
     Profile {
-        /// Its namespace and name.
+        /// Namespace and name of the profile.
         profile: String,
-        /// What is wrong.
+        /// What is wrong with the line.
         #[source]
         source: SiteCommandError,
     },
-    /// What a Lustre target cannot be made of.
+    /// A value is no valid part of a Lustre target.
     #[error("{field} is {value:?}: use {remedy}")]
     Lustre {
-        /// Which field.
+        /// The field.
         field: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// Values that are valid.
         remedy: &'static str,
     },
-    /// A pool or dataset that the profile renamed.
+    /// The profile overrides a pool or dataset with an invalid name.
     #[error("$POOL_NAME or $ZVOL_NAME, as the profile's variableOverride has it")]
     Dataset(#[source] NameError),
-    /// `$TARGET_PATH` leads somewhere else.
+    /// `$TARGET_PATH` is not beneath a mount root.
     #[error("mount path of the Lustre target")]
     TargetPath(#[source] MountPointError),
-    /// `$TEMP_DIR` leads somewhere else.
+    /// `$TEMP_DIR` is not beneath the temporary root.
     #[error("temporary mount directory")]
     Temporary(#[source] MountPointError),
-    /// Which allocations are its cannot be told.
+    /// The block storage's uid is invalid, so its allocations are unknown.
     #[error("metadata.uid of NnfNodeBlockStorage {block}")]
     BlockUid {
-        /// The block storage.
+        /// Name of the block storage.
         block: String,
-        /// What is wrong.
+        /// What is wrong with the uid.
         #[source]
         source: NameError,
     },
-    /// The block storage's status names what cannot be a namespace.
+    /// The block storage's status names an impossible device.
     #[error("status.allocations[{index}].devices of NnfNodeBlockStorage {block}")]
     Device {
-        /// Which allocation.
+        /// Index of the allocation.
         index: usize,
-        /// The block storage.
+        /// Name of the block storage.
         block: String,
-        /// What is wrong.
+        /// What is wrong with the device.
         #[source]
         source: NameError,
     },
 }
 
 impl NodeStorageError {
-    /// A line of this profile is wrong.
+    /// A line of this profile is invalid.
     #[must_use]
     pub fn in_profile(profile: &NnfStorageProfile, source: SiteCommandError) -> Self {
         let meta = &profile.metadata;

@@ -175,7 +175,7 @@ fn lines_for_lvm_make_a_layer_and_see_what_the_node_shows() {
         "-j2 -p lock_dlm -t rabbit-1:fs-01-3365393263 /dev/mapper/v",
         "the lock space's name is the one that the sites' computes know"
     );
-    // Without LVM one device cannot hold both.
+    // Without LVM one device cannot hold both file systems.
     let plain = desired(&object, &profile, &block, &temporary(), Volumes::Plain);
     assert_eq!(plain, Err(NodeStorageError::SharedCount(2)));
 }

@@ -20,7 +20,7 @@ fn roots(path: &str) -> AllowedRoots {
     AllowedRoots::new([path.into()]).unwrap()
 }
 
-/// The sites' default profile, as far as it is about Lustre.
+/// The Lustre part of the sites' default profile.
 fn profile() -> NnfStorageProfile {
     let target = |mkfs: &str| {
         json!({"colocateComputes": false, "commandlines": {
@@ -66,8 +66,8 @@ fn made(
     profile: &NnfStorageProfile,
 ) -> Result<Vec<LustreTarget>, NodeStorageError> {
     let temporary = TemporaryRoot { path: "/mnt/temp".into(), roots: roots("/mnt/temp") };
-    let places = Places { roots: &roots("/mnt/nnf"), temporary: &temporary };
-    targets(object, profile, &samples::block_storage_ready(2), places)
+    let mount_roots = MountRoots { roots: &roots("/mnt/nnf"), temporary: &temporary };
+    targets(object, profile, &samples::block_storage_ready(2), mount_roots)
 }
 
 fn only(kind: &str) -> LustreTarget {
@@ -136,7 +136,7 @@ fn what_a_profile_renames_is_what_is_looked_at() {
         ("$ZPOOL_NAME", "job-$JOBID"),
         ("$ZPOOL_DATA_SET", "data"),
         ("$TARGET_PATH", "/mnt/nnf/ost-$INDEX"),
-        // Where clients mount it.
+        // The mount point on clients.
         ("$MOUNT_PATH", "/lustre/$JOBID"),
     ] {
         overrides.insert(name.to_owned(), value.to_owned());
@@ -154,7 +154,7 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
         let error = made(object, profile).unwrap_err();
         chain(&error)
     };
-    for (kind, change, told) in [
+    for (kind, change, expected) in [
         ("ost", json!({"mgsAddress": ""}), "spec.lustreStorage.mgsAddress is \"\": use the LNet"),
         ("ost", json!({"fileSystemName": ""}), "fileSystemName is \"\": use 1 to 8 letters"),
         ("mdt", json!({"fileSystemName": "a b"}), "fileSystemName is \"a b\""),
@@ -163,7 +163,7 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
         ("router", json!({}), "targetType is \"router\": use mgt, mdt, mgtmdt or ost"),
     ] {
         let text = refused(&object(kind, 1, change), &profile());
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
     assert!(
         made(&object("mgt", 1, json!({"mgsAddress": "", "fileSystemName": ""})), &profile())
@@ -185,7 +185,7 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
     assert!(renamed("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
 }
 
-/// A pass that failed in between told that it is not ready; the target serves all the same.
+/// An earlier pass failed and reported the target as not ready, but it serves.
 #[test]
 fn a_target_whose_pool_is_resilvered_serves_whatever_was_told_before() {
     let unit = Unit::Target(Box::new(only("ost")));
@@ -193,7 +193,7 @@ fn a_target_whose_pool_is_resilvered_serves_whatever_was_told_before() {
     let resilvered = Rejection::Resilvering { pool, percent };
     let outcome = Some(Err(ConvergeError::Rejected(resilvered)));
     for was_ready in [true, false] {
-        let told = status(&[State::of_unit(&unit, was_ready, &outcome)], None);
-        assert_eq!((told.ready, told.health), (true, Some(NnfStorageHealth::Degraded)));
+        let expected = status(&[State::of_unit(&unit, was_ready, &outcome)], None);
+        assert_eq!((expected.ready, expected.health), (true, Some(NnfStorageHealth::Degraded)));
     }
 }

@@ -1,14 +1,14 @@
-//! Fenced computes, as the NnfNode shows them. Pure.
+//! Shows fenced computes in the NnfNode's status. Does no I/O.
 
 use std::collections::BTreeSet;
 
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus, NnfServerStatus};
 use storage::desired::NodeName;
 
-/// Shows computes that are fenced as that, whatever else is known of them: central controllers give no mount to one.
-pub fn show(servers: &mut [NnfServerStatus], fenced: &BTreeSet<NodeName>) {
+/// Reports fenced computes as fenced, whatever their other state: central controllers then create no mounts for them.
+pub fn mark_fenced(servers: &mut [NnfServerStatus], fenced: &BTreeSet<NodeName>) {
     for server in servers {
-        if fenced.iter().any(|it| it.as_str() == server.hostname) {
+        if fenced.iter().any(|node| node.as_str() == server.hostname) {
             server.status = Some(NnfResourceStatus::Fenced);
             server.health = Some(NnfResourceHealth::Critical);
         }
@@ -33,7 +33,7 @@ mod tests {
             storage::desired::Spread::ONE,
         );
         let before = status.servers.clone();
-        show(&mut status.servers, &["compute-03".parse().unwrap()].into());
+        mark_fenced(&mut status.servers, &["compute-03".parse().unwrap()].into());
         for (place, (now, before)) in status.servers.iter().zip(&before).enumerate() {
             if place == 7 {
                 assert_eq!(

@@ -1,6 +1,6 @@
-//! What became of drives, computes and volumes since the status before. Pure.
+//! Kubernetes Events about drives, computes and volumes that changed since the last status. Does no I/O.
 //!
-//! Drives and computes are compared with what the NnfNode tells, so that a restart of the agent is no news.
+//! Drives and computes are compared with the NnfNode's status, so a restart of the agent causes no Events.
 
 use controller::events::Note;
 use std::collections::BTreeSet;
@@ -15,26 +15,26 @@ use crate::health::{Judgement, Kind, Subject};
 
 const LOOK: &str = "LookAtHealth";
 
-/// All of it, from what was told and judged before to what is now.
-pub(super) fn news(
-    (told, known): (&NnfNodeStatus, &Judgement),
+/// All Events, from the status and judgement before and those of now.
+pub(super) fn events(
+    (reported, known): (&NnfNodeStatus, &Judgement),
     (tells, judged): (&NnfNodeStatus, &Judgement),
     seen: Option<&Observed>,
 ) -> Vec<Note> {
-    let mut news = computes(&told.servers, &tells.servers);
+    let mut events = computes(&reported.servers, &tells.servers);
     let looked_at = seen.map_or(&[][..], |seen| &seen.drives);
-    news.extend(drives(&told.drives, &tells.drives, looked_at, judged));
-    news.extend(volumes(known, judged));
-    news
+    events.extend(drives(&reported.drives, &tells.drives, looked_at, judged));
+    events.extend(volumes(known, judged));
+    events
 }
 
-/// Computes that were fenced, or are no more.
+/// Events about computes that are fenced, or no longer are.
 pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<Note> {
-    let is_fenced = |it: &NnfServerStatus| it.status == Some(NnfResourceStatus::Fenced);
-    let news = |now: &NnfServerStatus| {
-        let was = before.iter().find(|it| it.hostname == now.hostname)?;
+    let is_fenced = |server: &NnfServerStatus| server.status == Some(NnfResourceStatus::Fenced);
+    let events = |now: &NnfServerStatus| {
+        let was = before.iter().find(|server| server.hostname == now.hostname)?;
         let name = &now.hostname;
-        let news = match (is_fenced(was), is_fenced(now)) {
+        let events = match (is_fenced(was), is_fenced(now)) {
             (false, true) => Note::warning(
                 "ComputeFenced",
                 "Fence",
@@ -45,48 +45,48 @@ pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) ->
             }
             (true, true) | (false, false) => return None,
         };
-        Some(news.of_part(format!("status.servers{{{name}}}")))
+        Some(events.of_part(format!("status.servers{{{name}}}")))
     };
-    after.iter().filter(|it| !it.hostname.is_empty()).filter_map(news).collect()
+    after.iter().filter(|server| !server.hostname.is_empty()).filter_map(events).collect()
 }
 
-/// Drives that failed, or can be used again. `seen` are those that were looked at. Of one that went before the agent started
-/// anew no more than its serial number is known.
+/// Events about drives that failed or work again, for the drives in `seen`. A drive that was pulled before the agent
+/// started is known only by its serial number.
 fn drives(
     before: &[NnfDriveStatus],
     after: &[NnfDriveStatus],
     seen: &[Drive],
     judged: &Judgement,
 ) -> Vec<Note> {
-    let is_well = |it: &NnfDriveStatus| it.status == Some(NnfResourceStatus::Ready);
-    let news = |drive: &Drive| {
+    let is_well = |drive: &NnfDriveStatus| drive.status == Some(NnfResourceStatus::Ready);
+    let events = |drive: &Drive| {
         let serial = &drive.serial;
-        let of_it = |it: &&NnfDriveStatus| {
+        let of_it = |reported: &&NnfDriveStatus| {
             !serial.is_empty()
-                && it.serial_number == *serial
-                && (it.model == drive.model || drive.model.is_empty())
+                && reported.serial_number == *serial
+                && (reported.model == drive.model || drive.model.is_empty())
         };
         let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
-        let news = match (is_well(was), is_well(now)) {
+        let events = match (is_well(was), is_well(now)) {
             (true, false) => Note::warning("DriveFailed", LOOK, why(drive, judged)),
             (false, true) => {
                 Note::normal("DriveReady", LOOK, format!("{} can be used again", drive.nqn))
             }
             (true, true) | (false, false) => return None,
         };
-        Some(news.of_part(format!("status.drives{{{serial}}}")))
+        Some(events.of_part(format!("status.drives{{{serial}}}")))
     };
-    seen.iter().filter_map(news).collect()
+    seen.iter().filter_map(events).collect()
 }
 
 fn why(drive: &Drive, judged: &Judgement) -> String {
     let of_it = |(subject, _): &(Subject, Kind)| *subject == Subject::Drive(drive.nqn.clone());
     let wrong = judged.conditions.iter().filter(|(key, _)| of_it(key));
-    let texts: Vec<_> = wrong.map(|(_, it)| it.text.as_str()).collect();
+    let texts: Vec<_> = wrong.map(|(_, condition)| condition.text.as_str()).collect();
     texts.join("; ")
 }
 
-/// Volume groups that lost something, or have all again.
+/// Events about volume groups that lost a device, or are complete again.
 fn volumes(before: &Judgement, after: &Judgement) -> Vec<Note> {
     let (was, is) = (degraded(before), degraded(after));
     let name_of = |name: &String| format!("volume group {name}");
@@ -164,8 +164,8 @@ mod tests {
         report::status(&before, Some(&seen), &samples::chassis(), judged, 0, Spread::ONE).drives
     }
 
-    fn reasons(news: &[Note]) -> Vec<&'static str> {
-        news.iter().map(|it| it.reason).collect()
+    fn reasons(events: &[Note]) -> Vec<&'static str> {
+        events.iter().map(|event| event.reason).collect()
     }
 
     #[test]
@@ -176,10 +176,10 @@ mod tests {
         let bad = judged(&fine, std::slice::from_ref(&broken), 0, now);
         let (was, is) = (shown(&well, &fine), shown(&broken, &bad));
         let seen = [broken];
-        let told = drives(&was, &is, &seen, &bad);
-        assert_eq!(reasons(&told), ["DriveFailed"]);
-        assert!(told[0].is_warning && told[0].text().contains("nqn.x:d0: it does not answer"));
-        assert_eq!(told[0].part.as_deref(), Some("status.drives{S1}"));
+        let events = drives(&was, &is, &seen, &bad);
+        assert_eq!(reasons(&events), ["DriveFailed"]);
+        assert!(events[0].is_warning && events[0].text().contains("nqn.x:d0: it does not answer"));
+        assert_eq!(events[0].part.as_deref(), Some("status.drives{S1}"));
         assert_eq!(drives(&is, &is, &seen, &bad), []);
         assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
         assert_eq!(drives(&[], &is, &seen, &bad), [], "nothing was told of it before");
@@ -198,9 +198,9 @@ mod tests {
         let now = Instant::now();
         let whole = judged(&Judgement::default(), &[drive(None)], 0, now);
         let degraded = judged(&whole, &[drive(None)], 1, now);
-        let told = volumes(&whole, &degraded);
-        assert_eq!(reasons(&told), ["VolumeDegraded"]);
-        assert!(told[0].text().contains("volume group vg0: 1 physical volumes are missing"));
+        let events = volumes(&whole, &degraded);
+        assert_eq!(reasons(&events), ["VolumeDegraded"]);
+        assert!(events[0].text().contains("volume group vg0: 1 physical volumes are missing"));
         assert_eq!(volumes(&degraded, &degraded), []);
         assert_eq!(reasons(&volumes(&degraded, &whole)), ["VolumeRepaired"]);
     }
@@ -209,10 +209,10 @@ mod tests {
     fn a_compute_is_told_when_it_is_fenced_and_when_it_is_no_more() {
         let was = report::servers(&samples::chassis(), &Judgement::default());
         let mut is = was.clone();
-        crate::fence::shown::show(&mut is, &["compute-03".parse().unwrap()].into());
-        let told = computes(&was, &is);
-        assert_eq!(reasons(&told), ["ComputeFenced"]);
-        assert_eq!(told[0].part.as_deref(), Some("status.servers{compute-03}"));
+        crate::fence::servers::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());
+        let events = computes(&was, &is);
+        assert_eq!(reasons(&events), ["ComputeFenced"]);
+        assert_eq!(events[0].part.as_deref(), Some("status.servers{compute-03}"));
         assert_eq!(computes(&is, &is), []);
         assert_eq!(reasons(&computes(&is, &was)), ["ComputeUnfenced"]);
     }

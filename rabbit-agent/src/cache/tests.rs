@@ -2,8 +2,8 @@ use super::*;
 use crate::samples;
 use api::{NnfNodeStorageStatus, names::finalizer};
 
-fn world() -> World {
-    World::new("rabbit-1".parse().unwrap())
+fn cache() -> Cache {
+    Cache::new("rabbit-1".parse().unwrap())
 }
 
 fn versioned<K: Object>(mut object: K, version: u32) -> K {
@@ -13,118 +13,118 @@ fn versioned<K: Object>(mut object: K, version: u32) -> K {
 
 #[test]
 fn objects_of_another_namespace_wake_nobody() {
-    let mut world = world();
+    let mut cache = cache();
     let mut foreign = samples::client_mount(1);
     foreign.metadata.namespace = Some("rabbit-2".to_owned());
-    assert!(world.take(Event::Applied(Ok(foreign))).is_empty());
+    assert!(cache.take(Event::Applied(Ok(foreign))).is_empty());
     let mut foreign = samples::block_storage(&[(1, &["rabbit-1"])]);
     foreign.metadata.namespace = Some("default".to_owned());
-    assert!(world.take(Event::Applied(Ok(foreign))).is_empty());
+    assert!(cache.take(Event::Applied(Ok(foreign))).is_empty());
 }
 
 #[test]
 fn our_status_does_not_wake_us_and_wakes_those_who_wait() {
-    let mut world = world();
-    world.take(Event::Applied(Ok(versioned(samples::node_storage(1, "xfs"), 1))));
-    world.take(Event::Applied(Ok(versioned(
+    let mut cache = cache();
+    cache.take(Event::Applied(Ok(versioned(samples::node_storage(1, "xfs"), 1))));
+    cache.take(Event::Applied(Ok(versioned(
         samples::block_storage(&[(1 << 30, &["rabbit-1"])]),
         2,
     ))));
-    let wakes = world.wrote(versioned(samples::block_storage_ready(1), 3));
+    let wakes = cache.wrote(versioned(samples::block_storage_ready(1), 3));
     assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
     assert!(
-        world.take(Event::Applied(Ok(versioned(samples::block_storage_ready(1), 3)))).is_empty(),
+        cache.take(Event::Applied(Ok(versioned(samples::block_storage_ready(1), 3)))).is_empty(),
         "the echo"
     );
 }
 
-/// After a restart its target is to be mounted as soon as its devices are known again; an XFS has nothing to do then.
+/// After a restart the agent mounts a target as soon as its devices are known again; an XFS has nothing to do then.
 #[test]
 fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
     for (kind, woken) in [("lustre", 1), ("xfs", 0)] {
-        let mut world = world();
+        let mut cache = cache();
         let mut made = samples::node_storage(1, kind);
         made.status = Some(NnfNodeStorageStatus { ready: true, ..Default::default() });
-        world.take(Event::Applied(Ok(versioned(made, 1))));
-        world.take(Event::Applied(Ok(versioned(samples::block_storage(&[(1, &["rabbit-1"])]), 2))));
-        let wakes = world.wrote(versioned(samples::block_storage_ready(1), 3));
+        cache.take(Event::Applied(Ok(versioned(made, 1))));
+        cache.take(Event::Applied(Ok(versioned(samples::block_storage(&[(1, &["rabbit-1"])]), 2))));
+        let wakes = cache.wrote(versioned(samples::block_storage_ready(1), 3));
         assert_eq!(wakes.len(), woken, "{kind}: {wakes:?}");
     }
 }
 
-/// Nothing else looks at its pool once it serves; what failed the agent tries again by the clock alone.
+/// Only device events lead to a check of a pool that serves; failed targets are retried by the timer alone.
 #[test]
 fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {
         error: error.map(api::ResourceError::new),
         ..Default::default()
     };
-    for (kind, told, woken) in [
+    for (kind, reported, woken) in [
         ("lustre", Some(status(None)), true),
         ("lustre", Some(status(Some("x"))), false),
         ("lustre", None, false),
         ("xfs", Some(status(None)), false),
     ] {
-        let mut world = world();
+        let mut cache = cache();
         let mut storage = samples::node_storage(1, kind);
-        storage.status = told;
-        world.take(Event::Applied(Ok(versioned(storage, 1))));
+        storage.status = reported;
+        cache.take(Event::Applied(Ok(versioned(storage, 1))));
         let wake = Wake::Related(Key::NodeStorage(samples::NAME.into()));
-        assert_eq!(world.node_moved().contains(&wake), woken, "{kind}");
+        assert_eq!(cache.devices_changed().contains(&wake), woken, "{kind}");
     }
 }
 
 #[test]
 fn a_client_mount_whose_finalizer_was_stripped_is_cleaned_up_after() {
-    let mut world = world();
+    let mut cache = cache();
     let mut mount = samples::client_mount(1);
     mount.metadata.finalizers = Some(vec![finalizer::CLIENT_MOUNT.into()]);
     let uid = mount.uid().unwrap();
-    world.take(Event::Applied(Ok(mount.clone())));
-    let wakes = world.take(Event::Deleted(Ok(mount.clone())));
+    cache.take(Event::Applied(Ok(mount.clone())));
+    let wakes = cache.take(Event::Deleted(Ok(mount.clone())));
     assert!(wakes.contains(&Wake::Related(Key::Vanished(uid.clone()))), "{wakes:?}");
-    assert!(world.vanished(&uid).is_some());
+    assert!(cache.vanished(&uid).is_some());
 }
 
 #[test]
 fn a_client_mount_that_we_released_needs_nothing() {
-    let mut world = world();
+    let mut cache = cache();
     let mount = samples::client_mount(1);
-    world.take(Event::Applied(Ok(mount.clone())));
-    let wakes = world.take(Event::Deleted(Ok(mount)));
-    assert!(!wakes.iter().any(|it| matches!(it, Wake::Related(Key::Vanished(_)))), "{wakes:?}");
+    cache.take(Event::Applied(Ok(mount.clone())));
+    let wakes = cache.take(Event::Deleted(Ok(mount)));
+    assert!(!wakes.iter().any(|wake| matches!(wake, Wake::Related(Key::Vanished(_)))), "{wakes:?}");
 }
 
 #[test]
 fn a_client_mount_that_goes_unheld_claims_nothing_any_more() {
-    let mut world = world();
+    let mut cache = cache();
     let mount = samples::client_mount(1);
-    let let_go = Wake::LetGo(mount.name_any(), mount.uid().unwrap());
-    world.take(Event::Applied(Ok(versioned(mount.clone(), 1))));
+    let let_go = Wake::Deleted(mount.name_any(), mount.uid().unwrap());
+    cache.take(Event::Applied(Ok(versioned(mount.clone(), 1))));
     let mut next = versioned(mount.clone(), 2);
-    assert!(!world.take(Event::Applied(Ok(next.clone()))).contains(&let_go));
+    assert!(!cache.take(Event::Applied(Ok(next.clone()))).contains(&let_go));
     next.metadata.uid = Some("another".to_owned());
-    assert!(world.take(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go), "made anew");
-    world.take(Event::Applied(Ok(mount.clone())));
-    assert!(world.take(Event::Deleted(Ok(mount))).contains(&let_go));
+    assert!(cache.take(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go), "made anew");
+    cache.take(Event::Applied(Ok(mount.clone())));
+    assert!(cache.take(Event::Deleted(Ok(mount))).contains(&let_go));
 }
 
 #[test]
 fn a_missing_profile_is_named_and_its_coming_wakes_who_waits() {
-    let mut world = world();
+    let mut cache = cache();
     let storage = samples::node_storage(1, "xfs");
-    world.take(Event::Applied(Ok(storage.clone())));
-    assert!(world.profile(&storage).unwrap_err().to_string().contains("default/job-7-0"));
-    let wakes = world.take(Event::Applied(Ok(samples::profile())));
+    cache.take(Event::Applied(Ok(storage.clone())));
+    assert!(cache.profile(&storage).unwrap_err().to_string().contains("default/job-7-0"));
+    let wakes = cache.take(Event::Applied(Ok(samples::profile())));
     assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
-    assert!(world.profile(&storage).is_ok());
+    assert!(cache.profile(&storage).is_ok());
 }
 
 #[test]
 fn new_slots_make_every_block_storage_look_again() {
-    let mut world = world();
-    world.take(Event::Applied(Ok(samples::block_storage(&[(1, &["rabbit-1"])]))));
-    let wakes = world.take(Event::Applied(Ok(samples::system())));
+    let mut cache = cache();
+    cache.take(Event::Applied(Ok(samples::block_storage(&[(1, &["rabbit-1"])]))));
+    let wakes = cache.take(Event::Applied(Ok(samples::system())));
     assert_eq!(
         wakes,
         [Wake::Related(Key::BlockStorage(samples::NAME.into())), Wake::Related(Key::Node)]
@@ -133,27 +133,27 @@ fn new_slots_make_every_block_storage_look_again() {
 
 #[test]
 fn a_client_mount_may_be_mounted_unless_it_was_told_that_it_is_not() {
-    let told = |state: &str, ready: bool| Some((state.to_owned(), ready));
+    let reported = |state: &str, ready: bool| Some((state.to_owned(), ready));
     for (finalizer, status, may_be) in [
         (true, None, true),
-        (true, told("mounted", true), true),
-        (true, told("mounted", false), false),
-        (true, told("unmounted", false), true),
-        (true, told("unmounted", true), false),
-        (true, told("moved", false), true),
+        (true, reported("mounted", true), true),
+        (true, reported("mounted", false), false),
+        (true, reported("unmounted", false), true),
+        (true, reported("unmounted", true), false),
+        (true, reported("moved", false), true),
         (false, None, false),
-        (false, told("mounted", true), false),
+        (false, reported("mounted", true), false),
     ] {
-        let mut world = world();
+        let mut cache = cache();
         let mut mount = samples::client_mount(1);
         mount.metadata.finalizers = finalizer.then(|| vec![finalizer::CLIENT_MOUNT.into()]);
         mount.status = status.clone().map(|(state, ready)| {
             let status = serde_json::json!({"allReady": ready, "mounts": [{"state": state, "ready": ready}]});
             serde_json::from_value(status).unwrap()
         });
-        world.take(Event::Applied(Ok(mount)));
-        let named = !world.mounts_on(samples::NAME).is_empty();
+        cache.take(Event::Applied(Ok(mount)));
+        let named = !cache.mounts_on(samples::NAME).is_empty();
         assert_eq!(named, may_be, "{finalizer} {status:?}");
-        assert!(world.mounts_on("another").is_empty());
+        assert!(cache.mounts_on("another").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent shows of itself: its rabbit's health, whether it has read the API to the end, and how much it worked.
+//! What the agent shows of itself: its rabbit's health, whether it is ready, and how many passes it made.
 
 use std::sync::{
     Arc,
@@ -7,18 +7,18 @@ use std::sync::{
 
 use prometheus_client::{encoding::text::encode, metrics::counter::Counter, registry::Registry};
 
-use crate::{health::Board, world::Key};
+use crate::{cache::Key, health::HealthState};
 
-/// Shared by the agent, which gives them, and by those who look.
+/// Shared between the agent, which writes it, and the pages and links that read it.
 #[derive(Debug, Clone, Default)]
-pub struct Signs {
-    /// The rabbit's health, for the coordinator.
-    pub health: Board,
+pub struct AgentStatus {
+    /// Health of the rabbit.
+    pub health: HealthState,
     ready: Arc<AtomicBool>,
     passes: Passes,
 }
 
-/// How often objects of each kind were looked at.
+/// Passes over objects of each kind, and fence requests.
 #[derive(Debug, Clone, Default)]
 struct Passes {
     client_mount: Counter,
@@ -29,25 +29,25 @@ struct Passes {
     fences: Counter,
 }
 
-impl Signs {
-    /// Signs of an agent whose rabbit's health hangs on this board.
+impl AgentStatus {
+    /// The status of an agent whose rabbit has this health.
     #[must_use]
-    pub fn of(health: Board) -> Self {
+    pub fn of(health: HealthState) -> Self {
         Self { health, ..Self::default() }
     }
 
-    /// Everything was listed once.
+    /// Every kind was listed completely once.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// Whether everything was listed once.
+    /// Whether every kind was listed completely once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// An object is looked at.
+    /// Counts a pass over an object.
     pub fn count(&self, key: &Key) {
         let counter = match key {
             Key::Node => &self.passes.node,
@@ -59,12 +59,12 @@ impl Signs {
         counter.inc();
     }
 
-    /// A fence is asked for.
+    /// Counts a fence request.
     pub fn count_fence(&self) {
         self.passes.fences.inc();
     }
 
-    /// Everything that is counted, in the text format of OpenMetrics, under the names that dashboards of nnf-node-manager know.
+    /// All counters in the text format of OpenMetrics, under the names that dashboards for nnf-node-manager use.
     #[must_use]
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
@@ -95,17 +95,17 @@ mod tests {
 
     #[test]
     fn counters_have_the_names_that_dashboards_know() {
-        let signs = Signs::default();
+        let status = AgentStatus::default();
         for key in [
             Key::Node,
             Key::ClientMount("a".into()),
             Key::Vanished("b".into()),
             Key::NodeStorage("a".into()),
         ] {
-            signs.count(&key);
+            status.count(&key);
         }
-        signs.count_fence();
-        let told = signs.metrics();
+        status.count_fence();
+        let text = status.metrics();
         for line in [
             "nnf_clientmount_reconciles_total 2",
             "nnf_node_reconciles_total 1",
@@ -114,16 +114,16 @@ mod tests {
             "nnf_lustre_mgt_reconciles_total 0",
             "gfs2_fence_requests_total 1",
         ] {
-            assert!(told.lines().any(|it| it == line), "{line} is not in\n{told}");
+            assert!(text.lines().any(|printed| printed == line), "{line} is not in\n{text}");
         }
     }
 
     #[test]
     fn ready_is_ready_for_all_who_look() {
-        let signs = Signs::default();
-        let other = signs.clone();
+        let status = AgentStatus::default();
+        let other = status.clone();
         assert!(!other.is_ready());
-        signs.set_ready();
+        status.set_ready();
         assert!(other.is_ready());
     }
 }

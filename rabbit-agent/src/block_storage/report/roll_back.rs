@@ -1,4 +1,4 @@
-//! What of an object is given back when it cannot have all, and whether it can be told that nothing of it is left.
+//! What a pass releases when the object cannot have everything, and whether everything of an object can be released.
 
 use controller::Retry;
 use std::collections::BTreeSet;
@@ -13,21 +13,21 @@ use storage::{
 
 use super::Outcome;
 
-/// What to give back when the object cannot have all it asks for: what this very pass made and nobody was told of.
+/// The allocations to release when another found no room: those that this very pass made and no status reported.
 ///
-/// Anything older stays whatever happens to the others: it may hold a job's data, even if its status was lost.
+/// Anything older stays, whatever happens to the others: it may hold a job's data, even if its status was lost.
 #[must_use]
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
     outcomes: &[Outcome],
 ) -> Vec<AllocationId> {
-    if !outcomes.iter().any(|it| it.as_ref().is_err_and(is_lack_of_room)) {
+    if !outcomes.iter().any(|outcome| outcome.as_ref().is_err_and(is_lack_of_room)) {
         return Vec::new();
     }
     let reported = |index: usize| {
         let status = object.status.as_ref().and_then(|status| status.allocations.get(index));
-        status.is_some_and(|it| !it.devices.is_empty())
+        status.is_some_and(|allocation| !allocation.devices.is_empty())
     };
     let is_new = |converged: &Converged| {
         converged.steps.iter().any(|step| matches!(step, Step::CreateNamespace { .. }))
@@ -38,15 +38,18 @@ pub fn to_roll_back(
     new.map(|(_, (allocation, _))| allocation.id).collect()
 }
 
-/// Why it cannot be told what the object has: some of it is, or may be, on a drive whose records cannot be read. Once the object
-/// is gone nobody would give that back.
+/// A failure if something of the object is, or may be, on a drive whose records cannot be read: once the object is
+/// gone, nobody would release it.
 #[must_use]
-pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
-    let told = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    let is_told =
-        told.len() >= object.spec.allocations.len() && told.iter().all(|it| !it.devices.is_empty());
-    let devices: BTreeSet<_> =
-        told.iter().flat_map(|it| &it.devices).map(|it| it.nqn.as_str()).collect();
+pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
+    let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
+    let is_told = reported.len() >= object.spec.allocations.len()
+        && reported.iter().all(|allocation| !allocation.devices.is_empty());
+    let devices: BTreeSet<_> = reported
+        .iter()
+        .flat_map(|allocation| &allocation.devices)
+        .map(|device| device.nqn.as_str())
+        .collect();
     let drives: Vec<_> = seen.unreadable.iter().map(ToString::to_string).collect();
     let may_have = |drive: &&String| !is_told || devices.contains(drive.as_str());
     let drives: Vec<_> = drives.iter().filter(may_have).cloned().collect();
@@ -59,23 +62,23 @@ pub fn hidden(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> 
         .then(|| Failure { severity, retry, ..Failure::waiting(text) }.for_operators())
 }
 
-/// Whether this is a lack of room, which the workload manager answers by going elsewhere.
+/// Whether this is a lack of room: then the workload manager uses another rabbit.
 #[must_use]
 pub fn is_lack_of_room(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
 }
 
-/// Whether nothing of an allocation that others were told of can be reached: so much was seen of it.
+/// Whether all reported namespaces of an allocation are missing. That is an observation, not a failure to observe.
 #[must_use]
 pub fn is_lost(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(Rejection::Lost { .. }))
 }
 
-/// Whether nothing is left of an allocation: its drives are there, and have none of its namespaces.
+/// Whether nothing is left of an allocation: its drives are there and have none of its namespaces.
 #[must_use]
 pub fn is_deleted(error: &ConvergeError) -> bool {
     let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
-    missing.iter().all(|it| matches!(it.why, Absence::Deleted | Absence::Partial))
+    missing.iter().all(|missing| matches!(missing.why, Absence::Deleted | Absence::Partial))
 }
 
 #[cfg(test)]
@@ -108,17 +111,17 @@ mod tests {
     fn what_may_be_on_a_drive_whose_records_cannot_be_read_is_not_taken_for_given_back() {
         let mut object = samples::block_storage_ready(1);
         let seen = |drives: &[&str]| {
-            let unread = drives.iter().map(|it| it.parse().unwrap()).collect();
+            let unread = drives.iter().map(|drive| drive.parse().unwrap()).collect();
             Observed { unreadable: unread, ..Observed::default() }
         };
         let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));
-        let failure = hidden(&object, &own).unwrap();
+        let failure = drives_unreadable(&object, &own).unwrap();
         assert_eq!((failure.severity, failure.retry), (Severity::Major, Retry::Later));
         assert!(failure.user.contains("on nqn.2026-01.io.warren:d0 is"), "{}", failure.user);
-        assert_eq!(hidden(&object, &other), None, "all that it has is elsewhere");
-        assert_eq!(hidden(&object, &Observed::default()), None);
+        assert_eq!(drives_unreadable(&object, &other), None, "all that it has is elsewhere");
+        assert_eq!(drives_unreadable(&object, &Observed::default()), None);
         object.status = None;
-        assert!(hidden(&object, &other).is_some(), "what it has is not known");
+        assert!(drives_unreadable(&object, &other).is_some(), "what it has is not known");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a fence must withdraw, and what is left to doubt when it has. Pure.
+//! What a fence must detach, and what keeps it from being proved. Does no I/O.
 
 use std::collections::BTreeSet;
 
@@ -7,67 +7,76 @@ use storage::{
     observed::{Drive, Namespace},
 };
 
-use super::claims::{Claims, Who};
+use super::claims::{Claims, Hosts};
 
-/// What to bring about, for everything of a GFS2 that the node reaches.
-pub(super) fn to_withdraw(seen: &Observed, claims: &Claims, who: &Who) -> Vec<Desired> {
-    let reached = seen.namespaces.iter().filter_map(|it| Some((claims.concerned(&it.owner)?, it)));
+/// Units that detach from the node every namespace that is, or may be, of a GFS2.
+pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<Desired> {
+    let reached = seen
+        .namespaces
+        .iter()
+        .filter_map(|namespace| Some((claims.concerned(&namespace.owner)?, namespace)));
     let pairs: BTreeSet<_> = reached
         .flat_map(|(id, namespace)| {
-            namespace.access.iter().filter(|host| who.is(host)).map(move |host| (id, host.clone()))
+            namespace
+                .access
+                .iter()
+                .filter(|host| hosts.is_target(host))
+                .map(move |host| (id, host.clone()))
         })
         .collect();
     let withdrawn = |(allocation, host)| Desired::Withdrawn { allocation, host };
     pairs.into_iter().map(withdrawn).collect()
 }
 
-/// Why it cannot be said that the node reaches no GFS2; nothing when it is proved. What is on a drive that is gone for good is
-/// reached by nobody, and no answer will ever come from it.
-pub(super) fn doubts(seen: &Observed, claims: &Claims, who: &Who) -> Vec<String> {
-    let mut doubts = claims.unreadable.clone();
-    let namespaces = seen.namespaces.iter().filter(|it| !claims.is_of_others(&it.owner));
-    let namespaces = namespaces.filter(|it| !seen.is_replaced(&it.id.subsystem));
-    doubts.extend(namespaces.flat_map(|it| doubts_of(it, seen, who)));
-    doubts.extend(seen.unreadable.iter().map(|nqn| {
-        let fault = drive(seen, &nqn.to_string()).and_then(|it| it.fault.as_deref());
+/// Why it is not proved that the node reaches no GFS2; empty when it is proved. Namespaces on drives that are gone for
+/// good do not count: nobody reaches them, and nothing will ever read those drives again.
+pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<String> {
+    let mut reasons = claims.unreadable.clone();
+    let namespaces =
+        seen.namespaces.iter().filter(|namespace| !claims.is_of_others(&namespace.owner));
+    let namespaces = namespaces.filter(|namespace| !seen.is_replaced(&namespace.id.subsystem));
+    reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, seen, hosts)));
+    reasons.extend(seen.unreadable.iter().map(|nqn| {
+        let fault = drive(seen, &nqn.to_string()).and_then(|drive| drive.fault.as_deref());
         format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
     }));
     let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
-    let missing = missing.filter(|(nqn, _)| !seen.replaced.iter().any(|it| it.to_string() == *nqn));
-    doubts.extend(missing.map(|(nqn, nsid)| {
+    let missing = missing
+        .filter(|(nqn, _)| !seen.replaced.iter().any(|replaced| replaced.to_string() == *nqn));
+    reasons.extend(missing.map(|(nqn, nsid)| {
         format!("namespace {nsid} of drive {nqn} carries a GFS2, and the drive cannot be asked who reaches it")
     }));
-    doubts.sort();
-    doubts.dedup();
-    doubts
+    reasons.sort();
+    reasons.dedup();
+    reasons
 }
 
-fn doubts_of(namespace: &Namespace, seen: &Observed, who: &Who) -> Vec<String> {
+fn unproved_of(namespace: &Namespace, seen: &Observed, hosts: &Hosts) -> Vec<String> {
     let id = &namespace.id;
-    let mut doubts = Vec::new();
+    let mut reasons = Vec::new();
     let drive = drive(seen, &id.subsystem.to_string());
-    if let Some(fault) = drive.and_then(|it| it.fault.as_deref()) {
-        doubts.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
+    if let Some(fault) = drive.and_then(|drive| drive.fault.as_deref()) {
+        reasons.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
     }
-    for host in namespace.access.iter().filter(|host| who.may_be(host)) {
-        doubts.push(if who.is(host) {
+    for host in namespace.access.iter().filter(|host| hosts.may_be_target(host)) {
+        reasons.push(if hosts.is_target(host) {
             format!("it still reaches namespace {id}")
         } else {
             format!(
                 "namespace {id} is reached by {host}, which may be {}: add it to computesAccess of SystemConfiguration default/default, or detach it",
-                who.node
+                hosts.target
             )
         });
     }
-    doubts
+    reasons
 }
 
 fn drive<'a>(seen: &'a Observed, nqn: &str) -> Option<&'a Drive> {
-    seen.drives.iter().find(|it| it.nqn.to_string() == nqn)
+    seen.drives.iter().find(|drive| drive.nqn.to_string() == nqn)
 }
 
 fn is_well(drive: Option<&Drive>) -> bool {
-    drive.is_some_and(|it| it.fault.is_none())
+    drive.is_some_and(|drive| drive.fault.is_none())
 }
 
 #[cfg(test)]
@@ -104,7 +113,7 @@ mod tests {
         }
     }
 
-    /// A host by its name, and by its place: `compute-01@1`.
+    /// A host in the form `name@endpoint`, e.g. `compute-01@1`.
     fn host(text: &str) -> Attached {
         let (node, number) = text.split_once('@').unwrap();
         let number: u8 = number.parse().unwrap();
@@ -119,7 +128,7 @@ mod tests {
             owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
             size: 4096,
             members: 1,
-            access: access.iter().map(|it| host(it)).collect(),
+            access: access.iter().map(|node| host(node)).collect(),
             device: None,
         }
     }
@@ -129,34 +138,34 @@ mod tests {
         Observed { drives, namespaces, ..Observed::default() }
     }
 
-    /// A GFS2 whose status tells of namespace 1 of the first drive, and an XFS.
+    /// A GFS2 whose status names namespace 1 of the first drive, and an XFS.
     fn claims() -> Claims {
         let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
         gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
         let mut xfs =
             serde_json::to_value(samples::block_storage(&[(1, &["compute-03"])])).unwrap();
         xfs["metadata"]["uid"] = json!(XFS_UID);
-        let objects = [gfs2, xfs].map(|it| serde_json::from_value(it).unwrap());
+        let objects = [gfs2, xfs].map(|object| serde_json::from_value(object).unwrap());
         let claims = Claims::of(&objects.map(|object| DeserializeGuard(Ok(object))));
         assert!(claims.unreadable.is_empty() && claims.devices.len() == 1);
         claims
     }
 
-    fn who() -> Who {
-        Who::of(&"compute-03".parse().unwrap(), &samples::chassis())
+    fn hosts() -> Hosts {
+        Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis())
     }
 
-    fn told(seen: &Observed) -> String {
-        doubts(seen, &claims(), &who()).join("; ")
+    fn reasons(seen: &Observed) -> String {
+        unproved(seen, &claims(), &hosts()).join("; ")
     }
 
     fn withdrawn(seen: &Observed) -> Vec<String> {
-        let units = to_withdraw(seen, &claims(), &who());
-        let told = |unit: &Desired| match unit {
+        let units = to_detach(seen, &claims(), &hosts());
+        let reported = |unit: &Desired| match unit {
             Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
             other => panic!("{other:?}"),
         };
-        units.iter().map(told).collect()
+        units.iter().map(reported).collect()
     }
 
     #[test]
@@ -179,9 +188,9 @@ mod tests {
             format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
         ];
         assert_eq!(withdrawn(&seen), expected);
-        let doubts = told(&seen);
-        assert_eq!(doubts.matches("still reaches").count(), 4, "{doubts}");
-        assert!(!doubts.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {doubts}");
+        let reasons = reasons(&seen);
+        assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
+        assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {reasons}");
     }
 
     #[test]
@@ -196,7 +205,7 @@ mod tests {
             namespace(DRIVE, 2, XFS_UID, &["compute-03@7", "compute-77@4"]),
             namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
-        assert_eq!(told(&seen), "");
+        assert_eq!(reasons(&seen), "");
         assert!(withdrawn(&seen).is_empty());
     }
 
@@ -207,35 +216,38 @@ mod tests {
             namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@2"]),
         ]);
         let expected = ["compute-03 (endpoint 2)", "compute-02 (endpoint 7)"];
-        assert_eq!(withdrawn(&seen), expected.map(|it| format!("{}/{it}", samples::BLOCK_UID)));
-        assert_eq!(told(&seen).matches("still reaches").count(), 2, "{}", told(&seen));
+        assert_eq!(
+            withdrawn(&seen),
+            expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
+        );
+        assert_eq!(reasons(&seen).matches("still reaches").count(), 2, "{}", reasons(&seen));
     }
 
     #[test]
     fn what_cannot_be_seen_is_a_doubt() {
         let gone = seen(Vec::new());
-        assert_eq!(told(&gone), "", "a drive that is well says that the namespace is gone");
+        assert_eq!(reasons(&gone), "", "a drive that is well says that the namespace is gone");
 
         let mut absent = seen(Vec::new());
         absent.drives.remove(0);
-        assert!(told(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
+        assert!(reasons(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
 
         let mut faulty = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
         faulty.drives[0] = drive_called(DRIVE, Some("it does not answer"));
-        assert!(told(&faulty).contains("it does not answer"), "{}", told(&faulty));
+        assert!(reasons(&faulty).contains("it does not answer"), "{}", reasons(&faulty));
 
         let mut faulty = seen(vec![namespace(OTHER, 7, LOST_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert!(told(&faulty).contains("it does not answer"), "whose it is nobody knows");
+        assert!(reasons(&faulty).contains("it does not answer"), "whose it is nobody knows");
 
         let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert_eq!(told(&faulty), "", "only an XFS is on it");
+        assert_eq!(reasons(&faulty), "", "only an XFS is on it");
 
         let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
-        assert!(told(&stranger).contains("which may be compute-03"), "{}", told(&stranger));
+        assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));
         let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
-        assert!(told(&foreign).contains("still reaches"), "the records may be lost");
+        assert!(reasons(&foreign).contains("still reaches"), "the records may be lost");
     }
 
     #[test]
@@ -243,21 +255,21 @@ mod tests {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
-        assert_eq!(doubts(&seen, &claims(), &who()).len(), 2, "{}", told(&seen));
+        assert_eq!(unproved(&seen, &claims(), &hosts()).len(), 2, "{}", reasons(&seen));
         seen.replaced.insert(DRIVE.parse().unwrap());
-        assert_eq!(told(&seen), "");
+        assert_eq!(reasons(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
-        assert!(told(&seen).contains("still reaches"), "the others count: {}", told(&seen));
+        assert!(reasons(&seen).contains("still reaches"), "the others count: {}", reasons(&seen));
     }
 
     #[test]
     fn a_drive_of_which_nothing_can_be_read_is_a_doubt_without_a_namespace() {
         let mut seen = seen(Vec::new());
         seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
-        assert_eq!(told(&seen), "");
+        assert_eq!(reasons(&seen), "");
         seen.unreadable.insert(OTHER.parse().unwrap());
         let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
-        assert_eq!(told(&seen), expected);
+        assert_eq!(reasons(&seen), expected);
     }
 
     #[test]

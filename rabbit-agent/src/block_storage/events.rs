@@ -1,4 +1,4 @@
-//! What became of allocations. Pure.
+//! Kubernetes Events about allocations. Does no I/O.
 
 use controller::events::Note;
 use std::collections::BTreeSet;
@@ -10,15 +10,15 @@ use super::report::Outcome;
 
 const ALLOCATE: &str = "Allocate";
 
-/// What was made, or why not all is as it should be. What is as it was is no news.
+/// An Event for what was made or why not all is as desired; none when nothing changed.
 pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
     if let Some(failure) = failure {
-        // Everything there is works; what is away is waited for.
+        // All allocations work; only drives are missing.
         let works = outcomes.iter().all(Result::is_ok);
         let reason = if works { "AllocationDegraded" } else { "AllocationFailed" };
         return Some(Note::warning(reason, ALLOCATE, failure.debug.clone()));
     }
-    let steps = outcomes.iter().flatten().flat_map(|it| &it.steps);
+    let steps = outcomes.iter().flatten().flat_map(|converged| &converged.steps);
     let (mut count, mut bytes, mut drives) = (0_u32, 0_u64, BTreeSet::new());
     for step in steps {
         if let Step::CreateNamespace { drive, size, .. } = step {
@@ -48,20 +48,20 @@ mod tests {
 
     #[test]
     fn what_was_made_is_counted_and_what_was_there_is_no_news() {
-        let told = allocated(&[made("nqn.x:d0"), made("nqn.x:d1")], None).unwrap();
-        assert_eq!(told.reason, "AllocationMade");
-        assert_eq!(told.text(), "made 2 namespaces of 1024 bytes in all on 2 drives");
+        let event = allocated(&[made("nqn.x:d0"), made("nqn.x:d1")], None).unwrap();
+        assert_eq!(event.reason, "AllocationMade");
+        assert_eq!(event.text(), "made 2 namespaces of 1024 bytes in all on 2 drives");
         assert_eq!(allocated(&[Ok(Converged::default())], None), None);
     }
 
     #[test]
     fn what_failed_is_told_from_what_goes_on_without_a_drive() {
         let failure = Failure::waiting("a drive is away".into());
-        let told = allocated(&[made("nqn.x:d0")], Some(&failure)).unwrap();
-        assert_eq!((told.reason, told.text()), ("AllocationDegraded", "a drive is away".into()));
+        let event = allocated(&[made("nqn.x:d0")], Some(&failure)).unwrap();
+        assert_eq!((event.reason, event.text()), ("AllocationDegraded", "a drive is away".into()));
         let next = String::new();
         let broken = Err(ConvergeError::NotConverging { rounds: 6, next });
-        let told = allocated(&[made("nqn.x:d0"), broken], Some(&failure)).unwrap();
-        assert_eq!((told.reason, told.is_warning), ("AllocationFailed", true));
+        let event = allocated(&[made("nqn.x:d0"), broken], Some(&failure)).unwrap();
+        assert_eq!((event.reason, event.is_warning), ("AllocationFailed", true));
     }
 }

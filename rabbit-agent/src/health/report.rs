@@ -1,4 +1,4 @@
-//! What is wrong, in the words of those who ask: the coordinator's and the NnfNode's. Pure.
+//! Health in the terms of the coordinator and of the NnfNode. Does no I/O.
 
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 use proto::v1::{Health, health::State};
@@ -10,12 +10,12 @@ use super::{
     rules::named,
 };
 
-/// Health of the rabbit as a whole, with every reason, the worst first.
+/// Health of the rabbit as a whole, with all conditions, the worst first.
 #[must_use]
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut wrong: Vec<_> = judgement.conditions.iter().collect();
-    wrong.sort_by_key(|(_, it)| std::cmp::Reverse(it.severity));
-    let told: Vec<_> = wrong.into_iter().map(|(_, it)| it.text.clone()).collect();
+    wrong.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
+    let reported: Vec<_> = wrong.into_iter().map(|(_, condition)| condition.text.clone()).collect();
     let state = match overall(judgement) {
         NnfResourceHealth::Critical => State::Critical,
         NnfResourceHealth::Ok => State::Ok,
@@ -23,17 +23,18 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     };
     Health {
         state: state.into(),
-        message: named(&told, "; "),
+        message: named(&reported, "; "),
         capacity_total: total,
         capacity_allocated: allocated,
     }
 }
 
-/// What is critical for one drive, one compute or one file system is a warning for the rabbit, which serves the others.
+/// Overall health. A condition that is critical for one drive, compute or file system is a warning for the rabbit,
+/// which serves the others.
 #[must_use]
 pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
-    let critical = |((subject, _), it): (&(Subject, Kind), &Condition)| {
-        *subject == Subject::Rabbit && it.severity == Severity::Critical
+    let critical = |((subject, _), condition): (&(Subject, Kind), &Condition)| {
+        *subject == Subject::Rabbit && condition.severity == Severity::Critical
     };
     if judgement.conditions.iter().any(critical) {
         NnfResourceHealth::Critical
@@ -44,8 +45,8 @@ pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     }
 }
 
-/// How a drive is, in the states that the sites' tools know: one that cannot be reached is offline, one that ends writing is
-/// disabled, one that warns of anything else has failed.
+/// Status of a drive in the terms that the sites' tools know: offline when it cannot be reached, disabled when it stops
+/// writing, failed with any other warning.
 #[must_use]
 pub fn of_drive(judgement: &Judgement, nqn: &Nqn) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Drive(nqn.clone());
@@ -69,7 +70,7 @@ fn ends_writing(kind: &Kind) -> bool {
     }
 }
 
-/// How the compute in a slot is, as far as its link tells.
+/// Status of the compute in a slot, as far as its link shows.
 #[must_use]
 pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Compute(slot);
@@ -78,7 +79,7 @@ pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfRes
     (status, worst(judgement, &subject))
 }
 
-/// How well the rabbit's own node is: its memory and load, its file systems and volume groups.
+/// Health of the rabbit's own node: memory, load, file systems and volume groups.
 #[must_use]
 pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
     let mut own = judgement.conditions.keys().filter(|(subject, kind)| match subject {
@@ -93,12 +94,12 @@ fn of<'a>(
     judgement: &'a Judgement,
     subject: &'a Subject,
 ) -> impl Iterator<Item = (&'a Kind, &'a Condition)> {
-    let all = judgement.conditions.iter().filter(move |((it, _), _)| it == subject);
+    let all = judgement.conditions.iter().filter(move |((about, _), _)| about == subject);
     all.map(|((_, kind), condition)| (kind, condition))
 }
 
 fn worst(judgement: &Judgement, subject: &Subject) -> NnfResourceHealth {
-    match of(judgement, subject).map(|(_, it)| it.severity).max() {
+    match of(judgement, subject).map(|(_, condition)| condition.severity).max() {
         None => NnfResourceHealth::Ok,
         Some(Severity::Warning) => NnfResourceHealth::Warning,
         Some(Severity::Critical) => NnfResourceHealth::Critical,

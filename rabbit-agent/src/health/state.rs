@@ -1,5 +1,5 @@
-//! Where the rabbit's health hangs: whoever looks puts up what he judged, whoever listens hears of changes, and whoever saw
-//! something move calls for a look.
+//! The rabbit's health as the parts of the agent share it: checks publish their judgement, the coordinator's link
+//! listens for changes, and event sources request checks.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -13,33 +13,33 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{
     judge::{Judgement, judge},
+    report,
     rules::Seen,
-    tell,
 };
 
-/// The newest health, for whoever listens.
+/// Shared health of the rabbit.
 #[derive(Debug, Clone)]
-pub struct Board {
+pub struct HealthState {
     newest: watch::Sender<Health>,
     judged: Arc<Mutex<Judgement>>,
-    /// How often it was called for a look.
-    calls: watch::Sender<u64>,
-    /// When the next look is due by itself.
+    /// Number of checks requested so far.
+    requests: watch::Sender<u64>,
+    /// When the next check is due without a request.
     due: watch::Sender<Option<Instant>>,
     probe: Option<Arc<dyn Probe>>,
-    /// One look at the volume groups at a time, however long it hangs.
+    /// Allows one check of the volume groups at a time, however long it hangs.
     groups: Arc<Semaphore>,
     every: Option<Duration>,
     slots: u16,
 }
 
-impl Default for Board {
-    /// One without a probe: what the drives tell is all that is known.
+impl Default for HealthState {
+    /// Health without a probe: only the drives are known.
     fn default() -> Self {
         Self {
             newest: watch::Sender::new(Health::default()),
             judged: Arc::default(),
-            calls: watch::Sender::new(0),
+            requests: watch::Sender::new(0),
             due: watch::Sender::new(None),
             probe: None,
             groups: Arc::new(Semaphore::new(1)),
@@ -49,78 +49,78 @@ impl Default for Board {
     }
 }
 
-impl Board {
-    /// A board for what `probe` sees; without an event it is looked at `every` so often, if at all. The chassis has so many
-    /// `slots` for drives, or 0 when nobody said.
+impl HealthState {
+    /// Health from what `probe` reads, checked `every` so often without an event, if at all. The chassis has this many
+    /// `slots` for drives, or 0 when unknown.
     #[must_use]
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
 
-    /// How many slots for drives the chassis has; 0 when nobody said.
+    /// Number of slots for drives in the chassis; 0 when unknown.
     #[must_use]
     pub fn slots(&self) -> u16 {
         self.slots
     }
 
-    /// Who reads facts of the node, if anybody.
+    /// Reads facts of the node, if there is a probe.
     #[must_use]
     pub fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.probe.clone()
     }
 
-    /// The turn to look at volume groups, until it is dropped; `None` while another look has it.
+    /// The right to check the volume groups, until it is dropped; `None` while another check has it.
     #[must_use]
-    pub fn groups_turn(&self) -> Option<OwnedSemaphorePermit> {
+    pub fn lock_groups(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.groups).try_acquire_owned().ok()
     }
 
-    /// Judges a look, and says in the log what came and what went.
+    /// Judges what a check read, and logs conditions that began or ended.
     #[must_use]
     pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
         let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
         let next = judge(&judged, seen, now);
-        say(&judged, &next);
+        log_changes(&judged, &next);
         *judged = next.clone();
         drop(judged);
-        let next_look = self.next_look(&next, now);
-        // A look that is due and not begun yet is not put off by one that ends: that was perhaps not at what this is for.
-        self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_look));
+        let next_check = self.next_check(&next, now);
+        // A check that is due but has not begun stays due: the one that ends may not have covered its reason.
+        self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_check));
         next
     }
 
-    /// What was judged last.
+    /// The last judgement.
     #[must_use]
     pub fn judged(&self) -> Judgement {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same look, and in it the drives that were there before and are not any more.
+    /// The observation with the drives added that were there before and are missing now.
     #[must_use]
     pub fn with_missing(&self, observed: Observed) -> Observed {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner).with_missing(observed)
     }
 
-    fn next_look(&self, judged: &Judgement, now: Instant) -> Option<Instant> {
+    fn next_check(&self, judged: &Judgement, now: Instant) -> Option<Instant> {
         let recheck = judged.recheck.filter(|_| self.every.is_some());
         let every = self.every.map(|every| now + every);
         [judged.settles, recheck, every].into_iter().flatten().min()
     }
 
-    /// Puts up what was judged, with the drives' bytes.
-    pub fn tell(&self, judged: &Judgement, total: u64, allocated: u64) {
-        self.put(tell::health(judged, total, allocated));
+    /// Publishes a judgement, with the total and allocated bytes of the drives.
+    pub fn publish(&self, judged: &Judgement, total: u64, allocated: u64) {
+        self.send(report::health(judged, total, allocated));
     }
 
-    /// Puts up what was judged of something else than the drives, once they were looked at.
-    pub fn tell_more(&self, judged: &Judgement) {
+    /// Publishes a judgement of other parts, once the drives were read.
+    pub fn publish_conditions(&self, judged: &Judgement) {
         let newest = self.newest.borrow().clone();
         if newest.state() != State::Unspecified {
-            self.tell(judged, newest.capacity_total, newest.capacity_allocated);
+            self.publish(judged, newest.capacity_total, newest.capacity_allocated);
         }
     }
 
-    fn put(&self, health: Health) {
+    fn send(&self, health: Health) {
         self.newest.send_if_modified(|current| {
             let changed = *current != health;
             *current = health;
@@ -128,35 +128,35 @@ impl Board {
         });
     }
 
-    /// Listens from now on.
+    /// Returns a receiver of the published health.
     #[must_use]
     pub fn listen(&self) -> watch::Receiver<Health> {
         self.newest.subscribe()
     }
 
-    /// Something moved: whatever it was, it is to be looked at. Any number of calls before a look are one.
-    pub fn call(&self) {
-        self.calls.send_modify(|count| *count += 1);
+    /// Requests a check. Several requests before a check begins lead to one.
+    pub fn request_check(&self) {
+        self.requests.send_modify(|count| *count += 1);
     }
 
-    /// Hears calls from now on.
+    /// Returns a receiver of requests from now on.
     #[must_use]
-    pub fn called(&self) -> watch::Receiver<u64> {
-        self.calls.subscribe()
+    pub fn check_requests(&self) -> watch::Receiver<u64> {
+        self.requests.subscribe()
     }
 
-    /// An item for every time that a look is due, by a call or by itself.
-    pub fn looks_due(&self) -> impl Stream<Item = ()> + use<> {
-        let ears = (self.calls.subscribe(), self.due.subscribe(), self.due.clone());
-        stream::unfold(ears, |(mut calls, mut due, reset)| async move {
+    /// An item for every check that is due, by request or by time.
+    pub fn checks_due(&self) -> impl Stream<Item = ()> + use<> {
+        let ears = (self.requests.subscribe(), self.due.subscribe(), self.due.clone());
+        stream::unfold(ears, |(mut requests, mut due, reset)| async move {
             loop {
                 let at = *due.borrow_and_update();
                 tokio::select! {
-                    called = calls.changed() => called.ok()?,
+                    called = requests.changed() => called.ok()?,
                     changed = due.changed() => { changed.ok()?; continue }
                     () = sleep_until(at) => drop(reset.send_replace(None)),
                 }
-                return Some(((), (calls, due, reset)));
+                return Some(((), (requests, due, reset)));
             }
         })
     }
@@ -169,8 +169,8 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// One line for what came, and one for what went. A number that moves is no news.
-fn say(before: &Judgement, after: &Judgement) {
+/// Logs one line for each condition that began and each that ended. Changes of a measured number are not logged.
+fn log_changes(before: &Judgement, after: &Judgement) {
     for (key, condition) in &after.conditions {
         let known = before.conditions.get(key);
         if known.is_none_or(|known| !key.1.is_measured() && known.text != condition.text) {
@@ -199,31 +199,32 @@ mod tests {
 
     #[test]
     fn listeners_hear_only_changes() {
-        let board = Board::default();
-        let mut listener = board.listen();
-        board.tell_more(&Judgement::default());
+        let health = HealthState::default();
+        let mut listener = health.listen();
+        health.publish_conditions(&Judgement::default());
         assert!(!listener.has_changed().unwrap(), "the drives were not looked at yet");
-        board.tell(&Judgement::default(), 100, 10);
+        health.publish(&Judgement::default(), 100, 10);
         assert!(listener.has_changed().unwrap());
         assert_eq!(listener.borrow_and_update().capacity_allocated, 10);
-        board.tell(&Judgement::default(), 100, 10);
-        board.tell_more(&Judgement::default());
+        health.publish(&Judgement::default(), 100, 10);
+        health.publish_conditions(&Judgement::default());
         assert!(!listener.has_changed().unwrap());
     }
 
     #[tokio::test]
     async fn a_look_is_due_when_called_for_or_when_its_time_comes_and_not_before() {
         let computes = BTreeMap::new();
-        let board = Board { every: Some(Duration::from_millis(20)), ..Board::default() };
-        let due = board.looks_due();
+        let health =
+            HealthState { every: Some(Duration::from_millis(20)), ..HealthState::default() };
+        let due = health.checks_due();
         tokio::pin!(due);
         assert!(futures::poll!(due.next()).is_pending(), "nobody looked yet, and nobody called");
-        board.call();
-        board.call();
+        health.request_check();
+        health.request_check();
         due.next().await.unwrap();
-        assert!(futures::poll!(due.next()).is_pending(), "two calls are one look");
+        assert!(futures::poll!(due.next()).is_pending(), "two requests are one look");
         let begun = Instant::now();
-        drop(board.judge(&nothing(&computes), begun));
+        drop(health.judge(&nothing(&computes), begun));
         due.next().await.unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(20));
         assert!(futures::poll!(due.next()).is_pending(), "once");
@@ -231,33 +232,33 @@ mod tests {
 
     #[test]
     fn volume_groups_are_looked_at_by_one_at_a_time() {
-        let board = Board::default();
-        let turn = board.groups_turn();
-        assert!(turn.is_some() && board.clone().groups_turn().is_none());
+        let health = HealthState::default();
+        let turn = health.lock_groups();
+        assert!(turn.is_some() && health.clone().lock_groups().is_none());
         drop(turn);
-        assert!(board.groups_turn().is_some());
+        assert!(health.lock_groups().is_some());
     }
 
     #[tokio::test]
     async fn a_look_that_is_due_is_not_put_off_by_one_that_ends() {
         let computes = BTreeMap::new();
         let every = Duration::from_secs(60);
-        let board = Board { every: Some(every), ..Board::default() };
+        let health = HealthState { every: Some(every), ..HealthState::default() };
         let begun = Instant::now();
-        drop(board.judge(&nothing(&computes), begun));
-        drop(board.judge(&nothing(&computes), begun + every / 2));
+        drop(health.judge(&nothing(&computes), begun));
+        drop(health.judge(&nothing(&computes), begun + every / 2));
         let at = begun + every / 2 + every;
-        assert_eq!(*board.due.borrow(), Some(at), "it was looked at before it was due");
-        drop(board.judge(&nothing(&computes), at));
-        assert_eq!(*board.due.borrow(), Some(at));
+        assert_eq!(*health.due.borrow(), Some(at), "it was looked at before it was due");
+        drop(health.judge(&nothing(&computes), at));
+        assert_eq!(*health.due.borrow(), Some(at));
     }
 
     #[tokio::test]
     async fn who_looks_only_on_events_has_no_timer() {
         let computes = BTreeMap::new();
-        let board = Board::default();
+        let health = HealthState::default();
         let now = Instant::now();
-        drop(board.judge(&nothing(&computes), now));
-        assert_eq!(*board.due.borrow(), None);
+        drop(health.judge(&nothing(&computes), now));
+        assert_eq!(*health.due.borrow(), None);
     }
 }

@@ -1,0 +1,420 @@
+//! The agent's cache: the objects in this rabbit's namespace, the objects that they refer to, and which of them to wake
+//! when one changes. Does no I/O.
+
+#[cfg(test)]
+mod tests;
+mod wakes;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use agent::former::Former;
+use api::{
+    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    RabbitLabels, SystemConfiguration,
+    client_mount::{ClientMountInfoStatus, MountState},
+    names::{NNF_NODE, SYSTEM_CONFIGURATION, finalizer, label},
+};
+use controller::{Change, Event, Fingerprint, Object, Store, has_finalizer};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use storage::desired::{NamespaceId, NodeName, ObjectUid};
+use thiserror::Error;
+
+use crate::{block_storage::desired::Elsewhere, chassis::Chassis};
+
+/// An object to work on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// The NnfNode.
+    Node,
+    /// A NnfNodeBlockStorage, by name.
+    BlockStorage(String),
+    /// A NnfNodeStorage, by name.
+    NodeStorage(String),
+    /// A ClientMount, by name.
+    ClientMount(String),
+    /// A ClientMount, by uid, that disappeared while it carried our finalizer: its mounts are to be removed.
+    Vanished(String),
+    /// A NnfLustreMGT, by name.
+    LustreMgt(String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node => write!(f, "NnfNode {NNF_NODE}"),
+            Self::BlockStorage(name) => write!(f, "NnfNodeBlockStorage {name}"),
+            Self::NodeStorage(name) => write!(f, "NnfNodeStorage {name}"),
+            Self::ClientMount(name) => write!(f, "ClientMount {name}"),
+            Self::Vanished(uid) => write!(f, "ClientMount with uid {uid}"),
+            Self::LustreMgt(name) => write!(f, "NnfLustreMGT {name}"),
+        }
+    }
+}
+
+/// Why an object is put into the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wake {
+    /// The object is new or changed. A change that this agent wrote itself is no reason.
+    Changed(Key),
+    /// An object that it refers to changed.
+    Related(Key),
+    /// Its status at this resourceVersion is not the one in the cache: a pass that still runs wrote it, or somebody
+    /// else.
+    StatusChanged(Key, String),
+    /// The ClientMount with this name and uid was deleted without our finalizer: it claims no mount point any more.
+    Deleted(String, String),
+}
+
+/// Why an object has no profile, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoProfile {
+    /// No label names a profile.
+    #[error(
+        "metadata.labels name no pinned NnfStorageProfile: the controller that creates the object must set them"
+    )]
+    Unnamed,
+    /// The watch has not brought the profile.
+    #[error("NnfStorageProfile {namespace}/{name} does not exist: create it with data.pinned true")]
+    Missing {
+        /// Namespace of the profile.
+        namespace: String,
+        /// Name of the profile.
+        name: String,
+    },
+}
+
+/// All stores of a rabbit's agent.
+#[derive(Debug)]
+pub struct Cache {
+    node: NodeName,
+    pub(crate) block_storages: Store<NnfNodeBlockStorage>,
+    pub(crate) node_storages: Store<NnfNodeStorage>,
+    pub(crate) client_mounts: Store<ClientMount>,
+    nodes: Store<NnfNode>,
+    profiles: Store<NnfStorageProfile>,
+    systems: Store<SystemConfiguration>,
+    lustre_mgts: Store<NnfLustreMgt>,
+    vanished: BTreeMap<String, Arc<ClientMount>>,
+    /// Earlier versions of ClientMounts whose mounts may still be there.
+    pub(crate) former: Former,
+    /// ClientMounts before and after a change that the agent has not processed yet.
+    pub(crate) altered: Vec<(Arc<ClientMount>, Arc<ClientMount>)>,
+    /// Whether a device event has come since the start.
+    pub(crate) had_device_event: bool,
+}
+
+/// A change to the cache, whatever the kind of its object. Returns what to wake.
+pub type CacheUpdate = Box<dyn FnOnce(&mut Cache) -> Vec<Wake> + Send>;
+
+/// A kind of object in the cache.
+pub trait Cached: Object {
+    /// The store of this kind.
+    fn store(cache: &mut Cache) -> &mut Store<Self>;
+    /// The key under which the agent works on the object; `None` for kinds that it only reads.
+    fn key(&self) -> Option<Key>;
+    /// What to wake after a change.
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake>;
+    /// Whether both have the same status, as far as this agent writes it; true for kinds whose status it does not
+    /// write.
+    fn same_status(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Cache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(node: NodeName) -> Self {
+        Self {
+            node,
+            block_storages: Store::default(),
+            node_storages: Store::default(),
+            client_mounts: Store::default(),
+            nodes: Store::default(),
+            profiles: Store::default(),
+            systems: Store::default(),
+            lustre_mgts: Store::default(),
+            vanished: BTreeMap::new(),
+            former: Former::default(),
+            altered: Vec::new(),
+            had_device_event: false,
+        }
+    }
+
+    /// Takes in an event of a watch, and returns what to wake.
+    pub fn take<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
+        let changes = K::store(self).take(event);
+        let mut wakes: Vec<Wake> =
+            changes.iter().flat_map(|change| K::wakes(self, change)).collect();
+        wakes.extend(changes.iter().filter_map(|change| self.status_change(change)));
+        wakes
+    }
+
+    /// A pass puts its own writes into the cache, so a status that the cache does not have is somebody else's.
+    fn status_change<K: Cached>(&self, change: &Change<K>) -> Option<Wake> {
+        let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
+        // An object restored from a record has no version and no status.
+        old.resource_version()?;
+        let same = old.uid() != new.uid() || old.same_status(new) || !self.is_ours(&**new);
+        (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?
+    }
+
+    /// Takes in the API's answer to a write of this agent.
+    pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
+        let changes = K::store(self).wrote(object);
+        changes.iter().flat_map(|change| K::wakes(self, change)).collect()
+    }
+
+    /// Whether every kind was listed completely. Before that, an object's absence means nothing.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.block_storages.is_complete()
+            && self.node_storages.is_complete()
+            && self.client_mounts.is_complete()
+            && self.nodes.is_complete()
+            && self.profiles.is_complete()
+            && self.systems.is_complete()
+    }
+
+    /// A NnfNodeBlockStorage of this rabbit.
+    #[must_use]
+    pub fn block_storage(&self, name: &str) -> Option<&Arc<NnfNodeBlockStorage>> {
+        self.block_storages.get(self.node.as_str(), name)
+    }
+
+    /// A NnfNodeStorage of this rabbit.
+    #[must_use]
+    pub fn node_storage(&self, name: &str) -> Option<&Arc<NnfNodeStorage>> {
+        self.node_storages.get(self.node.as_str(), name)
+    }
+
+    /// A ClientMount of this rabbit.
+    #[must_use]
+    pub fn client_mount(&self, name: &str) -> Option<&Arc<ClientMount>> {
+        self.client_mounts.get(self.node.as_str(), name)
+    }
+
+    /// A NnfLustreMGT of this rabbit.
+    #[must_use]
+    pub fn lustre_mgt(&self, name: &str) -> Option<&Arc<NnfLustreMgt>> {
+        self.lustre_mgts.get(self.node.as_str(), name)
+    }
+
+    /// Uids of every NnfNodeBlockStorage of this rabbit, readable or not.
+    #[must_use]
+    pub fn claimants(&self) -> BTreeSet<ObjectUid> {
+        let readable = self.block_storages.iter().map(|block| &block.metadata);
+        let metadata = readable.chain(self.block_storages.unreadable());
+        metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
+    }
+
+    /// The uids in the names of volume groups that an object of this rabbit uses, or a ClientMount that disappeared.
+    #[must_use]
+    pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
+        let storages = self.node_storages.iter().map(|storage| &storage.metadata);
+        let mounts =
+            self.client_mounts.iter().chain(self.vanished.values()).map(|mount| &mount.metadata);
+        let readable = storages.chain(mounts).chain(self.node_storages.unreadable());
+        let all = readable.chain(self.client_mounts.unreadable());
+        let labels = all.filter_map(|metadata| metadata.labels.as_ref());
+        let named = labels.flat_map(|labels| {
+            [label::OWNER_UID, label::TARGET_OWNER_UID]
+                .into_iter()
+                .filter_map(|key| labels.get(key))
+        });
+        named.filter_map(|uid| uid.parse().ok()).collect()
+    }
+
+    /// Namespaces that the statuses of the other NnfNodeBlockStorages of this rabbit name.
+    #[must_use]
+    pub fn reported_elsewhere(&self, block_storage: &str) -> Elsewhere {
+        if self.block_storages.unreadable().next().is_some() {
+            return Elsewhere::Unreadable;
+        }
+        let others = self.block_storages.iter().filter(|block| self.is_ours(&***block));
+        let others = others.filter(|block| block.name_any() != block_storage);
+        Elsewhere::Reported(others.flat_map(|block| reported_by(block)).collect())
+    }
+
+    /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, with the name of the object. Objects
+    /// that are being deleted are left out: some of their namespaces may be gone already.
+    #[must_use]
+    pub fn reported_namespaces(&self) -> BTreeMap<NamespaceId, String> {
+        let stays = |block: &&Arc<NnfNodeBlockStorage>| {
+            self.is_ours(&***block) && block.metadata.deletion_timestamp.is_none()
+        };
+        let mut reported = BTreeMap::new();
+        for object in self.block_storages.iter().filter(stays) {
+            reported.extend(reported_by(object).map(|id| (id, object.name_any())));
+        }
+        reported
+    }
+
+    /// Whether this NnfNodeBlockStorage exists but cannot be decoded.
+    #[must_use]
+    pub fn is_unreadable_block(&self, name: &str) -> bool {
+        let is_it = |metadata: &ObjectMeta| {
+            metadata.namespace.as_deref() == Some(self.node.as_str())
+                && metadata.name.as_deref() == Some(name)
+        };
+        self.block_storages.unreadable().any(is_it)
+    }
+
+    /// Whether a NnfNodeStorage uses this block storage, or one that cannot be decoded may.
+    #[must_use]
+    pub fn is_in_use(&self, block_storage: &str) -> bool {
+        self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
+            || self.node_storages.unreadable().next().is_some()
+    }
+
+    /// Names of the ClientMounts of this rabbit that may have a file system of this NnfNodeStorage mounted.
+    #[must_use]
+    pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
+        let known = self
+            .client_mounts
+            .iter()
+            .filter(|mount| self.is_ours(&***mount) && may_be_mounted(mount));
+        let known = known.chain(self.vanished.values()).map(|mount| &**mount);
+        let refer = known.chain(self.former.all()).filter(|mount| refers_to(mount, node_storage));
+        refer.map(ResourceExt::name_any).collect()
+    }
+
+    /// The block storages of this rabbit that a ClientMount of it refers to.
+    #[must_use]
+    pub fn blocks_under(&self, client_mount: &str) -> BTreeSet<String> {
+        let mounts =
+            self.client_mount(client_mount).into_iter().flat_map(|mount| &mount.spec.mounts);
+        let names = mounts.filter_map(|mount| {
+            mount.device.device_reference.as_ref()?.object_reference.name.as_ref()
+        });
+        names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
+    }
+
+    /// A ClientMount that disappeared while some of it may be mounted.
+    #[must_use]
+    pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
+        self.vanished.get(uid)
+    }
+
+    /// Uids of the ClientMounts that disappeared under this name.
+    #[must_use]
+    pub fn vanished_under(&self, name: &str) -> Vec<String> {
+        let named = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
+        named.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// Whether a pass over the object erases namespaces.
+    #[must_use]
+    pub fn erases(&self, key: &Key) -> bool {
+        let Key::BlockStorage(name) = key else { return false };
+        self.block_storage(name).is_some_and(|block| block.metadata.deletion_timestamp.is_some())
+    }
+
+    /// Puts a recorded ClientMount into the store until the API sends it: the versions of which something may be
+    /// mounted, the latest last.
+    pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
+        let Some(last) = versions.pop() else { return };
+        for version in &versions {
+            self.former.changed(version, Some(&last), |_| true);
+        }
+        self.client_mounts.take(Event::Applied(Ok(last)));
+    }
+
+    /// Nothing of the ClientMount is left on the node.
+    pub fn forget_vanished(&mut self, uid: &str) {
+        self.vanished.remove(uid);
+    }
+
+    /// This rabbit's NnfNode.
+    #[must_use]
+    pub fn nnf_node(&self) -> Option<&Arc<NnfNode>> {
+        self.nodes.get(self.node.as_str(), NNF_NODE)
+    }
+
+    /// The chassis as the SystemConfiguration describes it.
+    #[must_use]
+    pub fn chassis(&self) -> Chassis {
+        let system = self.systems.get(SYSTEM_CONFIGURATION, SYSTEM_CONFIGURATION);
+        Chassis::new(&self.node, system.map(AsRef::as_ref))
+    }
+
+    /// The profile that an object's labels name.
+    ///
+    /// # Errors
+    /// When the labels name no profile, or the watch has not brought it.
+    pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, NoProfile> {
+        let named = object.pinned_profile().ok_or(NoProfile::Unnamed)?;
+        self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Missing {
+            namespace: named.namespace.to_owned(),
+            name: named.name.to_owned(),
+        })
+    }
+
+    /// The parts of the object that decide whether a pass is needed.
+    #[must_use]
+    pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
+        fn print<K: Object>(object: &Arc<K>) -> Fingerprint {
+            Fingerprint::of(&**object)
+        }
+        match key {
+            Key::Node => self.nnf_node().map(print),
+            Key::BlockStorage(name) => self.block_storage(name).map(print),
+            Key::NodeStorage(name) => self.node_storage(name).map(print),
+            Key::ClientMount(name) => self.client_mount(name).map(print),
+            Key::LustreMgt(name) => self.lustre_mgt(name).map(print),
+            Key::Vanished(_) => None,
+        }
+    }
+
+    /// Keys of all objects, for the first pass over each.
+    #[must_use]
+    pub fn all_keys(&self) -> Vec<Key> {
+        let mut keys = vec![Key::Node];
+        keys.extend(self.block_storages.iter().filter_map(|block| block.key()));
+        keys.extend(self.node_storages.iter().filter_map(|storage| storage.key()));
+        keys.extend(self.client_mounts.iter().filter_map(|mount| mount.key()));
+        keys.extend(self.lustre_mgts.iter().filter_map(|mgt| mgt.key()));
+        keys
+    }
+
+    /// Whether the object is in this rabbit's namespace; the agent works on no others.
+    fn is_ours<K: Object>(&self, object: &K) -> bool {
+        object.namespace().as_deref() == Some(self.node.as_str())
+    }
+}
+
+/// The namespaces that the object's status names.
+fn reported_by(object: &NnfNodeBlockStorage) -> impl Iterator<Item = NamespaceId> {
+    let allocations = object.status.iter().flat_map(|status| &status.allocations);
+    let devices = allocations.flat_map(|allocation| &allocation.devices);
+    devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok())
+}
+
+/// Whether any of its mounts may exist, by its status.
+fn may_be_mounted(object: &ClientMount) -> bool {
+    let reported = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
+    let not_gone = |reported: &ClientMountInfoStatus| match reported.state {
+        MountState::Mounted => reported.ready,
+        MountState::Unmounted | MountState::Other(_) => !reported.ready,
+    };
+    let told_all = reported.len() == object.spec.mounts.len();
+    has_finalizer(object, finalizer::CLIENT_MOUNT) && (!told_all || reported.iter().any(not_gone))
+}
+
+fn refers_to(mount: &ClientMount, name: &str) -> bool {
+    let references =
+        mount.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
+    references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
+}
+
+/// Name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one with its own name.
+#[must_use]
+pub fn block_name(object: &NnfNodeStorage) -> String {
+    let referred = object.spec.block_reference.name.clone();
+    referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())
+}

@@ -1,0 +1,159 @@
+//! The fence itself: detach everything, read the drives again, and decide what is proved.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use api::{NnfNodeBlockStorage, SystemConfiguration, names::SYSTEM_CONFIGURATION};
+use apiclient::plain;
+use daemon::chain;
+use kube::{Api, Client, api::ListParams, core::DeserializeGuard};
+use serde::de::DeserializeOwned;
+use storage::{Converger, Desired, Observed, desired::NodeName};
+use thiserror::Error;
+
+use super::{
+    Fences,
+    claims::{Claims, Hosts},
+    proof::{to_detach, unproved},
+    response::Verdict,
+};
+use crate::chassis::Chassis;
+use daemon::blocking;
+
+/// How long a fence waits for attachments that have begun. The requester waits too, and asks again.
+const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long a list may take. A healthy API answers in less than a second.
+const LISTED_WITHIN: Duration = Duration::from_secs(8);
+
+/// What a fence needs.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    /// Name of this rabbit.
+    pub(crate) node: NodeName,
+    /// Client of the Kubernetes API.
+    pub(crate) client: Client,
+    /// The node's storage.
+    pub(crate) converger: Arc<Converger>,
+    /// Which computes may get a GFS2.
+    pub(crate) fences: Fences,
+}
+
+/// Why a fence is not proved.
+#[derive(Debug, Error)]
+enum DetachError {
+    /// An agent that fenced its own rabbit would fence every compute.
+    #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
+    Itself(NodeName),
+    /// The attachment could restore what the fence detaches.
+    #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", ATTACHED_WITHIN.as_secs())]
+    Busy,
+    /// The owners of the namespaces are unknown.
+    #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
+    List(String),
+    /// The hosts of the slots are unknown.
+    #[error("the API does not tell SystemConfiguration default/default: {0}")]
+    Chassis(String),
+    /// The access to the namespaces is unknown.
+    #[error("the drives cannot be looked at: {0}")]
+    Look(String),
+    /// Neither chassis nor drives know the node: most likely it has another name here.
+    #[error(
+        "no compute of this rabbit is called {0}: name cluster nodes as SystemConfiguration default/default does"
+    )]
+    Unknown(NodeName),
+    /// Access that remains or may remain.
+    #[error("{}", .0.join("; "))]
+    Unproved(Vec<String>),
+}
+
+/// Detaches every GFS2 of this rabbit from `node`.
+pub(super) async fn detach(tools: &Tools, node: &NodeName) -> Verdict {
+    detach_and_prove(tools, node).await.unwrap_or_else(|error| not_proved(node, &error.to_string()))
+}
+
+/// The verdict when `why` keeps the fence from being proved.
+pub(super) fn not_proved(node: &NodeName, why: &str) -> Verdict {
+    Verdict::NotProved(format!("{node} is not fenced, or it cannot be proved: {why}"))
+}
+
+async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, DetachError> {
+    if *node == tools.node {
+        return Err(DetachError::Itself(node.clone()));
+    }
+    let quiet =
+        tokio::time::timeout(ATTACHED_WITHIN, tools.fences.wait_for_attachments(node)).await;
+    quiet.map_err(|_| DetachError::Busy)?;
+    // Drives before objects: the API has the object of every namespace that this finds.
+    let before = observe(tools).await?;
+    let claims = Claims::of(&objects(tools).await?);
+    let hosts = Hosts::of(node, &chassis(tools).await?);
+    let named = claims.name_host(node);
+    let seen = before
+        .namespaces
+        .iter()
+        .any(|namespace| namespace.access.iter().any(|host| hosts.is_target(host)));
+    if !(hosts.is_of_the_chassis || named || seen) {
+        return Err(DetachError::Unknown(node.clone()));
+    }
+    let units = to_detach(&before, &claims, &hosts);
+    let (count, failures) = detach_units(tools, units).await;
+    let after = observe(tools).await?;
+    let mut left = unproved(&after, &claims, &hosts);
+    if !left.is_empty() {
+        left.extend(failures);
+        return Err(DetachError::Unproved(left));
+    }
+    Ok(if named || count > 0 {
+        Verdict::Detached(format!(
+            "{node} reaches no namespace of a GFS2 on {}: {count} were detached, and every drive was looked at again",
+            tools.node
+        ))
+    } else {
+        // The text that the Go agent uses.
+        Verdict::Nothing("No block storage resources found to fence".to_owned())
+    })
+}
+
+/// Returns the number of detached namespaces, and what failed.
+async fn detach_units(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
+    let converger = Arc::clone(&tools.converger);
+    let results = blocking(move || converger.converge_all(&units)).await;
+    let (mut count, mut failures) = (0, Vec::new());
+    for result in results {
+        match result {
+            Ok(converged) => count += converged.steps.len(),
+            Err(error) => failures.push(chain(&error)),
+        }
+    }
+    (count, failures)
+}
+
+async fn observe(tools: &Tools) -> Result<Observed, DetachError> {
+    let converger = Arc::clone(&tools.converger);
+    let seen = blocking(move || converger.observe(&Desired::Inventory)).await;
+    seen.map_err(|error| DetachError::Look(chain(&error)))
+}
+
+/// All objects from the API itself, because a watch may be behind.
+async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStorage>>, DetachError> {
+    let api = Api::namespaced(tools.client.clone(), tools.node.as_str());
+    listed(&api, ListParams::default()).await.map_err(DetachError::List)
+}
+
+async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
+    let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
+    // Listed, because a rabbit has no right to get it.
+    let one = ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
+    let systems = listed(&api, one).await.map_err(DetachError::Chassis)?;
+    Ok(Chassis::new(&tools.node, systems.first()))
+}
+
+async fn listed<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    which: ListParams,
+) -> Result<Vec<K>, String> {
+    match tokio::time::timeout(LISTED_WITHIN, api.list(&which)).await {
+        Ok(listed) => listed.map(|list| list.items).map_err(|error| plain(&error)),
+        Err(_) => Err(format!("it did not answer within {} s", LISTED_WITHIN.as_secs())),
+    }
+}
