@@ -16,6 +16,18 @@ fn everything(here: &BoxOfOne) -> Vec<Value> {
         .to_vec()
 }
 
+/// The coordinator makes the nodes' namespaces when it hears of the SystemConfiguration.
+fn until_namespaces(here: &BoxOfOne, names: &[&str]) {
+    let made = || {
+        let listed = here.json(&["get", "namespaces", "--json"]);
+        let items = listed["items"].as_array().unwrap().clone();
+        names.iter().all(|name| items.iter().any(|item| item["metadata"]["name"] == **name))
+    };
+    while !made() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     let here = BoxOfOne::start();
@@ -23,6 +35,7 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     held["metadata"]["finalizers"] = serde_json::json!(["x.io/held"]);
     let file = here.file("first.yaml", &[configuration(), held]);
     here.warren(&["apply", "-f", &file]).assert().success();
+    until_namespaces(&here, &["compute-1", "rabbit-1"]);
     let before = everything(&here);
     let backup = here.path("backup").display().to_string();
     let told = here.output(&["backup", &backup]);
