@@ -322,7 +322,8 @@ impl Cache {
         for version in &versions {
             self.former.changed(version, Some(&last), |_| true);
         }
-        self.client_mounts.take(Event::Applied(Ok(last)));
+        // Of two records of one name the first is of an object that went.
+        self.take(Event::Applied(Ok(last)));
     }
 
     /// Nothing of the ClientMount is left on the node.
@@ -379,6 +380,7 @@ impl Cache {
         keys.extend(self.node_storages.iter().filter_map(|storage| storage.key()));
         keys.extend(self.client_mounts.iter().filter_map(|mount| mount.key()));
         keys.extend(self.lustre_mgts.iter().filter_map(|mgt| mgt.key()));
+        keys.extend(self.vanished.keys().cloned().map(Key::Vanished));
         keys
     }
 

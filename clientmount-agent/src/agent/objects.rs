@@ -24,6 +24,8 @@ struct Object {
     desire: Desire,
     /// It exists no more; what it had is being unmounted.
     gone: bool,
+    /// As an agent before this one recorded it: its mounts are its own, whoever asks for their paths now.
+    recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
 
@@ -60,7 +62,7 @@ impl Objects {
         }
         let desire = Desire::recorded(last);
         let units = desire.units(false, &self.site).map(Arc::new);
-        self.insert(Object { desire, gone: false, units });
+        self.insert(Object { desire, gone: false, recorded: true, units });
     }
 
     /// A connection begins: a complete list follows.
@@ -122,7 +124,7 @@ impl Objects {
         let mut woken: Vec<_> = replaced.iter().flat_map(|uid| self.set_gone(uid)).collect();
         self.note_change(&desire);
         let units = desire.units(false, &self.site).map(Arc::new);
-        woken.extend(self.insert(Object { desire, gone: false, units }));
+        woken.extend(self.insert(Object { desire, gone: false, recorded: false, units }));
         woken
     }
 
@@ -135,7 +137,9 @@ impl Objects {
         let units = known.desire.units(true, &self.site).ok();
         let had = |place: usize| {
             let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
-            mount.is_some_and(|mount| !self.claims.is_anothers(&desire.uid, &mount.target))
+            mount.is_some_and(|mount| {
+                known.recorded || !self.claims.is_anothers(&desire.uid, &mount.target)
+            })
         };
         self.former.changed(before, desire.object(), had);
     }

@@ -85,6 +85,8 @@ struct Answer {
     status: ClientMountStatus,
     released: bool,
     resource_version: String,
+    /// What the object asked for when the agent answered; `None` of a refusal that needs no agent.
+    asks: Option<Fingerprint>,
     /// The API took it. What the API stores otherwise, as a field that its schema lacks, is not sent twice.
     accepted: bool,
 }
@@ -181,7 +183,9 @@ impl State {
             let name = metadata.name.clone().unwrap_or_default();
             if self.store.get(self.node.as_str(), &name).is_none() {
                 let desire = Desire::unreadable(&metadata, why);
-                self.unreadable.insert(name, desire.uid.clone());
+                let before = self.unreadable.insert(name, desire.uid.clone());
+                let replaced = before.filter(|uid| *uid != desire.uid);
+                self.events.extend(replaced.map(LinkEvent::Gone));
                 self.events.push(LinkEvent::Desired(Box::new(desire)));
             }
         }
@@ -263,16 +267,18 @@ impl State {
     /// Takes what the agent reports; whether there is anything to do. A report on an earlier version of the object counts for
     /// nothing: a newer one follows.
     pub(super) fn report(&mut self, report: Report) -> bool {
-        let entry = self.entries.get_mut(&report.name);
-        let is_told = |entry: &&mut Entry| {
-            let told = entry.told.as_ref();
-            told.is_some_and(|told| {
-                told.uid == report.uid && told.resource_version == report.resource_version
-            })
+        let Some(object) = self.store.get(self.node.as_str(), &report.name) else { return false };
+        let asked = asks(object);
+        let is_told = |told: &Told| {
+            (&told.uid, &told.resource_version, &told.asks)
+                == (&report.uid, &report.resource_version, &asked)
         };
-        let Some(entry) = entry.filter(is_told) else { return false };
+        let entry = self.entries.get_mut(&report.name);
+        let entry = entry.filter(|entry| entry.told.as_ref().is_some_and(is_told));
+        let Some(entry) = entry else { return false };
         let Report { status, released, resource_version, .. } = report;
-        entry.answer = Some(Answer { status, released, resource_version, accepted: false });
+        let asks = Some(asked);
+        entry.answer = Some(Answer { status, released, resource_version, asks, accepted: false });
         true
     }
 
@@ -365,6 +371,10 @@ impl Entry {
             Standing::Foreign | Standing::Held => {}
         }
         let answer = self.answer.as_mut()?;
+        // It is about an earlier version, and the agent is told of this one when its profile was read.
+        if answer.asks.as_ref().is_some_and(|asked| *asked != asks(object)) {
+            return None;
+        }
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_release = answer.released && is_deleted;
         // The last finalizer takes the object along: nobody could read that status.
@@ -387,6 +397,7 @@ fn refusal(node: &NodeName, object: &ClientMount) -> Answer {
         status: agent::report::status(node, &outcome),
         released: false,
         resource_version: String::new(),
+        asks: None,
         accepted: false,
     }
 }

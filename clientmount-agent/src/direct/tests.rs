@@ -265,6 +265,23 @@ fn a_report_counts_for_the_version_that_the_agent_was_told() {
     assert_eq!(told.todo().unwrap().write, Some(Write::Status(status(false))));
 }
 
+/// What the agent says of the version before is true of that one only.
+#[test]
+fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
+    let mut changed = with_status(object(7), &status(false));
+    changed.metadata.generation = Some(2);
+    let mut told = Told::reported();
+    told.take(applied(changed.clone()));
+    assert!(!told.report(5, status(true), false));
+    assert_eq!(told.todo().unwrap().write, None, "only the profile is read");
+
+    // It was said just before the change.
+    let mut told = Told::reported();
+    assert!(told.report(5, status(false), false));
+    told.take(applied(with_status(changed, &status(true))));
+    assert_eq!(told.todo().unwrap().write, None);
+}
+
 #[test]
 fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
     for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {

@@ -141,28 +141,37 @@ impl Work {
             Ok(units) => converge_beside(converger, units, &left.mounts),
             Err(outcome) => outcome.clone(),
         };
-        let recorded = self.record_left(&left.versions, &outcome, records);
+        let recorded = self.record_left(&left, &outcome, records);
         outcome.failures.extend(left.failures);
-        // What is gone is looked for once more by the next agent, if this one cannot write that down.
-        outcome.failures.extend(recorded.err().map(|error| whole(&error)));
+        match recorded {
+            Ok(()) => {}
+            // The next agent looks for it once more, which does no harm: that nothing is left is no failure.
+            Err(error) if left.versions.is_empty() && is_absent(&outcome) => {
+                log::warn!("{}", daemon::chain(&error));
+            }
+            Err(error) => outcome.failures.push(whole(&error)),
+        }
         Worked { outcome, gone: left.gone }
     }
 
-    /// Records, once nothing more is done for the object, what of it may be mounted. An object that was refused has what it had.
+    /// Records, once nothing more is done for the object, what of it may be mounted. An object that was refused has what it had,
+    /// but for what is gone of that.
     fn record_left(
         &self,
-        former: &[ClientMount],
+        left: &Left,
         outcome: &Outcome,
         records: &MountRecords,
     ) -> Result<(), RecordError> {
-        let is_absent = outcome.goal == Goal::Unmounted && outcome.done();
-        match &self.now {
-            Ok(units) if units.refused() => return Ok(()),
-            Err(_) if !is_absent => return Ok(()),
-            Ok(_) | Err(_) => {}
+        let is_absent = is_absent(outcome);
+        let is_refused = match &self.now {
+            Ok(units) => units.refused(),
+            Err(_) => !is_absent,
+        };
+        if is_refused {
+            return records.forget(&self.uid, &left.gone);
         }
         let object = self.object.iter().filter(|_| !is_absent);
-        records.keep(&self.uid, &former.iter().chain(object).collect::<Vec<_>>())
+        records.keep(&self.uid, &left.versions.iter().chain(object).collect::<Vec<_>>())
     }
 
     /// Before anything is mounted.
@@ -175,6 +184,10 @@ impl Work {
             _ => Ok(()),
         }
     }
+}
+
+fn is_absent(outcome: &Outcome) -> bool {
+    outcome.goal == Goal::Unmounted && outcome.done()
 }
 
 /// What became of what an object asked for earlier.

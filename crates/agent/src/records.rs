@@ -40,11 +40,12 @@ impl MountRecords {
     /// The records of the agent whose state is kept in `state`.
     ///
     /// # Errors
-    /// When the directory cannot be made.
+    /// When the directory cannot be made or read.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
-        match fs::create_dir_all(&directory) {
-            Ok(()) => Ok(Self(directory)),
+        // A directory that cannot be read must not pass for one without records.
+        match fs::create_dir_all(&directory).and_then(|()| fs::read_dir(&directory)) {
+            Ok(_) => Ok(Self(directory)),
             Err(source) => Err(RecordError::Write { path: directory, source }),
         }
     }
@@ -57,6 +58,23 @@ impl MountRecords {
         let paths = entries.map(|entry| entry.path());
         let records = paths.filter(|path| path.extension().is_some_and(|it| it == "json"));
         records.filter_map(|path| read(&path)).collect()
+    }
+
+    /// These mounts of an object are gone; of the others its record stays.
+    ///
+    /// # Errors
+    /// As for [`MountRecords::keep`].
+    pub fn forget(&self, uid: &str, gone: &[ClientMount]) -> Result<(), RecordError> {
+        let mounts: Vec<_> = gone.iter().flat_map(|version| &version.spec.mounts).collect();
+        if mounts.is_empty() {
+            return Ok(());
+        }
+        let mut versions = read(&self.path(uid)?).unwrap_or_default();
+        for version in &mut versions {
+            version.spec.mounts.retain(|mount| !mounts.contains(&mount));
+        }
+        versions.retain(|version| !version.spec.mounts.is_empty());
+        self.keep(uid, &versions.iter().collect::<Vec<_>>())
     }
 
     /// Of an object all this may be mounted, and nothing else.
@@ -98,21 +116,21 @@ fn recorded(version: &ClientMount) -> ClientMount {
 }
 
 fn read(path: &Path) -> Option<Vec<ClientMount>> {
-    let text = fs::read(path);
-    let parsed = text.map_err(|error| error.to_string()).and_then(|text| {
-        serde_json::from_slice::<Vec<ClientMount>>(&text).map_err(|error| error.to_string())
-    });
-    match parsed {
-        Ok(versions) if !versions.is_empty() => return Some(versions),
-        Ok(_) => {}
-        Err(why) => log::warn!(
-            "{} does not tell what a ClientMount had mounted, and is left out: {why}: see with findmnt that nothing of a job that is over is mounted",
-            path.display()
-        ),
+    let text = fs::read(path).map_err(|error| told(path, &error)).ok()?;
+    match serde_json::from_slice::<Vec<ClientMount>>(&text) {
+        Ok(versions) => return Some(versions).filter(|versions| !versions.is_empty()),
+        Err(error) => told(path, &error),
     }
     // It would be told at every start.
     let _ = fs::remove_file(path);
     None
+}
+
+fn told(path: &Path, why: &dyn std::fmt::Display) {
+    log::warn!(
+        "{} does not tell what a ClientMount had mounted, and is left out: {why}: see with findmnt that nothing of a job that is over is mounted",
+        path.display()
+    );
 }
 
 fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {

@@ -132,6 +132,15 @@ impl Chassis {
         std::fs::remove_dir_all(self.state.path().join("mounts")).unwrap();
     }
 
+    /// Records can be neither read nor removed any more.
+    pub fn break_records(&self) {
+        for record in std::fs::read_dir(self.state.path().join("mounts")).unwrap() {
+            let path = record.unwrap().path();
+            std::fs::remove_file(&path).unwrap();
+            std::fs::create_dir(&path).unwrap();
+        }
+    }
+
     /// ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.
     pub fn object(&self, index: usize) -> ClientMount {
         let mut object = compute_xfs();

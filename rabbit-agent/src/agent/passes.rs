@@ -149,6 +149,8 @@ impl Agent {
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.cache.client_mount(name)?);
+        // Only its record is known: what the API has of it now cannot be read.
+        object.resource_version()?;
         let Prepared { work, former, moved } =
             prepare(&object, &self.cache, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);

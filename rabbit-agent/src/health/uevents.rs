@@ -99,9 +99,9 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // libudev drops what another process than the kernel sent.
+            // libudev gives none of what another process than the kernel sent, nor when the kernel dropped events just now.
             let event = monitor.iter().next();
-            concerned |= event.is_some_and(|event| Uevent::of(&event).concerns_storage());
+            concerned |= event.is_none_or(|event| Uevent::of(&event).concerns_storage());
         }
     }
     Ok(concerned)

@@ -3,7 +3,7 @@
 use storage::observed::Superblock;
 
 use super::{
-    held::{told, work},
+    held::{told, told_all, work},
     *,
 };
 
@@ -277,6 +277,43 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_went_before_a_start_is_
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
         assert!(chassis.records().read().is_empty());
     }
+}
+
+/// Meanwhile another object, told first, asks for the path.
+#[tokio::test]
+async fn a_path_that_another_object_asks_for_since_a_restart_is_left_first() {
+    let now = Instant::now();
+    let chassis = Chassis::new(3);
+    let second = |mounts: &[(&str, usize)]| ClientMount {
+        metadata: chassis.object(1).metadata,
+        ..chassis.asking(mounts)
+    };
+    work(&mut told(&chassis, &second(&[("a", 1)])), now).await;
+    let (first, moved) = (chassis.asking(&[("a", 0)]), version(&second(&[("b", 2)]), "2"));
+    chassis.compute.hold(&point("/mnt/nnf/a"));
+    let mut agent = told_all(&chassis, &[&first, &deleted(&moved)]);
+    work(&mut agent, now).await;
+    let reports = agent.outbox.reports();
+    let of_moved = reports.iter().find(|it| Some(&it.uid) == moved.metadata.uid.as_ref());
+    assert!(!of_moved.unwrap().released, "what it had before is still mounted");
+    chassis.compute.let_go(&point("/mnt/nnf/a"));
+    agent.event(desire(&deleted(&version(&moved, "3"))));
+    work(&mut agent, now).await;
+    assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
+    assert!(agent.failing.is_empty(), "{:?}", agent.failing);
+}
+
+/// Nothing has to be recorded of what is gone.
+#[tokio::test]
+async fn an_object_goes_though_its_record_cannot_be_removed() {
+    let (chassis, now) = (Chassis::new(1), Instant::now());
+    let object = chassis.object(0);
+    let mut agent = told(&chassis, &object);
+    work(&mut agent, now).await;
+    chassis.break_records();
+    agent.event(desire(&deleted(&version(&object, "2"))));
+    work(&mut agent, now).await;
+    assert!(agent.outbox.reports()[0].released);
 }
 
 /// As on a full disk.

@@ -20,6 +20,11 @@ pub(super) async fn work(agent: &mut Agent, now: Instant) {
 
 /// An agent of the compute that was told that this is its one object.
 pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
+    told_all(chassis, &[object])
+}
+
+/// The same with all these objects.
+pub(super) fn told_all(chassis: &Chassis, objects: &[&ClientMount]) -> Agent {
     let site = site(&agent::testing::compute_xfs(), Side::Compute);
     let mut agent = Agent::new(
         site,
@@ -28,7 +33,9 @@ pub(super) fn told(chassis: &Chassis, object: &ClientMount) -> Agent {
         Arc::default(),
     );
     agent.event(LinkEvent::Up);
-    agent.event(LinkEvent::Desired(Box::new(told_of(object))));
+    for object in objects {
+        agent.event(LinkEvent::Desired(Box::new(told_of(object))));
+    }
     agent.event(LinkEvent::Synced);
     agent
 }
