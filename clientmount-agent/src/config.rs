@@ -33,7 +33,7 @@ use agent::{
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Directory in which it is recorded which of the site's hooks ran
+    /// Directory in which it is recorded what is mounted, and which of the site's hooks ran
     #[arg(
         long,
         env = "WARREN_STATE_DIR",
@@ -107,7 +107,7 @@ pub enum ConfigError {
         /// The other.
         node_name: String,
     },
-    /// Somebody hopes that nothing happens.
+    /// `--mock` was given, and this agent always mounts.
     #[error(
         "--mock: this agent mounts for real, as clientmountd did with that flag: leave it out, and look at what would be done with `warren plan`"
     )]

@@ -7,8 +7,8 @@ use proto::v1::cluster_server::Cluster;
 use proto::v1::{ListNodesRequest, ListNodesResponse};
 use tonic::{Request, Response, Status};
 
-use crate::answer::bounded;
 use crate::hub::Hub;
+use crate::list_limit::bounded;
 use crate::peer::Peer;
 
 /// The service.

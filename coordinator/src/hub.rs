@@ -90,7 +90,7 @@ impl Hub {
             if hello.role() == v1::Role::Rabbit { Audience::Rabbit } else { Audience::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        // Of a whole machine that comes at once, none makes a difference here: the layout names its rabbits.
+        // Usually the layout names the rabbits already, so a whole machine that connects at once costs nothing here.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_speaking(roster.rabbits());
         }

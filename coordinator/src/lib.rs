@@ -24,7 +24,6 @@
 //! two agents of one name at a time.
 
 mod admission;
-mod answer;
 mod cluster;
 pub mod config;
 mod engine;
@@ -34,6 +33,7 @@ mod http;
 mod hub;
 mod layout;
 mod link;
+mod list_limit;
 mod namespaces;
 mod peer;
 #[cfg(feature = "standalone")]
@@ -44,7 +44,7 @@ mod serve;
 #[cfg(feature = "standalone")]
 mod standalone;
 #[cfg(not(feature = "standalone"))]
-#[path = "absent.rs"]
+#[path = "without_standalone.rs"]
 mod standalone;
 mod webhook;
 

@@ -102,7 +102,7 @@ async fn serve(
     told: mpsc::Sender<Result<ToNode, Status>>,
 ) {
     let talk = AssertUnwindSafe(converse(&hub, &session, &mut said, &told)).catch_unwind().await;
-    // A state that was left half changed is nobody's any more: saying bye ends the process then.
+    // A panic that left the roster half changed poisoned its lock: then `bye` panics too, and the process ends.
     hub.bye(&session);
     let defect = |_| Err(Status::internal("a defect of the coordinator; its log tells which"));
     let end = talk.unwrap_or_else(defect);

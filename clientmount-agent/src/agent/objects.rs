@@ -183,7 +183,7 @@ impl Objects {
         woken
     }
 
-    /// What to do for an object. Of one that asks for what cannot be nothing is changed.
+    /// What to do for an object. Nothing is changed for one that is invalid.
     pub(super) fn work(&self, uid: &str) -> Option<Work> {
         let object = self.known.get(uid)?;
         let stands = object.gone

@@ -377,7 +377,7 @@ impl Entry {
         }
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_release = answer.released && is_deleted;
-        // The last finalizer takes the object along: nobody could read that status.
+        // Removing the last finalizer deletes the object: nobody could read that status.
         let is_last = object.finalizers().iter().all(|it| it == finalizer::CLIENT_MOUNT);
         answer.accepted |= object.status.as_ref() == Some(&answer.status);
         if answer.accepted || is_release && is_last {

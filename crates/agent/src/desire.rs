@@ -137,7 +137,7 @@ impl Desire {
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
         let profile = self.profile.as_ref().map_err(NoProfile::text);
         let mut units = units(object, goal, profile, &no_references, site)?;
-        // Of one that is gone nobody will tell more.
+        // The profile of an object that is gone will not arrive: the agent does without it.
         if let (false, Err(NoProfile::Unread(why))) = (gone, &self.profile) {
             units.profile_lost = Some(ObjectError::ProfileUnread(why.clone()));
         }
@@ -191,7 +191,7 @@ impl Desire {
             if units.is_some_and(|units| matches!(units.mounts.get(place), Some(Ok(_)))) {
                 continue;
             }
-            // It wants to be nowhere: what it has is nobody's.
+            // It is to be unmounted from a path that nobody knows: the clean-up unmounts it.
             if units.is_some_and(|units| units.is_untold(place)) {
                 continue;
             }

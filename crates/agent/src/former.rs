@@ -12,8 +12,8 @@ use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label
 pub struct Former(BTreeMap<String, Vec<ClientMount>>);
 
 impl Former {
-    /// The object was changed; to what, cannot be read if there is no `after`. `had` tells whether the mount at this place in the `spec.mounts` of `before` can be the object's,
-    /// and is no other's.
+    /// The object was changed; `after` is `None` when the new version cannot be read. `had(i)` tells whether mount `i` of
+    /// `before` was this object's, and no other's.
     pub fn changed(
         &mut self,
         before: &ClientMount,

@@ -72,7 +72,7 @@ enum Read {
 async fn read(client: &Client, profile: &Key) -> Read {
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &profile.namespace, &resource::<NnfStorageProfile>());
-    // By the right that it has anyway: who watches has list, and no get.
+    // A list, not a get: the role grants list and watch only.
     let only = ListParams::default().fields(&format!("metadata.name={}", profile.name));
     match timeout(PATIENCE, api.list(&only)).await.map(|it| it.map(|mut list| list.items.pop())) {
         Ok(Ok(Some(object))) => Read::Answer(

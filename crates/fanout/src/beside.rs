@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 
 use tokio::task::JoinSet;
 
-/// What `next` brings. Meanwhile the panic of a task that runs goes on here: what it left undone nobody else would miss.
+/// Awaits `next`. A panic of any running task goes on in the caller, because nobody else awaits these tasks.
 pub(crate) async fn beside<T>(running: &mut JoinSet<()>, next: impl Future<Output = T>) -> T {
     tokio::pin!(next);
     loop {

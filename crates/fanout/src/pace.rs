@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controller::{Delays, Retry};
 
-/// What needs somebody to do something is asked for no more often.
+/// Shortest delay between tries of what needs somebody to do something.
 pub(crate) const REST: Duration = Duration::from_secs(30);
 /// An API server that took a request and answers nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -200,7 +200,7 @@ fn write(object: &MountObject, wish: &Wish) -> Option<Write> {
         return Some(patch(object, Part::Hold, add_finalizer(object)));
     }
     let releasing = wish.release && object.version.deleting && object.held();
-    // The last hold takes the object along: nobody could read that status.
+    // Removing the last finalizer deletes the object: nobody could read that status.
     let unread = releasing && object.held_by_nobody_else();
     if let Some(status) = wish.status.as_ref().filter(|_| !unread) {
         let merged = merged(object.status.as_ref(), status);

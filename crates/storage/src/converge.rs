@@ -23,8 +23,8 @@ use crate::{
 /// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
 const ROUNDS: usize = 6;
 
-/// How often another unit may win a race before that counts as a failure: as many units as there are drives may want
-/// the freest drive at once.
+/// How often another unit may be faster before that counts as a failure: allocations side by side all choose the freest
+/// drive, so one may be too late once for each drive.
 const MAX_LOST_RACES: usize = 64;
 
 /// Groups that work at the same time in one call. Each needs a thread, which may block in the kernel.

@@ -141,8 +141,8 @@ pub fn execute_each(
     several(failures)
 }
 
-/// Many failures as one. That others were faster ([`StepError::Changed`]) is the whole of it only when nothing else failed: it
-/// is answered by looking again. That there is no room is it when nothing is broken.
+/// Many failures as one: a real error first, then [`StepError::NoRoom`], then [`StepError::Changed`]. `Changed` alone means that
+/// another unit was faster, and the converger observes again.
 fn several(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
     failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,

@@ -88,7 +88,7 @@ impl Observed {
         self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
     }
 
-    /// How many namespaces a drive can have, when it has that many.
+    /// The number of namespaces that a drive can have, if it has reached that; else `None`.
     #[must_use]
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
         let on_it =

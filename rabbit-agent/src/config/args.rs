@@ -42,7 +42,7 @@ pub struct Args {
     /// compute has which
     #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
     pub index_root: Option<PathBuf>,
-    /// Directory in which it is recorded whose the drives' namespaces are, and which of the site's hooks ran; keep it over
+    /// Directory in which it is recorded whose the drives' namespaces are, what is mounted, and which of the site's hooks ran; keep it over
     /// reboots, for without it only what the objects' statuses tell in full is taken back, and hooks run once more
     #[arg(
         long,

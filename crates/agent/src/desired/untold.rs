@@ -34,7 +34,7 @@ impl Untold {
         })
     }
 
-    /// Whether what is mounted may be it. That it is can never be said: another object may show the same file system.
+    /// Whether what is mounted may be it. This never proves it: another object may show the same file system.
     #[must_use]
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
