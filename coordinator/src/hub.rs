@@ -92,7 +92,7 @@ impl Hub {
         let epoch = roster.hello(hello, now())?;
         // Usually the layout names the rabbits already, so a whole machine that connects at once costs nothing here.
         if roster.is_rabbit(&node) != was_rabbit {
-            self.exchange.set_speaking(roster.rabbits());
+            self.exchange.set_rabbits(roster.rabbits());
         }
         let bell = self.exchange.open(&node, epoch, audience);
         Ok(Session { node, epoch, bell })
@@ -169,7 +169,7 @@ impl Hub {
                 BTreeSet::new()
             }
         };
-        self.exchange.set_speaking(roster.rabbits());
+        self.exchange.set_rabbits(roster.rabbits());
         names
     }
 

@@ -40,7 +40,7 @@ async fn answer(client: &Client, exchange: &Exchange, turns: &Semaphore, key: &K
         };
         match read {
             Read::Answer(answer) => {
-                exchange.content();
+                exchange.works_again();
                 let found = answer.is_ok();
                 exchange.answer(key, &version, answer);
                 if found {
@@ -50,7 +50,7 @@ async fn answer(client: &Client, exchange: &Exchange, turns: &Semaphore, key: &K
             }
             Read::Failed(why) => {
                 let text = format!("read NnfStorageProfile {profile}: {why}");
-                if exchange.complain(&text) {
+                if exchange.is_news(&text) {
                     log::warn!(client_mount:% = key; "{text}; its ClientMount waits, and it is tried again");
                 }
             }

@@ -13,14 +13,14 @@ use tokio::sync::{Notify, watch};
 
 use crate::fanout::{Audience, Fanout, News, Next, ProfileAnswer, refusal};
 use crate::object::{Key, MountObject, ProfileObject, Version};
-use crate::status::{UnfitStatus, Write, Writes, fit, refused};
+use crate::pending::{UnfitStatus, Write, Writes, fit, refused};
 
 /// Shared by all tasks that carry something.
 #[derive(Debug, Default)]
 pub struct Exchange {
     state: Mutex<State>,
     /// Rings when an object waits for a writer.
-    wished: Notify,
+    wanted: Notify,
     /// Rings when an object waits for its profile.
     asked: Notify,
     /// Rings when a profile is asked for that somebody looks for already.
@@ -42,11 +42,11 @@ struct State {
     /// Nodes that wait to be let in.
     newcomers: Asks<String>,
     /// Namespaces whose own agent writes the status of its objects; None while that is unknown.
-    speaking: Option<BTreeSet<String>>,
+    rabbits: Option<BTreeSet<String>>,
     /// Watches that do not work now, and why.
     failing: BTreeMap<String, String>,
     /// What went wrong with reads and writes of single objects since one worked last.
-    complaints: BTreeSet<String>,
+    logged: BTreeSet<String>,
     closed: bool,
 }
 
@@ -134,8 +134,8 @@ impl Exchange {
                 Next::Ended => return Err(Ended),
                 Next::Hold(key) => {
                     let object = state.fanout.mount(&key);
-                    if object.is_some_and(|object| state.writes.hold(&object)) {
-                        self.wished.notify_one();
+                    if object.is_some_and(|object| state.writes.add_finalizer(&object)) {
+                        self.wanted.notify_one();
                     }
                     // Both are on their way at once: the job waits for the longer and not for one after the other.
                     if state.fanout.lacks_profile(&key) && state.asks.push(&key) {
@@ -169,17 +169,17 @@ impl Exchange {
         let status = fit(&report.status, &object)?;
         state.fanout.answered(&key, &status);
         if state.writes.report(&object, status, report.released) {
-            self.wished.notify_one();
+            self.wanted.notify_one();
         }
         Ok(())
     }
 
     /// Namespaces whose own agent refuses what it cannot take; None while that is unknown. In all others, objects that
     /// no node is told of are refused here.
-    pub fn set_speaking(&self, namespaces: Option<BTreeSet<String>>) {
+    pub fn set_rabbits(&self, namespaces: Option<BTreeSet<String>>) {
         let mut state = self.lock();
-        if state.speaking != namespaces {
-            state.speaking = namespaces;
+        if state.rabbits != namespaces {
+            state.rabbits = namespaces;
             self.refuse_all(&mut state);
         }
     }
@@ -190,7 +190,7 @@ impl Exchange {
         let key = object.key.clone();
         let news = state.fanout.apply_mount(object);
         if news == News::Question {
-            state.writes.stir(&key);
+            state.writes.wake(&key);
         }
         if news != News::Nothing {
             self.refuse(&mut state, &key);
@@ -218,7 +218,7 @@ impl Exchange {
     pub fn remove_mount(&self, key: &Key, uid: &str) {
         let mut state = self.lock();
         state.fanout.remove_mount(key, uid);
-        state.writes.stir(key);
+        state.writes.wake(key);
     }
 
     /// All ClientMounts, as a list answered.
@@ -226,7 +226,7 @@ impl Exchange {
         let mut state = self.lock();
         let keys: Vec<Key> = objects.iter().map(|object| object.key.clone()).collect();
         state.fanout.replace_mounts(objects);
-        state.writes.stir_all();
+        state.writes.wake_all();
         for key in &keys {
             self.refuse(&mut state, key);
             state.check_status(key);
@@ -287,7 +287,7 @@ impl Exchange {
             if let Some(key) = self.lock().writes.take() {
                 return key;
             }
-            self.wished.notified().await;
+            self.wanted.notified().await;
         }
     }
 
@@ -303,7 +303,7 @@ impl Exchange {
         self.lock().writes.written(key, write);
     }
 
-    /// A write was refused: it stays wished, but no node waits for it.
+    /// A write was refused: it stays wanted, but no node waits for it.
     pub(crate) fn refused_write(&self, key: &Key, write: &Write) {
         if write.is_hold() {
             self.lock().fanout.cannot_hold(key);
@@ -341,13 +341,13 @@ impl Exchange {
 
     /// A read or write of a single object failed; whether that is to be said. An API that is away for a night must not
     /// fill the journal.
-    pub(crate) fn complain(&self, complaint: &str) -> bool {
-        self.lock().complaints.insert(complaint.to_owned())
+    pub(crate) fn is_news(&self, line: &str) -> bool {
+        self.lock().logged.insert(line.to_owned())
     }
 
     /// One worked.
-    pub(crate) fn content(&self) {
-        self.lock().complaints.clear();
+    pub(crate) fn works_again(&self) {
+        self.lock().logged.clear();
     }
 
     fn refuse_all(&self, state: &mut State) {
@@ -361,13 +361,12 @@ impl Exchange {
     fn refuse(&self, state: &mut State, key: &Key) {
         let Some(object) = state.fanout.mount(key) else { return };
         let Some(why) = refusal(&object) else { return };
-        let ours =
-            state.speaking.as_ref().is_some_and(|speaking| !speaking.contains(&key.namespace));
+        let ours = state.rabbits.as_ref().is_some_and(|rabbits| !rabbits.contains(&key.namespace));
         if object.version.deleting || !ours {
             return;
         }
         if state.writes.report(&object, refused(&object, &why), false) {
-            self.wished.notify_one();
+            self.wanted.notify_one();
         }
     }
 

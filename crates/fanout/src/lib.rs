@@ -24,7 +24,7 @@ mod fanout;
 mod newcomers;
 mod object;
 mod pace;
-mod status;
+mod pending;
 mod watch;
 mod write_back;
 
@@ -33,6 +33,6 @@ pub use exchange::{Ended, Exchange};
 pub use fanout::Audience;
 pub use newcomers::admit_newcomers;
 pub use object::{Key, MountObject, ProfileObject};
-pub use status::UnfitStatus;
+pub use pending::UnfitStatus;
 pub use watch::{client_mounts, follow, profiles, resource};
 pub use write_back::write_back;

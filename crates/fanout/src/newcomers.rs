@@ -47,7 +47,7 @@ async fn admit(client: &Client, exchange: &Exchange, turns: &Semaphore, node: &s
             Ok(_) => "the watch on ClientMounts is behind the API".to_owned(),
             Err(why) => format!("list ClientMounts of one node: {why}"),
         };
-        if exchange.complain(&problem) {
+        if exchange.is_news(&problem) {
             log::warn!(node; "{problem}; nodes that connect wait, and it is looked again");
         }
         tokio::select! {

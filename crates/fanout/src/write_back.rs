@@ -1,4 +1,4 @@
-//! Carries wishes to the API: a few writers side by side, each with one object at a time.
+//! Carries pending to the API: a few writers side by side, each with one object at a time.
 
 mod turn;
 
@@ -20,7 +20,7 @@ use crate::beside::beside;
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
 use crate::pace::{PATIENCE, Pace, REST};
-use crate::status::Write;
+use crate::pending::Write;
 use crate::watch::resource;
 use turn::Turn;
 
@@ -29,7 +29,7 @@ const WRITERS: usize = 64;
 /// Lost races on one object that are taken up again at once.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
-/// Fulfils wishes until dropped.
+/// Fulfils pending until dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let turns = Arc::new(Semaphore::new(WRITERS));
     let mut tasks = JoinSet::new();
@@ -83,7 +83,7 @@ impl Writer {
             Verdict::MovedOn => self.moved_on().await,
             Verdict::Retry => {
                 let (key, why) = (&self.key, plain(error));
-                if self.exchange.complain(&why) {
+                if self.exchange.is_news(&why) {
                     log::warn!(client_mount:% = key; "write ClientMount: {why}; tried again until it works");
                 }
                 self.turn.after(sleep(self.pace.next())).await;
@@ -141,7 +141,7 @@ impl Writer {
             }
         })
         .await?;
-        self.exchange.content();
+        self.exchange.works_again();
         self.exchange.written(&self.key, write);
         self.take_in(stored);
         Ok(())

@@ -24,7 +24,7 @@ fn pinned() -> ProfileObject {
 /// One that serves n1, which has this object, by these profiles.
 fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     let exchange = Exchange::default();
-    exchange.set_speaking(Some(BTreeSet::new()));
+    exchange.set_rabbits(Some(BTreeSet::new()));
     exchange.open("n1", 1, Audience::Compute);
     exchange.replace_profiles(profiles);
     assert!(told(&exchange).is_empty(), "nothing before the list");
@@ -186,9 +186,9 @@ fn a_machine_refuses_only_once_it_knows_who_speaks_for_himself() {
     let key = foreign.key.clone();
     exchange.replace_mounts(vec![foreign]);
     assert_eq!(exchange.next_write(&key), None);
-    exchange.set_speaking(Some(BTreeSet::from(["r1".to_owned()])));
+    exchange.set_rabbits(Some(BTreeSet::from(["r1".to_owned()])));
     assert_eq!(exchange.next_write(&key), None);
-    exchange.set_speaking(Some(BTreeSet::new()));
+    exchange.set_rabbits(Some(BTreeSet::new()));
     assert!(exchange.next_write(&key).is_some());
 }
 
@@ -220,7 +220,7 @@ fn a_node_is_let_in_only_while_the_watch_works_and_once_the_api_was_asked() {
 #[test]
 fn a_complaint_is_said_once_per_reason() {
     let exchange = Exchange::default();
-    assert!(exchange.complain("away") && !exchange.complain("away"));
-    exchange.content();
-    assert!(exchange.complain("away"));
+    assert!(exchange.is_news("away") && !exchange.is_news("away"));
+    exchange.works_again();
+    assert!(exchange.is_news("away"));
 }

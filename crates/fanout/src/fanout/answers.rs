@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Fanout;
 use super::node_queue::Told;
 use crate::object::Key;
-use crate::status::says;
+use crate::pending::says;
 
 impl Fanout {
     /// The node reported this status of an object.

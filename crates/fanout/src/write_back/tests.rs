@@ -128,7 +128,7 @@ async fn ask(api: &FakeApi, times: usize, writing: &mut (impl Future<Output = ()
         }
     };
     tokio::select! {
-        () = writing => panic!("the wish is given up"),
+        () = writing => panic!("the pending is given up"),
         asked = timeout(SOON, asked) => asked.expect("it is asked again"),
     }
 }

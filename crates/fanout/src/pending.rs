@@ -1,6 +1,6 @@
 //! What is to be written to each ClientMount, and as which patch.
 //!
-//! Wishes are coalesced per object: the newest status wins, and a wish that the object already fulfils is no write. One
+//! Pending writes are coalesced per object: the newest status wins, and what the object already has is no write. One
 //! object is written by one writer at a time; each patch names the resourceVersion it was made from.
 
 use std::collections::{HashMap, VecDeque, hash_map};
@@ -15,29 +15,29 @@ use crate::object::{Key, MountObject};
 
 /// What should become of one object; a namesake made later has none of it.
 #[derive(Debug, Default)]
-struct Wish {
+struct Pending {
     uid: String,
-    hold: bool,
-    release: bool,
+    add_finalizer: bool,
+    remove_finalizer: bool,
     status: Option<Value>,
     /// Rings for a writer that waits with what it was refused.
     bell: Arc<Notify>,
 }
 
-/// Wishes, and which of them are being fulfilled.
+/// Pending writes, and the objects that wait for a writer.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    wishes: HashMap<Key, Wish>,
+    pending: HashMap<Key, Pending>,
     waiting: VecDeque<Key>,
 }
 
-/// Which part of a wish a write fulfils.
+/// What of a pending write is written.
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
-    Hold,
-    /// The status as it was wished.
+    AddFinalizer,
+    /// The status as it was wanted.
     Status(Value),
-    Release,
+    RemoveFinalizer,
 }
 
 /// One write to the API.
@@ -71,7 +71,7 @@ pub enum UnfitStatus {
 impl Write {
     /// Whether it puts the node's finalizer on.
     pub(crate) fn is_hold(&self) -> bool {
-        self.part == Part::Hold
+        self.part == Part::AddFinalizer
     }
 
     /// Whether it goes to the status subresource.
@@ -81,22 +81,22 @@ impl Write {
 }
 
 impl Writes {
-    /// Wishes the node's finalizer on an object; true when a writer has to start.
-    pub(crate) fn hold(&mut self, object: &MountObject) -> bool {
-        self.wish(object, |wish| wish.hold = true)
+    /// Has the node's finalizer put on an object; true when a writer has to start.
+    pub(crate) fn add_finalizer(&mut self, object: &MountObject) -> bool {
+        self.pending(object, |pending| pending.add_finalizer = true)
     }
 
-    /// Wishes a status, and with `release` the end of the node's hold; true when a writer has to start.
+    /// Has a status written, and with `release` the node's finalizer taken off; true when a writer has to start.
     pub(crate) fn report(&mut self, object: &MountObject, status: Value, release: bool) -> bool {
-        self.wish(object, |wish| {
-            wish.status = Some(status);
-            wish.release = release;
+        self.pending(object, |pending| {
+            pending.status = Some(status);
+            pending.remove_finalizer = release;
         })
     }
 
     /// Whether a status of this object is still to be written.
     pub(crate) fn has_status(&self, key: &Key) -> bool {
-        self.wishes.get(key).is_some_and(|wish| wish.status.is_some())
+        self.pending.get(key).is_some_and(|pending| pending.status.is_some())
     }
 
     /// The next object that waits for a writer.
@@ -104,65 +104,65 @@ impl Writes {
         self.waiting.pop_front()
     }
 
-    /// The next write of a taken object. None ends the writer's work: every wish is fulfilled or void.
+    /// The next write of a taken object. None ends the writer's work: everything is written or void.
     pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
-        let wish = self.wishes.get(key)?;
-        let object = object.filter(|object| object.version.uid == wish.uid);
-        let write = object.and_then(|object| write(object, wish));
+        let pending = self.pending.get(key)?;
+        let object = object.filter(|object| object.version.uid == pending.uid);
+        let write = object.and_then(|object| write(object, pending));
         if write.is_none() {
-            self.wishes.remove(key);
+            self.pending.remove(key);
         }
         write
     }
 
-    /// A write was accepted. The wish counts as fulfilled even if the server stored something else than was sent, as
+    /// A write was accepted. It counts as written even if the server stored something else than was sent, as
     /// with a field that its schema prunes: sending it again would change nothing.
     pub(crate) fn written(&mut self, key: &Key, write: &Write) {
-        let wish = self.wishes.get_mut(key).filter(|wish| wish.uid == write.uid);
-        let Some(wish) = wish else { return };
+        let pending = self.pending.get_mut(key).filter(|pending| pending.uid == write.uid);
+        let Some(pending) = pending else { return };
         match &write.part {
-            Part::Hold => wish.hold = false,
+            Part::AddFinalizer => pending.add_finalizer = false,
             Part::Status(sent) => {
-                if wish.status.as_ref() == Some(sent) {
-                    wish.status = None;
+                if pending.status.as_ref() == Some(sent) {
+                    pending.status = None;
                 }
             }
-            Part::Release => wish.release = false,
+            Part::RemoveFinalizer => pending.remove_finalizer = false,
         }
     }
 
     /// There is news of an object: what was refused before may not be now, or is not wanted any more.
-    pub(crate) fn stir(&self, key: &Key) {
-        if let Some(wish) = self.wishes.get(key) {
-            wish.bell.notify_one();
+    pub(crate) fn wake(&self, key: &Key) {
+        if let Some(pending) = self.pending.get(key) {
+            pending.bell.notify_one();
         }
     }
 
     /// There may be news of every object.
-    pub(crate) fn stir_all(&self) {
-        self.wishes.values().for_each(|wish| wish.bell.notify_one());
+    pub(crate) fn wake_all(&self) {
+        self.pending.values().for_each(|pending| pending.bell.notify_one());
     }
 
     /// What rings when there is news of a taken object, or rang since its writer waited last.
     pub(crate) fn bell(&self, key: &Key) -> Option<Arc<Notify>> {
-        self.wishes.get(key).map(|wish| wish.bell.clone())
+        self.pending.get(key).map(|pending| pending.bell.clone())
     }
 
-    /// A key has a wish from the moment it is queued until its writer is done, so that it is queued once.
-    fn wish(&mut self, object: &MountObject, change: impl FnOnce(&mut Wish)) -> bool {
+    /// An object has a pending write from the moment it is queued until its writer is done, so that it is queued once.
+    fn pending(&mut self, object: &MountObject, change: impl FnOnce(&mut Pending)) -> bool {
         let uid = object.version.uid.clone();
-        match self.wishes.entry(object.key.clone()) {
+        match self.pending.entry(object.key.clone()) {
             hash_map::Entry::Occupied(known) => {
-                let wish = known.into_mut();
-                if wish.uid != uid {
-                    *wish = Wish { uid, bell: wish.bell.clone(), ..Wish::default() };
+                let pending = known.into_mut();
+                if pending.uid != uid {
+                    *pending = Pending { uid, bell: pending.bell.clone(), ..Pending::default() };
                 }
-                change(wish);
-                wish.bell.notify_one();
+                change(pending);
+                pending.bell.notify_one();
                 false
             }
             hash_map::Entry::Vacant(place) => {
-                change(place.insert(Wish { uid, ..Wish::default() }));
+                change(place.insert(Pending { uid, ..Pending::default() }));
                 self.waiting.push_back(object.key.clone());
                 true
             }
@@ -195,21 +195,21 @@ pub(crate) fn refused(object: &MountObject, why: &str) -> Value {
     json!({"mounts": mounts, "allReady": false, "error": error})
 }
 
-fn write(object: &MountObject, wish: &Wish) -> Option<Write> {
-    if wish.hold && !object.held() && !object.version.deleting {
-        return Some(patch(object, Part::Hold, add_finalizer(object)));
+fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
+    if pending.add_finalizer && !object.held() && !object.version.deleting {
+        return Some(patch(object, Part::AddFinalizer, add_finalizer(object)));
     }
-    let releasing = wish.release && object.version.deleting && object.held();
+    let releasing = pending.remove_finalizer && object.version.deleting && object.held();
     // Removing the last finalizer deletes the object: nobody could read that status.
     let unread = releasing && object.held_by_nobody_else();
-    if let Some(status) = wish.status.as_ref().filter(|_| !unread) {
+    if let Some(status) = pending.status.as_ref().filter(|_| !unread) {
         let merged = merged(object.status.as_ref(), status);
         if object.status.as_ref() != Some(&merged) {
             let operations = vec![json!({"op": "add", "path": "/status", "value": merged})];
             return Some(patch(object, Part::Status(status.clone()), operations));
         }
     }
-    releasing.then(|| patch(object, Part::Release, remove_finalizer(object)))
+    releasing.then(|| patch(object, Part::RemoveFinalizer, remove_finalizer(object)))
 }
 
 /// Whether a status says what was reported, whatever else stands in it.

@@ -18,11 +18,11 @@ fn a_fulfilled_wish_is_no_write() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("mounted"));
-    assert!(writes.hold(&object));
+    assert!(writes.add_finalizer(&object));
     assert!(!writes.report(&object, ready("mounted"), false));
     assert_eq!(writes.take(), Some(key()));
     assert_eq!(writes.next(&key(), Some(&object)), None);
-    assert!(writes.hold(&object), "the writer is done, so a new wish starts one");
+    assert!(writes.add_finalizer(&object), "the writer is done, so a new pending starts one");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn hold_keeps_other_finalizers() {
     let mut writes = Writes::default();
     let mut object = mount("n1", "a", 1, 5);
     object.finalizers = Vec::new();
-    writes.hold(&object);
+    writes.add_finalizer(&object);
     let write = writes.next(&key(), Some(&object)).unwrap();
     assert!(!write.is_status());
     assert_eq!(paths(&write), ["/metadata/resourceVersion", "/metadata/finalizers"]);
