@@ -50,9 +50,18 @@ impl BoxOfOne {
         let (started, ready) = std::sync::mpsc::channel();
         let running = std::thread::spawn(move || {
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-                let coordinator = match Coordinator::start(&config).await {
-                    Ok(coordinator) => coordinator,
-                    Err(error) => return started.send(Some(chain(&error))).unwrap(),
+                let coordinator = loop {
+                    match Coordinator::start(&config).await {
+                        Ok(coordinator) => break coordinator,
+                        // A program that another test starts has this process's lock on the store for a moment, between
+                        // fork(2) and execve(2).
+                        Err(error)
+                            if chain(&error).contains("another process has the store open") =>
+                        {
+                            std::thread::yield_now();
+                        }
+                        Err(error) => return started.send(Some(chain(&error))).unwrap(),
+                    }
                 };
                 started.send(None).unwrap();
                 let stop = async {
