@@ -321,8 +321,14 @@ impl Embedded {
     fn start(directory: &Path, address: SocketAddr) -> anyhow::Result<Self> {
         let credentials = Credentials::load_or_create(directory, address)?;
         credentials.write_kubeconfig(&directory.join("kubeconfig"))?;
-        let config = kubeapi::Config::new(directory);
-        let api = kubeapi::Api::open(config)?;
+        let api = loop {
+            // A program that another test starts has this process's lock on the store for a moment, between fork(2) and
+            // execve(2).
+            match kubeapi::Api::open(kubeapi::Config::new(directory)) {
+                Err(error) if format!("{error:?}").contains("InUse") => std::thread::yield_now(),
+                opened => break opened?,
+            }
+        };
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
