@@ -65,7 +65,7 @@ impl Agent {
         records: Arc<MountRecords>,
         outbox: Arc<Outbox>,
     ) -> Self {
-        let objects = Objects::new(site.clone(), records.read());
+        let objects = Objects::new(site.clone(), records.found().to_vec());
         let health = Health { state: health::State::Ok.into(), ..Health::default() };
         outbox.set_health(health);
         Self {

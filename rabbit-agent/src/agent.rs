@@ -87,7 +87,7 @@ impl Agent {
     #[must_use]
     pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
         let mut cache = Cache::new(context.node.clone());
-        context.records.read().into_iter().for_each(|versions| cache.restore(versions));
+        context.records.found().iter().for_each(|versions| cache.restore(versions.clone()));
         Self {
             context,
             status,

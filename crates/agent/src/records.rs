@@ -22,6 +22,14 @@ pub enum RecordError {
     /// The object's uid cannot name a file.
     #[error("metadata.uid: {0}")]
     Uid(NameError),
+    /// What was recorded is not known.
+    #[error("read {path}, which tells what is mounted")]
+    Read {
+        /// The record's file, or the directory of all.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The file system does not take the record.
     #[error("record in {path} what is mounted")]
     Write {
@@ -34,30 +42,36 @@ pub enum RecordError {
 
 /// The directory of records.
 #[derive(Debug)]
-pub struct MountRecords(PathBuf);
+pub struct MountRecords {
+    directory: PathBuf,
+    found: Vec<Vec<ClientMount>>,
+}
 
 impl MountRecords {
-    /// The records of the agent whose state is kept in `state`.
+    /// The records of the agent whose state is kept in `state`, all of them read. One that is damaged is told, renamed and left
+    /// out: of mounts that only it knew, the agent still unmounts those that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be made or read.
+    /// When the directory cannot be made, or it or a record cannot be read: then nobody knows what is mounted.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
-        // A directory that cannot be read must not pass for one without records.
-        match fs::create_dir_all(&directory).and_then(|()| fs::read_dir(&directory)) {
-            Ok(_) => Ok(Self(directory)),
-            Err(source) => Err(RecordError::Write { path: directory, source }),
+        let failed = |source| RecordError::Read { path: directory.clone(), source };
+        fs::create_dir_all(&directory)
+            .map_err(|source| RecordError::Write { path: directory.clone(), source })?;
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                found.extend(read(&path)?);
+            }
         }
+        Ok(Self { directory, found })
     }
 
-    /// All records, the latest version of each object last. A record that cannot be read is told and left out: of mounts that
-    /// only it knew, the agent still unmounts those that are provably Warren's.
+    /// What was recorded when the directory was opened: of each object its versions, the latest last.
     #[must_use]
-    pub fn read(&self) -> Vec<Vec<ClientMount>> {
-        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
-        let records = paths.filter(|path| path.extension().is_some_and(|it| it == "json"));
-        records.filter_map(|path| read(&path)).collect()
+    pub fn found(&self) -> &[Vec<ClientMount>] {
+        &self.found
     }
 
     /// These mounts of an object are gone; of the others its record stays.
@@ -69,7 +83,7 @@ impl MountRecords {
         if mounts.is_empty() {
             return Ok(());
         }
-        let mut versions = read(&self.path(uid)?).unwrap_or_default();
+        let Some(mut versions) = read(&self.path(uid)?)? else { return Ok(()) };
         for version in &mut versions {
             version.spec.mounts.retain(|mount| !mounts.contains(&mount));
         }
@@ -100,7 +114,7 @@ impl MountRecords {
 
     fn path(&self, uid: &str) -> Result<PathBuf, RecordError> {
         let uid: ObjectUid = uid.parse().map_err(RecordError::Uid)?;
-        Ok(self.0.join(format!("{uid}.json")))
+        Ok(self.directory.join(format!("{uid}.json")))
     }
 }
 
@@ -115,22 +129,25 @@ fn recorded(version: &ClientMount) -> ClientMount {
     version
 }
 
-fn read(path: &Path) -> Option<Vec<ClientMount>> {
-    let text = fs::read(path).map_err(|error| told(path, &error)).ok()?;
-    match serde_json::from_slice::<Vec<ClientMount>>(&text) {
-        Ok(versions) => return Some(versions).filter(|versions| !versions.is_empty()),
-        Err(error) => told(path, &error),
+/// A record, if there is one that is whole.
+fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(RecordError::Read { path: path.to_owned(), source }),
+    };
+    match serde_json::from_slice(&text) {
+        Ok(versions) => return Ok(Some(versions)),
+        // The power was lost before it was written, and the mounts went with it.
+        Err(_) if text.is_empty() => {}
+        Err(error) => log::warn!(
+            "{} is damaged and renamed to *.damaged: {error}: see with findmnt that nothing of a job that is over is mounted",
+            path.display()
+        ),
     }
-    // It would be told at every start.
-    let _ = fs::remove_file(path);
-    None
-}
-
-fn told(path: &Path, why: &dyn std::fmt::Display) {
-    log::warn!(
-        "{} does not tell what a ClientMount had mounted, and is left out: {why}: see with findmnt that nothing of a job that is over is mounted",
-        path.display()
-    );
+    fs::rename(path, path.with_extension("damaged"))
+        .map_err(|source| RecordError::Write { path: path.to_owned(), source })?;
+    Ok(None)
 }
 
 fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
@@ -145,6 +162,11 @@ mod tests {
     use super::*;
     use crate::testing::Chassis;
 
+    /// What the next agent finds.
+    fn found(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
+        MountRecords::open(directory.path()).unwrap().found().to_vec()
+    }
+
     fn records() -> (tempfile::TempDir, MountRecords) {
         let directory = tempfile::tempdir().unwrap();
         let records = MountRecords::open(directory.path()).unwrap();
@@ -153,19 +175,19 @@ mod tests {
 
     #[test]
     fn what_was_kept_last_is_read_and_nothing_of_what_is_gone() {
-        let (_directory, records) = records();
+        let (directory, records) = records();
         let chassis = Chassis::new(2);
         let [first, second] = [0, 1].map(|index| chassis.object(index));
         let uid = first.metadata.uid.clone().unwrap();
         records.keep(&uid, &[&first]).unwrap();
         records.keep(&uid, &[&first, &second]).unwrap();
-        let read = records.read();
+        let read = found(&directory);
         let specs: Vec<_> = read.iter().flatten().map(|version| &version.spec).collect();
         assert_eq!(specs, [&first.spec, &second.spec]);
         assert_eq!(read[0][0].metadata.finalizers, first.metadata.finalizers);
         records.keep(&uid, &[]).unwrap();
         records.keep(&uid, &[]).unwrap();
-        assert!(records.read().is_empty());
+        assert!(found(&directory).is_empty());
     }
 
     #[test]
@@ -174,9 +196,23 @@ mod tests {
         let chassis = Chassis::new(1);
         let object = chassis.object(0);
         records.keep(object.metadata.uid.as_deref().unwrap(), &[&object]).unwrap();
-        fs::write(directory.path().join("mounts/0.json"), "").unwrap();
-        assert_eq!(records.read().len(), 1);
-        assert!(!directory.path().join("mounts/0.json").exists());
+        for (name, text) in [("0.json", "{"), ("1.json", "")] {
+            fs::write(directory.path().join("mounts").join(name), text).unwrap();
+        }
+        assert_eq!(found(&directory).len(), 1);
+        assert!(directory.path().join("mounts/0.damaged").exists());
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_not_one_that_is_not_there() {
+        let (directory, records) = records();
+        let object = Chassis::new(1).object(0);
+        let uid = object.metadata.uid.clone().unwrap();
+        let path = directory.path().join(format!("mounts/{uid}.json"));
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(MountRecords::open(directory.path()), Err(RecordError::Read { .. })));
+        assert!(matches!(records.forget(&uid, &[object]), Err(RecordError::Read { .. })));
+        assert!(path.exists());
     }
 
     #[test]
