@@ -1,0 +1,203 @@
+//! Sizes as people write them, exactly: `10GiB`, `1.1PB`, a factor such as `1.25`, a padding such as `300MiB` or `3.5%`.
+//!
+//! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is refused:
+//! the sites' controllers read it as zero.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+use winnow::ascii::digit0;
+use winnow::combinator::{alt, eof, opt, preceded, terminated};
+use winnow::{ModalResult, Parser};
+
+/// What a Kubernetes field of type int64 holds.
+pub const GREATEST: u64 = i64::MAX.unsigned_abs();
+
+/// Least size of a Lustre target, in bytes, below which ldiskfs and ZFS targets do not format.
+pub const LUSTRE_LEAST: u64 = 4_000_000_000;
+
+/// A size, factor or padding that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CapacityError {
+    #[error(
+        "no size; write a number and a unit, such as 10GiB or 1.5TB (units: KB MB GB TB PB KiB MiB GiB TiB PiB)"
+    )]
+    NoSize,
+    #[error("no factor; write a decimal number greater than 0, such as 1.0 or 1.25")]
+    NoFactor,
+    #[error("a size of 0; write the bytes that are needed, such as 1GiB")]
+    Zero,
+    #[error("more than the 2^63 - 1 bytes (8 EiB) that an allocation can have; write less")]
+    TooLarge,
+    #[error("more than 18 decimals; write fewer")]
+    TooPrecise,
+    #[error("a factor of 0 leaves no capacity; write one greater than 0")]
+    ZeroFactor,
+}
+
+/// The bytes of a size such as `10GiB`. Fractions of a byte are rounded to the nearest.
+///
+/// # Errors
+/// When it is no size, or exceeds [`GREATEST`].
+pub fn bytes(text: &str) -> Result<u64, CapacityError> {
+    let Ok((number, unit)) = (decimal, unit).parse(text) else { return Err(CapacityError::NoSize) };
+    let number = number?;
+    let whole = number.numerator.checked_mul(u128::from(unit)).ok_or(CapacityError::TooLarge)?;
+    let rounded = whole.checked_add(number.denominator / 2).ok_or(CapacityError::TooLarge)?
+        / number.denominator;
+    within(rounded)
+}
+
+/// The size, unless it is nothing.
+///
+/// # Errors
+/// When it is 0.
+pub fn not_zero(bytes: u64) -> Result<u64, CapacityError> {
+    if bytes == 0 { Err(CapacityError::Zero) } else { Ok(bytes) }
+}
+
+fn within(bytes: u128) -> Result<u64, CapacityError> {
+    let bytes = u64::try_from(bytes).map_err(|_| CapacityError::TooLarge)?;
+    if bytes > GREATEST { Err(CapacityError::TooLarge) } else { Ok(bytes) }
+}
+
+/// A decimal number as a fraction whose denominator is a power of 10.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decimal {
+    numerator: u128,
+    denominator: u128,
+}
+
+/// Digits, with a point before, among or after them.
+fn decimal(input: &mut &str) -> ModalResult<Result<Decimal, CapacityError>> {
+    (digit0, opt(preceded('.', digit0)))
+        .verify(|(whole, fraction): &(&str, Option<&str>)| {
+            whole.len() + fraction.map_or(0, str::len) > 0
+        })
+        .map(|(whole, fraction)| Decimal::new(whole, fraction.unwrap_or_default()))
+        .parse_next(input)
+}
+
+/// `None` of them is one byte.
+fn unit(input: &mut &str) -> ModalResult<u64> {
+    let scale = alt((
+        alt((
+            "Ki".value(1 << 10),
+            "Mi".value(1 << 20),
+            "Gi".value(1 << 30),
+            "Ti".value(1 << 40),
+            "Pi".value(1 << 50),
+        )),
+        alt(("K".value(1_000), "M".value(1_000_000), "G".value(1_000_000_000))),
+        alt(("T".value(1_000_000_000_000), "P".value(1_000_000_000_000_000))),
+    ));
+    terminated(opt(scale), (opt('B'), eof))
+        .map(|scale: Option<u64>| scale.unwrap_or(1))
+        .parse_next(input)
+}
+
+impl Decimal {
+    fn new(whole: &str, fraction: &str) -> Result<Self, CapacityError> {
+        let fraction = fraction.trim_end_matches('0');
+        let places = u32::try_from(fraction.len()).map_err(|_| CapacityError::TooPrecise)?;
+        if places > 18 {
+            return Err(CapacityError::TooPrecise);
+        }
+        let digits = format!("0{whole}{fraction}");
+        let numerator = digits.parse().map_err(|_| CapacityError::TooLarge)?;
+        Ok(Self { numerator, denominator: 10_u128.pow(places) })
+    }
+}
+
+/// What a profile multiplies a capacity with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Factor(Decimal);
+
+impl Factor {
+    /// The product, without its fraction of a byte.
+    ///
+    /// # Errors
+    /// When it exceeds [`GREATEST`].
+    pub fn of(self, bytes: u64) -> Result<u64, CapacityError> {
+        let product =
+            self.0.numerator.checked_mul(u128::from(bytes)).ok_or(CapacityError::TooLarge)?;
+        within(product / self.0.denominator)
+    }
+}
+
+impl FromStr for Factor {
+    type Err = CapacityError;
+
+    /// Nothing is the factor 1.
+    fn from_str(text: &str) -> Result<Self, CapacityError> {
+        if text.is_empty() {
+            return Ok(Self(Decimal { numerator: 1, denominator: 1 }));
+        }
+        let number =
+            terminated(decimal, eof).parse(text).map_err(|_| CapacityError::NoFactor)??;
+        if number.numerator == 0 { Err(CapacityError::ZeroFactor) } else { Ok(Self(number)) }
+    }
+}
+
+/// What a profile adds to a capacity, so that metadata does not eat what users asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Padding(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bytes(u64),
+    /// Hundredths, as a fraction.
+    Percent(Decimal),
+}
+
+impl Padding {
+    /// The padded capacity; a percentage is rounded up to whole bytes.
+    ///
+    /// # Errors
+    /// When it exceeds [`GREATEST`].
+    pub fn added_to(self, bytes: u64) -> Result<u64, CapacityError> {
+        let padding = match self.0 {
+            Kind::Bytes(padding) => u128::from(padding),
+            Kind::Percent(Decimal { numerator, denominator }) => {
+                let product =
+                    numerator.checked_mul(u128::from(bytes)).ok_or(CapacityError::TooLarge)?;
+                product.div_ceil(denominator * 100)
+            }
+        };
+        within(padding.checked_add(u128::from(bytes)).ok_or(CapacityError::TooLarge)?)
+    }
+
+    /// The capacity that users see of a padded one: the greatest that [`Self::added_to`] pads to no more than `padded`; 0 when
+    /// the padding alone is larger.
+    #[must_use]
+    pub fn removed_from(self, padded: u64) -> u64 {
+        match self.0 {
+            Kind::Bytes(padding) => padded.saturating_sub(padding),
+            Kind::Percent(Decimal { numerator, denominator }) => {
+                let hundred = denominator * 100;
+                let visible =
+                    hundred.checked_mul(u128::from(padded)).zip(hundred.checked_add(numerator));
+                let visible = visible.map_or(0, |(product, whole)| product / whole);
+                u64::try_from(visible).unwrap_or(padded)
+            }
+        }
+    }
+}
+
+impl FromStr for Padding {
+    type Err = CapacityError;
+
+    /// Nothing is no padding.
+    fn from_str(text: &str) -> Result<Self, CapacityError> {
+        if text.is_empty() {
+            return Ok(Self(Kind::Bytes(0)));
+        }
+        if let Ok(number) = terminated(decimal, ('%', eof)).parse(text) {
+            return Ok(Self(Kind::Percent(number?)));
+        }
+        bytes(text).map(|padding| Self(Kind::Bytes(padding)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

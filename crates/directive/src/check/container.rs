@@ -1,0 +1,90 @@
+//! Whether a container's profile admits it, and its storage exists.
+
+use super::{Known, MeaningFault, choice, copy, file_system_of};
+use crate::command::{Command, Container, FileSystem, StorageArgument, Variable};
+use crate::profile::ContainerProfile;
+
+pub(super) fn faults(
+    container: &Container,
+    commands: &[(usize, Command)],
+    known: &Known,
+) -> Vec<MeaningFault> {
+    let name = container.profile.clone();
+    let Some(profile) = known.container_profiles.get(&name) else {
+        let own = known.container_profiles.iter().filter(|(_, profile)| !profile.is_pinned);
+        let known = choice("write", own.map(|(name, _)| name));
+        return vec![MeaningFault::NoProfile { name, kind: "NnfContainerProfile", known }];
+    };
+    if profile.is_pinned {
+        return vec![MeaningFault::Pinned { name }];
+    }
+    let mut faults: Vec<MeaningFault> = not_for(&name, profile, known).collect();
+    for argument in &container.storages {
+        faults.extend(unknown(argument, &name, profile));
+        faults.extend(fault(argument, commands, known));
+    }
+    faults.extend(missing(container, profile));
+    faults
+}
+
+fn not_for<'a>(
+    name: &'a str,
+    profile: &ContainerProfile,
+    known: &Known,
+) -> impl Iterator<Item = MeaningFault> + use<'a> {
+    let limits = [("user", profile.user, known.user), ("group", profile.group, known.group)];
+    limits.into_iter().filter_map(move |(whom, only, actual)| {
+        let only = only.filter(|only| *only != actual)?;
+        Some(MeaningFault::NotForUser { name: name.to_owned(), whom, only, actual })
+    })
+}
+
+fn unknown(
+    argument: &StorageArgument,
+    name: &str,
+    profile: &ContainerProfile,
+) -> Option<MeaningFault> {
+    if profile.storages.iter().any(|storage| storage.name == argument.key) {
+        return None;
+    }
+    Some(MeaningFault::UnknownStorage {
+        key: argument.key.clone(),
+        value: argument.value.clone(),
+        profile: name.to_owned(),
+        known: choice("it has", profile.storages.iter().map(|storage| &storage.name)),
+    })
+}
+
+fn fault(
+    argument: &StorageArgument,
+    commands: &[(usize, Command)],
+    known: &Known,
+) -> Option<MeaningFault> {
+    let (is_job, needed) = match argument.variable {
+        Variable::Job => (true, "jobdw"),
+        Variable::Persistent => (false, "persistentdw"),
+        Variable::Global => return copy::beneath(&argument.key, &argument.value, known),
+    };
+    let (key, value) = (argument.key.clone(), argument.value.clone());
+    match file_system_of(&value, is_job, commands, known) {
+        None => Some(MeaningFault::NoStorage { key, name: value.clone(), value, needed }),
+        Some(file_system @ FileSystem::Xfs) => {
+            Some(MeaningFault::ContainerFileSystem { key, value, file_system })
+        }
+        Some(FileSystem::Raw | FileSystem::Gfs2 | FileSystem::Lustre) => None,
+    }
+}
+
+fn missing<'a>(
+    container: &'a Container,
+    profile: &'a ContainerProfile,
+) -> impl Iterator<Item = MeaningFault> + 'a {
+    let needed = profile.storages.iter().filter(|storage| !storage.is_optional);
+    let given = |name: &str| container.storages.iter().any(|argument| argument.key == name);
+    needed.filter(move |storage| !given(&storage.name)).map(|storage| {
+        MeaningFault::MissingStorage {
+            key: storage.name.clone(),
+            profile: container.profile.clone(),
+        }
+    })
+}

@@ -1,0 +1,63 @@
+//! Whether a copy's two ends exist.
+
+use super::{Known, MeaningFault, choice, chosen, file_system_of};
+use crate::command::{Command, Copy, FileSystem};
+use crate::location::{Inside, Location, is_beneath};
+
+pub(super) fn faults(
+    copy: &Copy,
+    commands: &[(usize, Command)],
+    known: &Known,
+) -> Vec<MeaningFault> {
+    let ends = [("source", &copy.source), ("destination", &copy.destination)];
+    let mut faults: Vec<_> =
+        ends.into_iter().filter_map(|(key, end)| fault(key, end, commands, known)).collect();
+    let names: Vec<&String> = known.movement_profiles.iter().collect();
+    let profile = chosen(
+        copy.profile.as_deref(),
+        &known.default_movement_profiles,
+        &names,
+        "NnfDataMovementProfile",
+    );
+    faults.extend(profile.err());
+    faults
+}
+
+fn fault(
+    key: &str,
+    end: &Location,
+    commands: &[(usize, Command)],
+    known: &Known,
+) -> Option<MeaningFault> {
+    match end {
+        Location::Job(inside) => storage(key, inside, true, commands, known),
+        Location::Persistent(inside) => storage(key, inside, false, commands, known),
+        Location::Global(path) => beneath(key, path, known),
+    }
+}
+
+fn storage(
+    key: &str,
+    inside: &Inside,
+    is_job: bool,
+    commands: &[(usize, Command)],
+    known: &Known,
+) -> Option<MeaningFault> {
+    let (needed, prefix) =
+        if is_job { ("jobdw", "$DW_JOB_") } else { ("persistentdw", "$DW_PERSISTENT_") };
+    let (name, value) = (inside.name.clone(), format!("{prefix}{}{}", inside.name, inside.path));
+    match file_system_of(&name, is_job, commands, known) {
+        None => Some(MeaningFault::NoStorage { key: key.to_owned(), value, needed, name }),
+        Some(FileSystem::Raw) => Some(MeaningFault::Raw { key: key.to_owned(), value, name }),
+        Some(FileSystem::Xfs | FileSystem::Gfs2 | FileSystem::Lustre) => None,
+    }
+}
+
+/// Whether a path lies on a global Lustre.
+pub(super) fn beneath(key: &str, path: &str, known: &Known) -> Option<MeaningFault> {
+    if known.lustre_roots.iter().any(|root| is_beneath(path, root)) {
+        return None;
+    }
+    let known = choice("write a path beneath", known.lustre_roots.iter());
+    Some(MeaningFault::NoLustre { key: key.to_owned(), value: path.to_owned(), known })
+}

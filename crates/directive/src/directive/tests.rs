@@ -1,0 +1,121 @@
+use super::*;
+use proptest::prelude::*;
+
+fn parsed(line: &str) -> Directive {
+    line.parse().unwrap_or_else(|error| panic!("{line:?}: {error}"))
+}
+
+fn refused(line: &str) -> SyntaxError {
+    line.parse::<Directive>().unwrap_err()
+}
+
+#[test]
+fn arguments_keep_their_order_and_their_equals_signs() {
+    let directive = parsed("#DW jobdw  type=xfs\tcapacity=1GiB name=a=b=  bare empty=");
+    assert_eq!(directive.command, "jobdw");
+    let arguments: Vec<_> = directive.arguments.iter().map(ToString::to_string).collect();
+    assert_eq!(arguments, ["type=xfs", "capacity=1GiB", "name=a=b=", "bare", "empty="]);
+    assert_eq!(directive.value("name"), Some("a=b="));
+    assert_eq!((directive.value("bare"), directive.value("empty")), (Some(""), Some("")));
+    assert_eq!(directive.arguments[3].value, None);
+    assert_eq!(directive.value("profile"), None);
+}
+
+#[test]
+fn any_unicode_blank_separates() {
+    assert_eq!(
+        parsed("\u{2003}#DW\u{a0}jobdw\u{2028}type=raw\u{85}"),
+        parsed("#DW jobdw type=raw")
+    );
+}
+
+#[test]
+fn a_line_without_command_is_an_error_and_no_panic() {
+    for line in ["#DW", "#DW  ", "  #DW\t"] {
+        assert_eq!(refused(line).fault, SyntaxFault::NoCommand, "{line:?}");
+    }
+    assert_eq!(refused("#DW ").column, 4);
+}
+
+#[test]
+fn what_is_no_directive_says_where() {
+    for (line, column) in
+        [("", 1), ("jobdw type=xfs", 1), ("  #DWjobdw", 3), ("#dw jobdw", 1), ("# DW jobdw", 1)]
+    {
+        assert_eq!(refused(line), SyntaxError { column, fault: SyntaxFault::NoPrefix }, "{line:?}");
+    }
+    let nameless = refused("#DW jobdw ü =xfs");
+    assert_eq!(nameless, SyntaxError { column: 13, fault: SyntaxFault::NoKey("=xfs".to_owned()) });
+}
+
+#[test]
+fn a_repeated_key_names_both_values() {
+    let error = refused("#DW jobdw type=xfs name=a type=raw");
+    assert_eq!(
+        error.to_string(),
+        r#"column 27: argument type stands twice, with the values "xfs" and "raw"; leave one out"#
+    );
+}
+
+#[test]
+fn texts_split_as_flux_splits_them() {
+    assert_eq!(split(" #DW jobdw a=b   #DW  copy_in c=d "), ["#DW jobdw a=b", "#DW copy_in c=d"]);
+    assert_eq!(split("#DW\tjobdw\n#DW copy_in"), ["#DW jobdw", "#DW copy_in"]);
+    assert_eq!(split("#DW"), ["#DW"], "its lack of a command is told, not passed over");
+    assert_eq!(split("copy #DWx"), ["#DW copy #DWx"]);
+    assert!(split(" ").is_empty());
+}
+
+/// Words without blanks, of which none can be taken for part of another.
+fn word() -> impl Strategy<Value = String> {
+    "[^\\s=\u{85}]{1,8}"
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_as_it_was(
+        command in word(),
+        arguments in proptest::collection::btree_map(word(), proptest::option::of("[^\\s\u{85}]{0,8}"), 0..6),
+    ) {
+        let arguments = arguments.into_iter().map(|(key, value)| Argument { key, value }).collect();
+        let directive = Directive { command, arguments };
+        prop_assert_eq!(&directive.to_string().parse::<Directive>().unwrap(), &directive);
+    }
+
+    #[test]
+    fn blanks_do_not_matter(gaps in proptest::collection::vec("[ \t\u{a0}\u{3000}]{1,3}", 3)) {
+        let line = format!("{}#DW{}jobdw{}type=xfs", gaps[0], gaps[1], gaps[2]);
+        prop_assert_eq!(line.parse::<Directive>().unwrap(), parsed("#DW jobdw type=xfs"));
+    }
+
+    #[test]
+    fn no_line_panics(line in "(#DW)?[ =a-z#\\PC]{0,40}") {
+        let _ = line.parse::<Directive>();
+    }
+}
+
+/// Flux also knows presets, which are texts of its own configuration: those cases, and inputs that are no text, are not ours.
+#[test]
+fn texts_split_as_with_flux() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("../../tests/golden/parse_dw_directives.json")).unwrap();
+    let presets = golden["presets"].as_object().unwrap();
+    let mut checked = 0;
+    for case in golden["cases"].as_array().unwrap() {
+        let texts = match &case["input"] {
+            serde_json::Value::String(text) => vec![text.as_str()],
+            serde_json::Value::Array(texts) => {
+                texts.iter().map(|text| text.as_str().unwrap()).collect()
+            }
+            _ => continue,
+        };
+        if texts.iter().any(|text| presets.contains_key(text.trim())) {
+            continue;
+        }
+        let expected: Vec<String> = serde_json::from_value(case["output"].clone()).unwrap();
+        let lines: Vec<String> = texts.into_iter().flat_map(split).collect();
+        assert_eq!(lines, expected, "{case}");
+        checked += 1;
+    }
+    assert_eq!(checked, 9);
+}

@@ -1,0 +1,53 @@
+//! Flux's job ids: F58, the plain spelling of RFC 19: `f`, and the number in base 58 with the digits of Bitcoin.
+
+use thiserror::Error;
+
+const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+/// Flux also writes it where a terminal shows it.
+const FANCY: char = 'ƒ';
+
+/// No job id.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no F58 job id; write f and digits of base 58, as in f2AVx5nQsoRy, or the decimal id"
+)]
+pub struct NoJobId(pub String);
+
+/// The id as Flux writes it.
+#[must_use]
+pub fn f58(mut id: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        let digit = usize::try_from(id % 58).unwrap_or_default();
+        digits.extend(DIGITS.get(digit).copied().map(char::from));
+        id /= 58;
+        if id == 0 {
+            break;
+        }
+    }
+    std::iter::once('f').chain(digits.into_iter().rev()).collect()
+}
+
+/// The number of an id in F58 or decimal.
+///
+/// # Errors
+/// When it is neither, or exceeds 64 bits.
+pub fn number(text: &str) -> Result<u64, NoJobId> {
+    let none = || NoJobId(text.to_owned());
+    let Some(digits) = text.strip_prefix(['f', FANCY]) else {
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+        return text.parse().ok().filter(|_| is_decimal).ok_or_else(none);
+    };
+    if digits.is_empty() {
+        return Err(none());
+    }
+    digits.bytes().try_fold(0, shifted).ok_or_else(none)
+}
+
+fn shifted(number: u64, byte: u8) -> Option<u64> {
+    let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+    number.checked_mul(58)?.checked_add(u64::try_from(digit).ok()?)
+}
+
+#[cfg(test)]
+mod tests;

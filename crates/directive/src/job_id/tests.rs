@@ -1,0 +1,41 @@
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn ids_are_spelled_as_flux_spells_them() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("../../tests/golden/jobid_f58.json")).unwrap();
+    let pairs: Vec<(u64, String)> = serde_json::from_value(golden["pairs"].clone()).unwrap();
+    assert_eq!(pairs.len(), 8);
+    for (id, text) in pairs {
+        assert_eq!(f58(id), text);
+        assert_eq!(number(&text), Ok(id));
+    }
+    assert_eq!(number("ƒ2AVx5nQsoRy"), number("501360523054545920"));
+}
+
+#[test]
+fn what_is_no_id_is_refused() {
+    for text in [
+        "",
+        "f",
+        "f0",
+        "fO",
+        "f2 ",
+        "+1",
+        "-1",
+        "fluxjob-1",
+        "fzzzzzzzzzzzz",
+        "18446744073709551616",
+    ] {
+        assert_eq!(number(text), Err(NoJobId(text.to_owned())), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_id_reads_back(id: u64) {
+        prop_assert_eq!(number(&f58(id)), Ok(id));
+        prop_assert_eq!(number(&id.to_string()), Ok(id));
+    }
+}

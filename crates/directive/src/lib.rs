@@ -1,0 +1,42 @@
+//! What a job and its workload manager say about storage: `#DW` directives, the rules they obey, capacities, where allocations
+//! go, host lists and job ids. No Kubernetes, no I/O, no clock; everything here is a pure function.
+//!
+//! # Path of data
+//! ```text
+//! line ─ Directive::from_str ─► Directive ─ Ruleset::check ─► Vec<Directive> ─ Ruleset::drivers ─► Vec<Driver>
+//!                                             │
+//!                                             └─ Command::try_from ─► Command ─ check::workflow(&Known) ─► admitted or Problems
+//! Command + StorageProfile ─ breakdown::allocation_sets ─► Vec<AllocationSet> ─ placement::place ─► Vec<PlacedSet>
+//! ```
+//!
+//! # Guarantees
+//! * A problem names the directive by index and text, the argument, its value and what to write instead. All problems of a
+//!   workflow are told, ordered by directive and then by argument as they were written.
+//! * Sizes are integers: no capacity, factor or padding passes through a floating-point number, and what exceeds the 2^63 - 1
+//!   bytes that a Kubernetes field holds is refused.
+//! * No input panics.
+//!
+//! # Sources
+//! The directives, their rules and the shapes of breakdowns are those of the sites' controllers (DWS v1alpha7, NNF v1alpha11);
+//! placement and job ids are those of Flux (flux-coral2 0.36, RFC 19), host lists are Flux's RFC 29.
+
+pub mod breakdown;
+pub mod capacity;
+pub mod check;
+mod command;
+mod directive;
+pub mod hostlist;
+pub mod job_id;
+pub mod location;
+pub mod placement;
+mod problem;
+pub mod profile;
+mod rules;
+
+pub use command::{
+    Command, CommandFault, Container, Copy, CreatePersistent, DestroyPersistent, FileSystem, Jobdw,
+    Persistentdw, StorageArgument, Variable,
+};
+pub use directive::{Argument, Directive, SyntaxError, SyntaxFault, split};
+pub use problem::{Fault, Problem, Problems};
+pub use rules::{Driver, Rule, RuleDef, RuleFault, Ruleset, SHIPPED_NAME, shipped};

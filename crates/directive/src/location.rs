@@ -1,0 +1,101 @@
+//! Where `copy_in` and `copy_out` read and write: in storage of the job, in persistent storage, or on a global Lustre.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// The source or destination of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// `$DW_JOB_<name>[/path]`
+    Job(Inside),
+    /// `$DW_PERSISTENT_<name>[/path]`
+    Persistent(Inside),
+    /// `/path` on a global file system.
+    Global(String),
+}
+
+/// A place in storage that a directive names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The storage's name, with `-` where the variable has `_`.
+    pub name: String,
+    /// What follows the variable, with its `/`; empty for the storage itself. A trailing `/` has a meaning.
+    pub path: String,
+}
+
+/// A source or destination that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LocationError {
+    #[error(
+        "no place; write $DW_JOB_NAME/PATH, $DW_PERSISTENT_NAME/PATH, or the absolute path of a file on a global Lustre"
+    )]
+    NoPlace,
+    #[error(
+        "the variable lacks the name of its storage; write {0}_NAME, with the name of a directive of this workflow"
+    )]
+    NoName(&'static str),
+    #[error("the character {0:?} has a meaning for shells; rename the file, or name its directory")]
+    Shell(char),
+    #[error("the component .. may lead out of the storage; write the path without it")]
+    Parent,
+}
+
+const JOB: &str = "$DW_JOB";
+const PERSISTENT: &str = "$DW_PERSISTENT";
+
+/// What some shell expands, splits at or ends a word with. Paths may end in a command line of the site's.
+const SHELL: &str = "$`\\\"';&|<>(){}[]*?!";
+
+impl FromStr for Location {
+    type Err = LocationError;
+
+    fn from_str(text: &str) -> Result<Self, LocationError> {
+        if let Some(rest) = text.strip_prefix(JOB) {
+            return inside(rest, JOB).map(Self::Job);
+        }
+        if let Some(rest) = text.strip_prefix(PERSISTENT) {
+            return inside(rest, PERSISTENT).map(Self::Persistent);
+        }
+        if !text.starts_with('/') {
+            return Err(LocationError::NoPlace);
+        }
+        plain(text).map(|path| Self::Global(path.to_owned()))
+    }
+}
+
+/// What follows the variable: `_name[/path]`.
+fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
+    let (name, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let name = match name.strip_prefix('_') {
+        Some(name) if !name.is_empty() => plain(name)?.replace('_', "-"),
+        Some(_) => return Err(LocationError::NoName(variable)),
+        None if name.is_empty() => return Err(LocationError::NoName(variable)),
+        None => return Err(LocationError::NoPlace),
+    };
+    Ok(Inside { name, path: plain(path)?.to_owned() })
+}
+
+/// A path that means the same to a shell, a program and a person.
+fn plain(path: &str) -> Result<&str, LocationError> {
+    let special = |character: &char| {
+        SHELL.contains(*character) || character.is_control() || character.is_whitespace()
+    };
+    if let Some(character) = path.chars().find(special) {
+        return Err(LocationError::Shell(character));
+    }
+    if path.split('/').any(|component| component == "..") {
+        return Err(LocationError::Parent);
+    }
+    Ok(path)
+}
+
+/// Whether `path` is `root` or lies beneath it: `/lus/a` lies beneath `/lus`, `/lustre` does not.
+#[must_use]
+pub fn is_beneath(path: &str, root: &str) -> bool {
+    let root = root.trim_end_matches('/');
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests;
