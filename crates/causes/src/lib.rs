@@ -1,0 +1,53 @@
+//! Texts of errors with their causes, for logs and messages.
+
+use std::error::Error;
+
+/// The text of an error with all its causes. Leaves out a cause whose text the error before it contains, as libraries' errors do.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut last = error.to_string();
+    let mut text = last.clone();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text_of_cause = cause.to_string();
+        if !last.contains(&text_of_cause) {
+            text = format!("{text}: {text_of_cause}");
+            last = text_of_cause;
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use thiserror::Error;
+
+    use super::*;
+
+    #[derive(Debug, Error)]
+    #[error("{text}")]
+    struct Link {
+        text: &'static str,
+        source: Option<Box<Link>>,
+    }
+
+    fn linked(texts: &[&'static str]) -> Option<Box<Link>> {
+        let (first, rest) = texts.split_first()?;
+        Some(Box::new(Link { text: first, source: linked(rest) }))
+    }
+
+    #[test]
+    fn every_cause_is_named_once() {
+        for (texts, expected) in [
+            (&["mount /a", "mount(2)", "no such device"][..], "mount /a: mount(2): no such device"),
+            (
+                &["write x", "service: refused", "refused", "errno 111"],
+                "write x: service: refused: errno 111",
+            ),
+            (&["alone"], "alone"),
+        ] {
+            assert_eq!(chain(&*linked(texts).unwrap()), expected);
+        }
+    }
+}
