@@ -1,0 +1,312 @@
+//! All Workflows and Computes, and what they say of a job on a node.
+//!
+//! Every method takes one lock and returns; nothing waits inside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use proto::v1::job_state::{Knowledge, Place as Placed};
+use proto::v1::{JobName, JobState};
+use tokio::sync::{Notify, watch};
+
+use crate::name::shown;
+use crate::workflow::{Computes, Place, Workflow, has_reached};
+
+/// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
+const PRE_RUN: &str = "PreRun";
+
+/// When a question was asked: what the API answered to a look since then is certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// Shared by the watches, by whoever looks, and by whoever asks.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    state: Mutex<State>,
+    /// Tells whoever waits that an answer may be another.
+    changed: watch::Sender<()>,
+    /// Rings when the API is to be asked.
+    wanted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    workflows: BTreeMap<Place, Arc<Workflow>>,
+    computes: BTreeMap<Place, Computes>,
+    /// Questions so far.
+    asked: u64,
+    /// Questions up to this one were followed by a list of all Workflows.
+    listed: u64,
+    /// And by a look at the Computes of this Workflow.
+    looked: BTreeMap<Place, u64>,
+    /// What somebody waits for.
+    wants_list: bool,
+    wants_computes: BTreeSet<Place>,
+    /// Why the API does not answer.
+    failing: Option<String>,
+}
+
+/// What the API is to be asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    upto: u64,
+    pub(crate) computes: BTreeSet<Place>,
+}
+
+impl Jobs {
+    /// A new question.
+    pub fn ask(&self) -> Ticket {
+        let mut state = self.lock();
+        state.asked += 1;
+        Ticket(state.asked)
+    }
+
+    /// Returns what changes whenever an answer may be another.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// What is known of a job on a node, without its ClientMounts. What must be asked of the API first is asked for.
+    pub fn state(&self, job: &JobName, node: &str, ticket: Ticket) -> JobState {
+        let mut state = self.lock();
+        let (answer, is_wanted) = state.answer(job, node, ticket);
+        drop(state);
+        if is_wanted {
+            self.wanted.notify_one();
+        }
+        answer
+    }
+
+    /// Takes in a Workflow, unless a newer reading of it is known.
+    pub fn apply_workflow(&self, workflow: Workflow) {
+        self.change(|state| state.put(workflow));
+    }
+
+    /// A Workflow is no more.
+    pub fn remove_workflow(&self, namespace: &str, name: &str, uid: &str) {
+        self.change(|state| {
+            let place = (namespace.to_owned(), name.to_owned());
+            let is_it = state.workflows.get(&place).is_some_and(|known| known.uid == uid);
+            is_it && state.workflows.remove(&place).is_some()
+        });
+    }
+
+    /// Takes in all Workflows, as a list answered.
+    pub fn replace_workflows(&self, workflows: Vec<Workflow>) {
+        self.change(|state| {
+            state.workflows =
+                workflows.into_iter().map(|one| (one.place(), Arc::new(one))).collect();
+            state.ask_again();
+            true
+        });
+    }
+
+    /// Takes in the Computes of a Workflow.
+    pub fn apply_computes(&self, namespace: &str, name: &str, computes: Computes) {
+        self.change(|state| state.put_computes((namespace.to_owned(), name.to_owned()), computes));
+    }
+
+    /// A Workflow has no Computes any more.
+    pub fn remove_computes(&self, namespace: &str, name: &str) {
+        self.change(|state| {
+            let place = (namespace.to_owned(), name.to_owned());
+            state.looked.remove(&place);
+            state.computes.remove(&place).is_some()
+        });
+    }
+
+    /// Takes in all Computes, as a list answered.
+    pub fn replace_computes(&self, computes: BTreeMap<(String, String), Computes>) {
+        self.change(|state| {
+            state.computes = computes;
+            state.ask_again();
+            true
+        });
+    }
+
+    /// What the API is to be asked next; waits for a question that needs it.
+    pub(crate) async fn wanted(&self) -> Look {
+        loop {
+            if let Some(look) = self.lock().take_look() {
+                return look;
+            }
+            self.wanted.notified().await;
+        }
+    }
+
+    /// The API answered a look: with all Workflows, then with the Computes of some.
+    pub(crate) fn looked(
+        &self,
+        look: &Look,
+        workflows: Vec<Workflow>,
+        computes: BTreeMap<Place, Option<Computes>>,
+    ) {
+        self.change(|state| {
+            state.take_list(workflows);
+            state.listed = state.listed.max(look.upto);
+            for (place, found) in computes {
+                match found {
+                    Some(found) => drop(state.put_computes(place.clone(), found)),
+                    None => drop(state.computes.remove(&place)),
+                }
+                state.looked.insert(place, look.upto);
+            }
+            state.failing = None;
+            true
+        });
+    }
+
+    /// The API did not answer; it is asked again.
+    pub(crate) fn look_failed(&self, look: Look, why: String) -> bool {
+        let mut is_news = false;
+        self.change(|state| {
+            is_news = state.failing.as_ref() != Some(&why);
+            state.failing = Some(why);
+            state.wants_list = true;
+            state.wants_computes.extend(look.computes);
+            is_news
+        });
+        is_news
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State) -> bool) {
+        let is_news = change(&mut self.lock());
+        if is_news {
+            self.changed.send_replace(());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A list of the watch may be older than what questions were answered with since: those that are open ask once more.
+    fn ask_again(&mut self) {
+        self.listed = 0;
+        self.looked.clear();
+    }
+
+    fn put(&mut self, workflow: Workflow) -> bool {
+        let place = workflow.place();
+        let known = self.workflows.get(&place);
+        if known.is_some_and(|known| {
+            **known == workflow || precedes(&workflow.resource_version, &known.resource_version)
+        }) {
+            return false;
+        }
+        self.workflows.insert(place, Arc::new(workflow));
+        true
+    }
+
+    fn put_computes(&mut self, place: Place, computes: Computes) -> bool {
+        let known = self.computes.get(&place);
+        if known.is_some_and(|known| {
+            *known == computes || precedes(&computes.resource_version, &known.resource_version)
+        }) {
+            return false;
+        }
+        self.computes.insert(place, computes);
+        true
+    }
+
+    /// A list that was asked for beside the watch: what is newer is taken in, and what it lacks is left to the watch, which
+    /// may know of what was made since.
+    fn take_list(&mut self, workflows: Vec<Workflow>) {
+        for workflow in workflows {
+            self.put(workflow);
+        }
+    }
+
+    fn take_look(&mut self) -> Option<Look> {
+        if !std::mem::take(&mut self.wants_list) {
+            return None;
+        }
+        self.looked.retain(|place, _| self.workflows.contains_key(place));
+        Some(Look { upto: self.asked, computes: std::mem::take(&mut self.wants_computes) })
+    }
+
+    /// The answer, and whether the API is to be asked for a better one.
+    fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
+        let meant = self.workflows.values().filter(|known| known.identity().is(job));
+        let meant: Vec<_> = meant.cloned().collect();
+        // A job that was requeued: what is on its way out is not what is meant.
+        let living: Vec<_> = meant.iter().filter(|known| !known.deleting).cloned().collect();
+        match if living.is_empty() { meant } else { living }.as_slice() {
+            [] if self.listed >= ticket.0 => (unknown(job), false),
+            [] => {
+                self.wants_list = true;
+                (self.uncertain(), true)
+            }
+            [one] => self.known(one, node, ticket),
+            several => (ambiguous(job, several), false),
+        }
+    }
+
+    fn known(&mut self, workflow: &Workflow, node: &str, ticket: Ticket) -> (JobState, bool) {
+        let place = workflow.place();
+        let computes = self.computes.get(&place).map(|computes| &computes.names);
+        if computes.is_some_and(|names| names.contains(node)) {
+            return (known(workflow, Placed::Here), false);
+        }
+        if !has_reached(&workflow.desired_state, PRE_RUN) {
+            return (known(workflow, Placed::Unassigned), false);
+        }
+        if self.looked.get(&place).is_some_and(|looked| *looked >= ticket.0) {
+            return (known(workflow, Placed::Elsewhere), false);
+        }
+        self.wants_list = true;
+        self.wants_computes.insert(place);
+        (self.uncertain(), true)
+    }
+
+    fn uncertain(&self) -> JobState {
+        let why = self.failing.clone();
+        let why = why.unwrap_or_else(|| "the API is being asked for it".to_owned());
+        JobState { knowledge: Knowledge::Uncertain.into(), why, ..JobState::default() }
+    }
+}
+
+fn unknown(job: &JobName) -> JobState {
+    let why = format!("no Workflow is that of {}", shown(job));
+    JobState { knowledge: Knowledge::Unknown.into(), why, ..JobState::default() }
+}
+
+fn ambiguous(job: &JobName, several: &[Arc<Workflow>]) -> JobState {
+    let names: Vec<_> =
+        several.iter().map(|one| format!("{}/{}", one.namespace, one.name)).collect();
+    let why = format!("{} fits the Workflows {}", shown(job), names.join(", "));
+    JobState { knowledge: Knowledge::Ambiguous.into(), why, ..JobState::default() }
+}
+
+fn known(workflow: &Workflow, placed: Placed) -> JobState {
+    let Workflow { namespace, name, uid, desired_state, state, status, message, .. } = workflow;
+    JobState {
+        knowledge: Knowledge::Known.into(),
+        why: String::new(),
+        workflow: name.clone(),
+        namespace: namespace.clone(),
+        uid: uid.clone(),
+        desired_state: desired_state.clone(),
+        state: state.clone(),
+        ready: workflow.ready,
+        status: status.clone(),
+        message: message.clone(),
+        env: workflow.env.clone().into_iter().collect(),
+        user_id: workflow.user_id,
+        group_id: workflow.group_id,
+        deleting: workflow.deleting,
+        place: placed.into(),
+        directives: workflow.directives.clone(),
+        mounts: Vec::new(),
+    }
+}
+
+/// Whether resourceVersion `left` is earlier than `right`: decimal numbers that grow; anything else is never earlier.
+fn precedes(left: &str, right: &str) -> bool {
+    matches!((left.parse::<u64>(), right.parse::<u64>()), (Ok(left), Ok(right)) if left < right)
+}
+
+#[cfg(test)]
+mod tests;

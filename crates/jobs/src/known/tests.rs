@@ -1,0 +1,111 @@
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use proto::v1::job_name::Name;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).unwrap()
+}
+
+fn workflow(name: &str, job: &str, state: &str, version: u64) -> Workflow {
+    Workflow::read(&object(json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string()},
+        "spec": {"jobID": job, "desiredState": state, "dwDirectives": ["#DW jobdw name=a"]},
+    })))
+}
+
+fn computes(names: &[&str], version: u64) -> Computes {
+    let data: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+    Computes::read(&object(json!({
+        "metadata": {"name": "w", "namespace": "default", "resourceVersion": version.to_string()}, "data": data,
+    })))
+}
+
+fn job(text: &str) -> JobName {
+    JobName { name: Some(Name::Job(text.to_owned())) }
+}
+
+fn place(name: &str) -> Place {
+    ("default".to_owned(), name.to_owned())
+}
+
+/// The API answers a look that somebody waits for.
+async fn look(jobs: &Jobs, workflows: Vec<Workflow>, names: &[&str]) {
+    let look = jobs.wanted().await;
+    let found = look.computes.iter().map(|place| (place.clone(), Some(computes(names, 50))));
+    let found: BTreeMap<_, _> = found.collect();
+    jobs.looked(&look, workflows, found);
+}
+
+#[tokio::test]
+async fn nobody_hears_that_a_job_does_not_exist_before_the_api_was_asked_since() {
+    let jobs = Jobs::default();
+    jobs.replace_workflows(Vec::new());
+    let early = jobs.ask();
+    assert_eq!(jobs.state(&job("7"), "n1", early).knowledge(), Knowledge::Uncertain);
+    look(&jobs, Vec::new(), &[]).await;
+    assert_eq!(jobs.state(&job("7"), "n1", early).knowledge(), Knowledge::Unknown);
+    let late = jobs.ask();
+    assert_eq!(jobs.state(&job("7"), "n1", late).knowledge(), Knowledge::Uncertain);
+    look(&jobs, vec![workflow("w", "7", "Setup", 9)], &[]).await;
+    let known = jobs.state(&job("7"), "n1", late);
+    assert_eq!((known.knowledge(), known.place()), (Knowledge::Known, Placed::Unassigned));
+}
+
+#[tokio::test]
+async fn a_node_is_none_of_the_computes_only_when_the_api_says_so() {
+    let jobs = Jobs::default();
+    jobs.replace_workflows(vec![workflow("w", "7", "PreRun", 9)]);
+    let ticket = jobs.ask();
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).knowledge(), Knowledge::Uncertain);
+    look(&jobs, Vec::new(), &["n2", "n3"]).await;
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Placed::Elsewhere);
+    assert_eq!(jobs.state(&job("7"), "n2", ticket).place(), Placed::Here);
+    jobs.apply_computes("default", "w", computes(&["n1"], 60));
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Placed::Here);
+    jobs.apply_computes("default", "w", computes(&["n2"], 50));
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).place(), Placed::Here, "an old reading");
+}
+
+#[tokio::test]
+async fn an_api_that_does_not_answer_is_asked_again_and_leaves_it_open() {
+    let jobs = Jobs::default();
+    let ticket = jobs.ask();
+    jobs.state(&job("7"), "n1", ticket);
+    let failed = jobs.wanted().await;
+    assert!(jobs.look_failed(failed, "no answer".to_owned()));
+    let state = jobs.state(&job("7"), "n1", ticket);
+    assert_eq!((state.knowledge(), state.why.as_str()), (Knowledge::Uncertain, "no answer"));
+    look(&jobs, Vec::new(), &[]).await;
+    assert_eq!(jobs.state(&job("7"), "n1", ticket).knowledge(), Knowledge::Unknown);
+}
+
+#[test]
+fn an_old_reading_changes_nothing_and_a_namesake_made_since_stays() {
+    let jobs = Jobs::default();
+    jobs.apply_workflow(workflow("w", "7", "PreRun", 9));
+    jobs.apply_workflow(workflow("w", "7", "Setup", 8));
+    let desired = |jobs: &Jobs| jobs.state(&job("7"), "n1", Ticket(0)).desired_state;
+    jobs.apply_computes("default", "w", computes(&["n1"], 1));
+    assert_eq!(desired(&jobs), "PreRun");
+    jobs.remove_workflow("default", "w", "another");
+    assert_eq!(desired(&jobs), "PreRun");
+    assert!(jobs.lock().workflows.contains_key(&place("w")));
+}
+
+#[test]
+fn of_two_that_fit_the_one_that_stays_is_meant_and_two_that_stay_are_told() {
+    let jobs = Jobs::default();
+    let mut leaving = workflow("a", "7", "Teardown", 1);
+    leaving.deleting = true;
+    jobs.apply_workflow(leaving);
+    jobs.apply_workflow(workflow("b", "7", "Setup", 2));
+    assert_eq!(jobs.state(&job("7"), "n1", Ticket(0)).workflow, "b");
+    jobs.apply_workflow(workflow("c", "7", "Setup", 3));
+    let state = jobs.state(&job("7"), "n1", Ticket(0));
+    assert_eq!(state.knowledge(), Knowledge::Ambiguous);
+    assert!(state.why.contains("default/b, default/c"), "{}", state.why);
+}

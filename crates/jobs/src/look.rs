@@ -1,0 +1,73 @@
+//! Asks the API itself, where what the watches know is not certain enough.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiclient::plain;
+use controller::delays;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client};
+use tokio::time::{sleep, timeout};
+
+use crate::known::{Jobs, Look};
+use crate::watch::{computes_of_workflow, workflow};
+use crate::workflow::{Computes, Place, Workflow};
+
+/// An API server that took a request and answers nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks: all nodes of a machine may ask in one second, and one list answers all that asked before it.
+const REST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// Looks whenever a question needs it, until dropped; in one namespace or in all.
+pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
+    let mut pace = delays(REST, LONGEST);
+    loop {
+        let look = jobs.wanted().await;
+        match timeout(PATIENCE, ask(&client, namespace.as_deref(), &look)).await {
+            Ok(Ok((workflows, computes))) => {
+                jobs.looked(&look, workflows, computes);
+                pace = delays(REST, LONGEST);
+                sleep(REST).await;
+            }
+            failed => {
+                let why = match failed {
+                    Ok(Err(error)) => plain(&error).to_string(),
+                    _ => format!("no answer within {} s", PATIENCE.as_secs()),
+                };
+                let why = format!("Workflows cannot be listed: {why}");
+                if jobs.look_failed(look, why.clone()) {
+                    log::warn!(
+                        "{why}; whoever waits for a job waits on, and the API is asked again"
+                    );
+                }
+                sleep(pace.next().unwrap_or(LONGEST)).await;
+            }
+        }
+    }
+}
+
+type Found = (Vec<Workflow>, BTreeMap<Place, Option<Computes>>);
+
+/// First the Workflows, then Computes: a workload manager writes them in the other order.
+async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Result<Found> {
+    let workflows: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &workflow()),
+        None => Api::all_with(client.clone(), &workflow()),
+    };
+    // Without a resourceVersion the answer is as new as the question.
+    let listed = workflows.list(&ListParams::default()).await?;
+    let workflows = listed.items.iter().map(Workflow::read).collect();
+    let mut computes = BTreeMap::new();
+    for place in &look.computes {
+        let (namespace, name) = place;
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &computes_of_workflow());
+        // A list, not a get: the roles grant list and watch only.
+        let only = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = api.list(&only).await?.items.pop();
+        computes.insert(place.clone(), found.as_ref().map(Computes::read));
+    }
+    Ok((workflows, computes))
+}

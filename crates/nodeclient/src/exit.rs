@@ -1,0 +1,96 @@
+//! Exit statuses. Scripts depend on them: a number never changes its meaning.
+
+use std::process::ExitCode;
+
+use proto::v1::Verdict;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done, or nothing to do.
+    Done = 0,
+    /// Failed in a way no other status names.
+    Failed = 1,
+    /// The command or its input is wrong; nothing was changed. (Also what the argument parser exits with.)
+    Usage = 2,
+    /// Not yet, or not now: trying again may help.
+    Retryable = 3,
+    /// A node failed and waits for a change.
+    NodeFault = 4,
+    /// Storage failed, or an agent refuses what is asked of it, and waits for a change.
+    StorageFault = 5,
+    /// Interrupted, or told to end; or the job that was waited for is over.
+    Cancelled = 6,
+    /// Coordinator, API or agent cannot be reached.
+    Unreachable = 7,
+}
+
+/// The same for `-h`, which is one screen.
+pub const EXIT_STATUS_SHORT: &str = "\
+Exit status: 0 done, 1 failed, 2 usage, 3 not yet, 4 node failed, 5 storage failed, 6 cancelled, 7 unreachable";
+
+/// The same for `--help`.
+pub const EXIT_STATUS_HELP: &str = "\
+Exit status:
+  0  done, or nothing to do
+  1  failed in a way no other status names
+  2  wrong usage or input; nothing was changed
+  3  not yet, or not now: try again
+  4  a node failed and waits for a change
+  5  storage failed, or an agent refuses what is asked of it, and waits for a change
+  6  interrupted, told to end (SIGINT, SIGTERM), or the job is over
+  7  coordinator, API or agent cannot be reached";
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Done => Self::Done,
+            Verdict::Failed => Self::Failed,
+            Verdict::BadRequest => Self::Usage,
+            Verdict::NotYet => Self::Retryable,
+            Verdict::NodeFault => Self::NodeFault,
+            Verdict::StorageFault => Self::StorageFault,
+            Verdict::Cancelled => Self::Cancelled,
+            Verdict::Unreachable => Self::Unreachable,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The protocol says that the number of a verdict is the exit status.
+    #[test]
+    fn a_verdict_is_its_exit_status() {
+        for number in 0..8 {
+            let verdict = Verdict::try_from(number).unwrap();
+            assert_eq!(Exit::from(verdict) as i32, number);
+        }
+    }
+
+    #[test]
+    fn help_names_every_status() {
+        let all = [
+            Exit::Done,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Retryable,
+            Exit::NodeFault,
+            Exit::StorageFault,
+            Exit::Cancelled,
+            Exit::Unreachable,
+        ];
+        let lines: Vec<_> = EXIT_STATUS_HELP.lines().skip(1).collect();
+        assert_eq!(lines.len(), all.len());
+        for (exit, line) in all.into_iter().zip(lines) {
+            assert!(line.starts_with(&format!("  {}  ", exit as u8)), "{line}");
+        }
+    }
+}

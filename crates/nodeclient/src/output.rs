@@ -1,0 +1,214 @@
+//! Prints results to standard output, progress and failures to standard error; no other file prints. Colour appears only on a
+//! terminal, unless NO_COLOR is set (no-color.org). Control characters that would steer a terminal are printed as escapes, because
+//! anybody may write them into files and objects.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::failure::Failure;
+
+/// How a verb prints.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    colour: bool,
+    progress: bool,
+}
+
+impl Output {
+    /// For this process; `json` asks for JSON instead of tables.
+    pub fn new(json: bool) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { json, colour: terminal && wanted, progress: terminal }
+    }
+
+    /// Whether JSON is wanted.
+    pub fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Prints one line of result.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn line(self, line: &str) -> Result<(), Failure> {
+        self.text(&format!("{}\n", printable(line, "")))
+    }
+
+    /// Prints text of many lines.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn text(self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(printable(text, "\t\n").as_bytes())?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Prints a value as JSON.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+        self.text(&format!("{}\n", plain_json(&text)))
+    }
+
+    /// Prints rows in columns under a header.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn table(self, header: &[String], rows: &[Vec<String>]) -> Result<(), Failure> {
+        self.text(&format!("{}\n", columns(Some(header), rows)))
+    }
+
+    /// Prints rows in columns without a header, as more of a table that was begun.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn rows(self, rows: &[Vec<String>]) -> Result<(), Failure> {
+        self.text(&format!("{}\n", columns(None, rows)))
+    }
+
+    /// Tells people what is going on; silent unless on a terminal.
+    pub fn progress(self, line: &str) {
+        if self.progress {
+            self.say("progress", line);
+        }
+    }
+
+    /// Tells what people should know, on any standard error.
+    pub fn note(self, line: &str) {
+        self.say("note", line);
+    }
+
+    /// Tells a text of many lines, or an object as JSON, beside the results, which belong to a command that ran.
+    pub fn text_beside(self, text: &str) {
+        self.write(&printable(
+            text, "
+",
+        ));
+    }
+
+    /// Tells why a verb failed.
+    pub fn failure(self, failure: &Failure) {
+        let text = failure.text();
+        if text.is_empty() {
+            return;
+        }
+        if self.json {
+            self.write(&plain_json(&json!({"error": failure.json()}).to_string()));
+            return;
+        }
+        let text = printable(&text, "\n");
+        if self.colour {
+            self.write(&format!("\x1b[1;31merror:\x1b[0m {text}"));
+        } else {
+            self.write(&format!("error: {text}"));
+        }
+    }
+
+    fn say(self, kind: &str, line: &str) {
+        if self.json {
+            self.write(&plain_json(&json!({kind: line}).to_string()));
+        } else {
+            self.write(&printable(line, ""));
+        }
+    }
+
+    /// Writes to standard error; if that fails there is nowhere to report it.
+    fn write(self, lines: &str) {
+        let _ = writeln!(io::stderr().lock(), "{lines}");
+    }
+}
+
+/// The text with its control characters as Rust writes them, such as `\u{1b}`, but for those in `kept`.
+fn printable(text: &str, kept: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && !kept.contains(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Escapes DEL and the C1 control characters, which JSON allows as they are (RFC 8259).
+fn plain_json(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        if ('\u{7f}'..='\u{9f}').contains(&character) {
+            plain.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
+}
+
+fn columns(header: Option<&[String]>, rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    if let Some(header) = header {
+        table.set_header(header);
+    }
+    table.add_rows(rows.iter().map(|row| row.iter().map(|cell| one_line(cell))));
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 3));
+    }
+    table.trim_fmt()
+}
+
+/// A cell on one line, without control characters.
+fn one_line(cell: &str) -> String {
+    let lines = cell.lines().map(str::trim).filter(|line| !line.is_empty());
+    printable(&lines.collect::<Vec<_>>().join(" | "), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_one_line_and_steers_no_terminal() {
+        assert_eq!(
+            one_line("mkfs failed:\n  no space\n\n\x1b[2Jgone"),
+            "mkfs failed: | no space | \\u{1b}[2Jgone"
+        );
+        assert_eq!(one_line(""), "");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_and_the_rest_is_as_it_was() {
+        assert_eq!(
+            printable("a\x1b[2J\u{9b}1m\x07ü\tb\n", "\t\n"),
+            "a\\u{1b}[2J\\u{9b}1m\\u{7}ü\tb\n"
+        );
+        assert_eq!(printable("one\ntwo", ""), "one\\ntwo");
+    }
+
+    #[test]
+    fn json_says_the_same_without_what_steers_a_terminal() {
+        let value = json!({"a": "\x1b\x7f\u{9b}2J\u{a0}ü"});
+        let text = plain_json(&value.to_string());
+        assert!(!text.contains(char::is_control), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn columns_align_without_borders() {
+        let header = ["NAME".to_owned(), "READY".to_owned()];
+        let rows = [
+            vec!["a-long-name".to_owned(), "true".to_owned()],
+            vec!["b".to_owned(), String::new()],
+        ];
+        assert_eq!(columns(Some(&header), &rows), "NAME          READY\na-long-name   true\nb");
+    }
+}
