@@ -10,6 +10,7 @@ pub mod pem;
 #[expect(
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
+    clippy::large_enum_variant,
     reason = "generated code"
 )]
 pub mod v1 {

@@ -54,14 +54,6 @@ pub fn guarded_change<T: Serialize + Resource>(before: &T, after: &T) -> Option<
     Some(patch)
 }
 
-/// The merge patch (RFC 7396) that turns `before` into `after`; `None` if they are equal.
-///
-/// Arrays that differ are replaced whole, and with them the unknown members of their elements.
-#[must_use]
-pub fn merge_change<T: Serialize>(before: &T, after: &T) -> Option<Value> {
-    merge_diff(&to_json(before), &to_json(after))
-}
-
 fn to_json<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value)
         .expect("our types have string keys and no serializer of their own that fails")
@@ -190,22 +182,6 @@ fn add(path: &PointerBuf, value: &Value) -> PatchOperation {
 
 fn remove(path: &PointerBuf) -> PatchOperation {
     PatchOperation::Remove(RemoveOperation { path: path.clone() })
-}
-
-fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
-    let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return (before != after).then(|| after.clone());
-    };
-    let mut patch = Map::new();
-    for key in before.keys().filter(|key| !after.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    for (key, value) in after {
-        let changed =
-            before.get(key).map_or_else(|| Some(value.clone()), |old| merge_diff(old, value));
-        patch.extend(changed.map(|value| (key.clone(), value)));
-    }
-    (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
 #[cfg(test)]

@@ -226,6 +226,30 @@ pub struct ClientMountStatus {
     pub error: Option<ResourceError>,
 }
 
+impl ClientMountStatus {
+    /// Whether it says of an object with so many mounts that nothing of it is mounted on the node any more.
+    ///
+    /// An agent reports this only when it has unmounted everything that the object asked for, in this version or an earlier one,
+    /// and the devices are free. Before anything of the object is mounted again, [`Self::taken_back`] replaces the status.
+    #[must_use]
+    pub fn says_unmounted(&self, mounts: usize) -> bool {
+        let is_unmounted =
+            |mount: &ClientMountInfoStatus| mount.ready && mount.state == MountState::Unmounted;
+        mounts > 0
+            && self.mounts.len() == mounts
+            && self.mounts.iter().all(is_unmounted)
+            && self.all_ready
+            && self.error.is_none()
+    }
+
+    /// The status of an object with so many mounts that are about to be mounted: nothing is promised any more.
+    #[must_use]
+    pub fn taken_back(mounts: usize) -> Self {
+        let mount = ClientMountInfoStatus { state: MountState::Mounted, ready: false };
+        Self { mounts: vec![mount; mounts], all_ready: false, error: None }
+    }
+}
+
 /// How one mount is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -10,8 +10,9 @@ use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use crate::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    Storage, SystemConfiguration,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
+    Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 
 /// The CRDs of all kinds in this crate, in the order of their names.
@@ -28,8 +29,15 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 pub fn crd_values() -> Vec<Value> {
     let mut crds = [
         ClientMount::crd(),
+        Computes::crd(),
+        DirectiveBreakdown::crd(),
+        DWDirectiveRule::crd(),
+        PersistentStorageInstance::crd(),
+        Servers::crd(),
         Storage::crd(),
         SystemConfiguration::crd(),
+        SystemStatus::crd(),
+        without_subresource(Workflow::crd()),
         NnfLustreMgt::crd(),
         NnfNode::crd(),
         NnfNodeBlockStorage::crd(),
@@ -40,10 +48,10 @@ pub fn crd_values() -> Vec<Value> {
     crds.iter().map(structural).collect()
 }
 
-/// The definition of one kind, also of one that agents only read and that [`crds`] leaves to its maker.
-#[must_use]
-pub fn crd_value<K: CustomResourceExt>() -> Value {
-    structural(&K::crd())
+/// Upstream writes the status of this kind together with its spec; the derive macro knows no such status.
+fn without_subresource(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    crd.spec.versions.iter_mut().for_each(|version| version.subresources = None);
+    crd
 }
 
 fn structural(crd: &CustomResourceDefinition) -> Value {

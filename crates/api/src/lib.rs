@@ -19,7 +19,11 @@
 
 pub mod change;
 pub mod client_mount;
+pub mod computes;
 pub mod crd;
+pub mod directive_breakdown;
+pub mod dw_directive_rule;
+pub mod micro_time;
 pub mod names;
 pub mod nested;
 pub mod nnf_lustre_mgt;
@@ -28,16 +32,25 @@ pub mod nnf_node_block_storage;
 pub mod nnf_node_storage;
 pub mod nnf_storage_profile;
 mod omit;
+pub mod persistent_storage_instance;
 pub mod resource_error;
 mod schema;
 pub mod servers;
 pub mod storage;
 mod string_enum;
 pub mod system_configuration;
+pub mod system_status;
+pub mod workflow;
 
-pub use change::{change, guarded_change, merge_change};
+pub use change::{change, guarded_change};
 pub use client_mount::{ClientMount, ClientMountSpec, ClientMountStatus};
+pub use computes::{Computes, ComputesBody};
 pub use crd::{crd_values, crds};
+pub use directive_breakdown::{
+    DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
+};
+pub use dw_directive_rule::{DWDirectiveRule, DWDirectiveRuleBody};
+pub use micro_time::MicroTime;
 pub use names::RabbitLabels;
 pub use nested::Nested;
 pub use nnf_lustre_mgt::{NnfLustreMgt, NnfLustreMgtSpec, NnfLustreMgtStatus};
@@ -47,9 +60,14 @@ pub use nnf_node_block_storage::{
 };
 pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageStatus};
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
+pub use persistent_storage_instance::{
+    PersistentStorageInstance, PersistentStorageInstanceSpec, PersistentStorageInstanceStatus,
+};
 pub use resource_error::{ErrorType, ResourceError, Severity};
-pub use servers::{Servers, ServersSpec};
+pub use servers::{Servers, ServersSpec, ServersStatus};
 pub use storage::{Storage, StorageSpec, StorageStatus};
 pub use system_configuration::{
     SystemConfiguration, SystemConfigurationSpec, SystemConfigurationStatus,
 };
+pub use system_status::{SystemStatus, SystemStatusBody};
+pub use workflow::{Workflow, WorkflowSpec, WorkflowState, WorkflowStatus};

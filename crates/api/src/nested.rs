@@ -111,7 +111,7 @@ mod tests {
             [(json!({}), None), (json!({ "inner": [] }), None), (json!({ "inner": [1] }), Some(1))]
         {
             let outer: Outer = serde_json::from_value(source).unwrap();
-            assert_eq!(outer.inner.given().and_then(|it| it.first().copied()), given);
+            assert_eq!(outer.inner.given().and_then(|values| values.first().copied()), given);
         }
     }
 

@@ -1,11 +1,13 @@
-//! `Servers`: which rabbits a directive's allocations were put on, filled in by the workload manager.
-//!
-//! Agents only read it, and whoever makes it brings its definition: it is not among [`crate::crds`].
+//! `Servers`: which rabbits a directive's allocations were put on, filled in by the workload manager. Agents only read it.
+
+use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ResourceError;
+use crate::micro_time::MicroTime;
 use crate::schema;
 
 /// Who holds what.
@@ -16,8 +18,11 @@ use crate::schema;
     kind = "Servers",
     plural = "servers",
     namespaced,
+    status = "ServersStatus",
     derive = "PartialEq",
-    doc = "The rabbits that a directive's allocations are on"
+    doc = "The rabbits that a directive's allocations are on",
+    printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServersSpec {
@@ -34,9 +39,11 @@ pub struct ServersAllocationSet {
     pub label: String,
     /// Bytes of each.
     #[serde(default)]
+    #[schemars(!default, extend("minimum" = 1))]
     pub allocation_size: i64,
     /// Where they are.
     #[serde(default)]
+    #[schemars(!default)]
     pub storage: Vec<ServersStorage>,
 }
 
@@ -47,29 +54,56 @@ pub struct ServersStorage {
     /// The rabbit.
     pub name: String,
     /// How many of them.
-    #[schemars(schema_with = "schema::int")]
+    #[schemars(schema_with = "schema::int", extend("minimum" = 1))]
     pub allocation_count: i64,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What became of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(transform = require_ready)]
+pub struct ServersStatus {
+    /// Whether all of them were made; it stays so.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub ready: bool,
+    /// When the status was last written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update: Option<MicroTime>,
+    /// As in the spec, with what was allocated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocation_sets: Vec<ServersStatusAllocationSet>,
+    /// What went wrong, if anything did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ResourceError>,
+}
 
-    #[test]
-    fn an_object_as_a_workload_manager_fills_it_is_read() {
-        let object: Servers = serde_json::from_value(serde_json::json!({
-            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Servers",
-            "metadata": {"name": "fluxjob-4-0", "namespace": "default"},
-            "spec": {"allocationSets": [{
-                "allocationSize": 100_000_000_000_u64, "label": "ost",
-                "storage": [{"allocationCount": 2, "name": "rabbit-1"}]}]},
-            "status": {"ready": true, "lastUpdate": "2026-11-20T12:00:07.348548Z", "allocationSets": [
-                {"label": "ost", "storage": {"rabbit-1": {"allocationSize": 200_000_012_288_u64, "ready": true}}}]}
-        }))
-        .unwrap();
-        let set = &object.spec.allocation_sets[0];
-        assert_eq!((&*set.label, set.allocation_size), ("ost", 100_000_000_000));
-        let storage = ServersStorage { name: "rabbit-1".into(), allocation_count: 2 };
-        assert_eq!(set.storage, [storage]);
-    }
+fn require_ready(status: &mut schemars::Schema) {
+    schema::require(status, &["ready"]);
+}
+
+/// What was allocated of one label.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServersStatusAllocationSet {
+    /// As in the spec.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub label: String,
+    /// By rabbit.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub storage: BTreeMap<String, ServersStatusStorage>,
+}
+
+/// What was allocated on one rabbit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServersStatusStorage {
+    /// Bytes over all drives, of all allocations of the label.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub allocation_size: i64,
+    /// Whether they are usable.
+    pub ready: bool,
 }

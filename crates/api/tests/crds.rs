@@ -118,15 +118,13 @@ fn schemas_are_structural() {
 }
 
 #[test]
-fn every_status_but_the_profiles_is_a_subresource() {
+fn every_status_but_the_workflows_is_a_subresource() {
+    let without = ["Computes", "DWDirectiveRule", "NnfStorageProfile", "SystemStatus", "Workflow"];
     for crd in api::crd::crd_values() {
         let version = &crd["spec"]["versions"][0];
-        let expected = if crd["spec"]["names"]["kind"] == "NnfStorageProfile" {
-            Value::Null
-        } else {
-            json!({})
-        };
-        assert_eq!(version["subresources"]["status"], expected);
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        let expected = if without.contains(&kind) { Value::Null } else { json!({}) };
+        assert_eq!(version["subresources"]["status"], expected, "{kind}");
         assert_eq!(crd["spec"]["scope"], "Namespaced");
     }
 }
@@ -146,13 +144,20 @@ fn names_and_versions_are_upstreams() {
         .collect();
     let expected = [
         "clientmounts.dataworkflowservices.github.io/v1alpha7 ClientMount",
+        "computes.dataworkflowservices.github.io/v1alpha7 Computes",
+        "directivebreakdowns.dataworkflowservices.github.io/v1alpha7 DirectiveBreakdown",
+        "dwdirectiverules.dataworkflowservices.github.io/v1alpha7 DWDirectiveRule",
         "nnflustremgts.nnf.cray.hpe.com/v1alpha11 NnfLustreMGT",
         "nnfnodeblockstorages.nnf.cray.hpe.com/v1alpha11 NnfNodeBlockStorage",
         "nnfnodes.nnf.cray.hpe.com/v1alpha11 NnfNode",
         "nnfnodestorages.nnf.cray.hpe.com/v1alpha11 NnfNodeStorage",
         "nnfstorageprofiles.nnf.cray.hpe.com/v1alpha11 NnfStorageProfile",
+        "persistentstorageinstances.dataworkflowservices.github.io/v1alpha7 PersistentStorageInstance",
+        "servers.dataworkflowservices.github.io/v1alpha7 Servers",
         "storages.dataworkflowservices.github.io/v1alpha7 Storage",
         "systemconfigurations.dataworkflowservices.github.io/v1alpha7 SystemConfiguration",
+        "systemstatuses.dataworkflowservices.github.io/v1alpha7 SystemStatus",
+        "workflows.dataworkflowservices.github.io/v1alpha7 Workflow",
     ];
     assert_eq!(names, expected);
 }
@@ -178,6 +183,52 @@ fn required_fields_are_upstreams() {
         ("ClientMount", "status", json!(["allReady", "mounts"])),
         ("ClientMount", "status.mounts.[]", json!(["ready", "state"])),
         ("ClientMount", "status.error", json!(["debugMessage", "severity", "type"])),
+        ("Computes", "data.[]", json!(["name"])),
+        ("DirectiveBreakdown", "spec", json!(["directive", "userID"])),
+        ("DirectiveBreakdown", "status", json!(["ready"])),
+        (
+            "DirectiveBreakdown",
+            "status.storage.allocationSets.[]",
+            json!(["allocationStrategy", "constraints", "label", "minimumCapacity"]),
+        ),
+        ("DWDirectiveRule", "spec.[]", json!(["command", "ruleDefs"])),
+        ("DWDirectiveRule", "spec.[].ruleDefs.[]", json!(["key", "type"])),
+        (
+            "PersistentStorageInstance",
+            "spec",
+            json!(["dwDirective", "fsType", "name", "state", "userID"]),
+        ),
+        ("Servers", "spec.allocationSets.[]", json!(["allocationSize", "label", "storage"])),
+        ("Servers", "spec.allocationSets.[].storage.[]", json!(["allocationCount", "name"])),
+        ("Servers", "status", json!(["ready"])),
+        (
+            "Workflow",
+            "spec",
+            json!([
+                "desiredState",
+                "dwDirectives",
+                "forceReady",
+                "groupID",
+                "hurry",
+                "jobID",
+                "userID",
+                "wlmID"
+            ]),
+        ),
+        ("Workflow", "status", json!(["ready"])),
+        (
+            "Workflow",
+            "status.drivers.[]",
+            json!([
+                "completed",
+                "driverID",
+                "dwdIndex",
+                "lastHB",
+                "status",
+                "taskID",
+                "watchState"
+            ]),
+        ),
         ("Storage", "spec", Value::Null),
         ("Storage", "status", json!(["capacity"])),
         ("SystemConfiguration", "spec", json!(["portsCooldownInSeconds"])),
@@ -213,6 +264,14 @@ fn formats_bounds_and_defaults_are_upstreams() {
             "ClientMount",
             "spec.mounts.[].type",
             json!({ "type": "string", "enum": ["lustre", "xfs", "gfs2", "none"] }),
+        ),
+        ("Workflow", "spec.jobID", json!({ "x-kubernetes-int-or-string": true })),
+        ("Workflow", "spec.hurry", json!({ "type": "boolean", "default": false })),
+        ("Workflow", "status.readyChange", json!({ "type": "string", "format": "date-time" })),
+        (
+            "DirectiveBreakdown",
+            "status.storage.allocationSets.[].minimumCapacity",
+            json!({ "type": "integer", "format": "int64", "minimum": 1 }),
         ),
         (
             "Storage",

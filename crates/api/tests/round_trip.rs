@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    Storage, SystemConfiguration,
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers,
+    Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -40,7 +41,14 @@ fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, ser
 fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
     Some(match object["kind"].as_str()? {
         "ClientMount" => through::<ClientMount>(object),
+        "Computes" => through::<Computes>(object),
+        "DirectiveBreakdown" => through::<DirectiveBreakdown>(object),
+        "DWDirectiveRule" => through::<DWDirectiveRule>(object),
+        "PersistentStorageInstance" => through::<PersistentStorageInstance>(object),
+        "Servers" => through::<Servers>(object),
         "Storage" => through::<Storage>(object),
+        "SystemStatus" => through::<SystemStatus>(object),
+        "Workflow" => through::<Workflow>(object),
         "SystemConfiguration" => through::<SystemConfiguration>(object),
         "NnfNode" => through::<NnfNode>(object),
         "NnfNodeStorage" => through::<NnfNodeStorage>(object),
@@ -54,8 +62,9 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
 /// Go leaves no empty struct out: a reference of `{}` says as much as none at all.
 fn without_no_references(mut value: Value) -> Value {
     if let Value::Object(members) = &mut value {
-        members.retain(|name, it| !(name.ends_with("eference") && *it == serde_json::json!({})));
-        members.values_mut().for_each(|it| *it = without_no_references(it.take()));
+        members
+            .retain(|name, value| !(name.ends_with("eference") && *value == serde_json::json!({})));
+        members.values_mut().for_each(|value| *value = without_no_references(value.take()));
     }
     value
 }
@@ -91,12 +100,14 @@ fn fixtures_round_trip() {
 }
 
 /// Objects as a site's central controllers and Go daemons wrote them (DWS v1alpha7, NNF v1alpha11); names of nodes and mount
-/// roots were rewritten. The profiles are the site's own, and are not among them.
+/// roots were rewritten. The profiles are the site's own, and are not among them; rules and the status of nodes were not captured.
 #[test]
 fn what_a_site_was_seen_to_write_round_trips() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
-    expected.remove("NnfStorageProfile");
+    for unseen in ["NnfStorageProfile", "DWDirectiveRule", "SystemStatus"] {
+        expected.remove(unseen);
+    }
     assert_eq!(check(&captured), expected);
 }
 

@@ -57,7 +57,6 @@ fn equal_values_need_no_write() {
     let read: ClientMount = serde_json::from_value(client_mount()).unwrap();
     assert_eq!(change(&read, &read.clone()), None);
     assert_eq!(guarded_change(&read, &read.clone()), None);
-    assert_eq!(merge_change(&read, &read.clone()), None);
 }
 
 #[test]
@@ -171,23 +170,6 @@ fn guard_comes_first_and_names_the_version_read() {
     let patch = serde_json::to_value(guarded_change(&read, &wanted)).unwrap();
     let guard = json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": "7" });
     assert_eq!(patch, json!([guard, { "op": "add", "path": "/status/allReady", "value": true }]));
-}
-
-#[test]
-fn merge_patch_carries_only_the_difference() {
-    let mut stored = client_mount();
-    stored["status"]["error"] =
-        json!({ "debugMessage": "x", "severity": "Minor", "type": "Internal" });
-    let read: ClientMount = serde_json::from_value(stored.clone()).unwrap();
-    let mut wanted = read.clone();
-    let status = wanted.status.as_mut().unwrap();
-    status.all_ready = true;
-    status.error = None;
-    let patch = merge_change(&read, &wanted).unwrap();
-    assert_eq!(patch, json!({ "status": { "allReady": true, "error": null } }));
-    json_patch::merge(&mut stored, &patch);
-    assert_eq!(stored["status"]["newStatus"], 1);
-    assert_eq!(stored["status"]["mounts"][0]["reason"], "first");
 }
 
 /// Every array of up to four elements out of three, against every other.
