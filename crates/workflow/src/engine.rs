@@ -1,0 +1,301 @@
+//! The engine: takes in what the watches bring, plans, and has the changes made. No state of it matters: everything it goes by
+//! is in the objects.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Instant,
+};
+
+use api::{
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfNode, NnfNodeBlockStorage,
+    NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
+};
+use controller::{Queue, Retry, WatchHealth, Watched, watch};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use k8s_openapi::jiff::Timestamp;
+use kube::{
+    Client,
+    api::{ApiResource, DynamicObject},
+    runtime::watcher::Config,
+};
+use tokio::task::{JoinError, JoinSet};
+
+use crate::{
+    admit::Rules,
+    change::Change,
+    execute::{Made, Stored, execute},
+    plan::{plan, plan_orphan},
+    progress::Outcome,
+    rabbit,
+    site::Settings,
+    world::{Kept, Key, Wake, World},
+};
+
+/// Plans that are carried out at the same time.
+const SIDE_BY_SIDE: usize = 64;
+
+/// Drives all workflows until dropped.
+pub async fn run(client: Client, settings: Settings, rules: Rules) {
+    let events = watch_all(&client);
+    Engine::new(client, settings, rules).run(events).await;
+}
+
+/// What a watch brought.
+struct Update(Box<Take>);
+
+type Take = dyn FnOnce(&mut World) -> Vec<Wake> + Send;
+
+impl fmt::Debug for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Update").finish_non_exhaustive()
+    }
+}
+
+fn watch_all(client: &Client) -> BoxStream<'static, Update> {
+    let health = WatchHealth::default();
+    let (client, health) = (client, &health);
+    stream::select_all([
+        watch_one::<Workflow>(client, health),
+        watch_one::<Computes>(client, health),
+        watch_one::<DirectiveBreakdown>(client, health),
+        watch_one::<Servers>(client, health),
+        watch_one::<ClientMount>(client, health),
+        watch_one::<NnfNodeBlockStorage>(client, health),
+        watch_one::<NnfNodeStorage>(client, health),
+        watch_one::<NnfStorageProfile>(client, health),
+        watch_one::<NnfNode>(client, health),
+        watch_one::<Storage>(client, health),
+        watch_one::<SystemConfiguration>(client, health),
+        watch_one::<SystemStatus>(client, health),
+        watch_one::<PersistentStorageInstance>(client, health),
+        watch_one::<DWDirectiveRule>(client, health),
+    ])
+    .boxed()
+}
+
+fn watch_one<K: Kept>(client: &Client, health: &WatchHealth) -> BoxStream<'static, Update> {
+    let (resource, config) = (ApiResource::erase::<K>(&()), Config::default());
+    let watched = Watched { resource, namespace: None, config };
+    let health = health.clone();
+    let events = watch(client.clone(), watched).map(move |event| {
+        let event = event.of::<K>();
+        health.log(&event);
+        Update(Box::new(move |world| world.take(event)))
+    });
+    events.boxed()
+}
+
+struct Engine {
+    client: Client,
+    world: World,
+    rules: Rules,
+    queue: Queue<Key>,
+    passes: JoinSet<(Key, u64, Made)>,
+    /// Whose last plan left something to wait for, and whether something was wrong.
+    waiting: BTreeMap<Key, bool>,
+    /// Who fills a Servers now. One at a time: the next must know what the one before took.
+    placing: Option<Key>,
+    after_placing: BTreeSet<Key>,
+    /// What the API did not do, as last logged.
+    refused: BTreeMap<Key, Vec<String>>,
+    is_started: bool,
+}
+
+impl Engine {
+    fn new(client: Client, settings: Settings, rules: Rules) -> Self {
+        Self {
+            client,
+            world: World::new(settings),
+            rules,
+            queue: Queue::new(SIDE_BY_SIDE),
+            passes: JoinSet::new(),
+            waiting: BTreeMap::new(),
+            placing: None,
+            after_placing: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            is_started: false,
+        }
+    }
+
+    async fn run(mut self, mut events: BoxStream<'static, Update>) {
+        loop {
+            let due = self.queue.deadline().map(tokio::time::Instant::from_std);
+            tokio::select! {
+                Some(update) = events.next() => self.update(update),
+                Some(ended) = self.passes.join_next() => self.ended(ended),
+                () = sleep_until(due) => {}
+            }
+            if !self.world.is_complete() {
+                continue;
+            }
+            if !std::mem::replace(&mut self.is_started, true) {
+                self.world.keys().into_iter().for_each(|key| self.queue.wake(key));
+            }
+            self.start();
+        }
+    }
+
+    fn update(&mut self, update: Update) {
+        let wakes = (update.0)(&mut self.world);
+        self.rules.set(&self.world.site.rules);
+        self.wake(wakes);
+    }
+
+    fn wake(&mut self, wakes: Vec<Wake>) {
+        for wake in wakes {
+            match wake {
+                Wake::Key(key) => self.queue.wake(key),
+                Wake::Waiting => self.wake_waiting(|_| true),
+                Wake::Failing => self.wake_waiting(|is_failing| is_failing),
+            }
+        }
+    }
+
+    fn wake_waiting(&mut self, which: impl Fn(bool) -> bool) {
+        let keys = self.waiting.iter().filter(|(_, is_failing)| which(**is_failing));
+        keys.for_each(|(key, _)| self.queue.wake(key.clone()));
+    }
+
+    fn start(&mut self) {
+        loop {
+            let keys = self.queue.start(Instant::now(), |_| true);
+            if keys.is_empty() {
+                return;
+            }
+            keys.into_iter().for_each(|key| self.begin(key));
+        }
+    }
+
+    fn begin(&mut self, key: Key) {
+        let changes = self.plan(&key);
+        let places = changes.iter().any(fills_servers);
+        if places && self.placing.as_ref().is_some_and(|other| *other != key) {
+            self.after_placing.insert(key.clone());
+            self.queue.finished(&key, Retry::OnChange, Instant::now());
+            return;
+        }
+        if changes.is_empty() {
+            self.refused.remove(&key);
+            self.queue.finished(&key, Retry::OnChange, Instant::now());
+            return;
+        }
+        if places {
+            self.placing = Some(key.clone());
+        }
+        let (client, lists) = (self.client.clone(), self.world.lists());
+        self.passes.spawn(async move {
+            let made = execute(&client, changes).await;
+            (key, lists, made)
+        });
+    }
+
+    fn plan(&mut self, key: &Key) -> Vec<Change> {
+        let at = match key {
+            Key::Rabbit(rabbit) => {
+                return rabbit::plan(&self.world.site, rabbit).into_iter().collect();
+            }
+            Key::Workflow(at) => at,
+        };
+        let (changes, outcomes) = match self.world.view(at) {
+            Some(view) => {
+                let plan = plan(&view, Timestamp::now());
+                (plan.changes, plan.outcomes)
+            }
+            None => {
+                let groups = self.world.groups(at);
+                let plans = groups.values().map(|group| plan_orphan(&self.world.site, group));
+                plans.fold((Vec::new(), Vec::new()), |(mut changes, mut outcomes), plan| {
+                    changes.extend(plan.changes);
+                    outcomes.extend(plan.outcomes);
+                    (changes, outcomes)
+                })
+            }
+        };
+        let is_failing = outcomes.iter().any(|one| matches!(one, Outcome::Failed(_)));
+        if outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
+            self.waiting.remove(key);
+        } else {
+            self.waiting.insert(key.clone(), is_failing);
+        }
+        changes
+    }
+
+    fn ended(&mut self, ended: Result<(Key, u64, Made), JoinError>) {
+        let (key, lists, made) = match ended {
+            Ok(ended) => ended,
+            // A defect of the executor: the coordinator ends with it, and starts anew.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        for stored in made.stored {
+            let wakes = self.stored(stored, lists);
+            self.wake(wakes);
+        }
+        if self.placing.as_ref() == Some(&key) {
+            self.placing = None;
+            std::mem::take(&mut self.after_placing)
+                .into_iter()
+                .for_each(|key| self.queue.wake(key));
+        }
+        let retry = made.failures.iter().map(|(_, retry)| *retry).min().unwrap_or(Retry::OnChange);
+        self.log_refused(&key, made.failures.into_iter().map(|(text, _)| text).collect());
+        self.queue.finished(&key, retry, Instant::now());
+    }
+
+    /// Logs what the API did not do, unless that was logged.
+    fn log_refused(&mut self, key: &Key, failures: Vec<String>) {
+        if failures.is_empty() {
+            self.refused.remove(key);
+            return;
+        }
+        if self.refused.get(key) != Some(&failures) {
+            failures.iter().for_each(|text| log::warn!("{key}: {text}; trying again"));
+        }
+        self.refused.insert(key.clone(), failures);
+    }
+
+    /// Takes in what the API answered, ahead of the watch.
+    fn stored(&mut self, Stored { object, is_new }: Stored, lists: u64) -> Vec<Wake> {
+        let is_new = is_new.then_some(lists);
+        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+        let world = &mut self.world;
+        match kind.as_str() {
+            "Workflow" => take::<Workflow>(world, object, is_new),
+            "Computes" => take::<Computes>(world, object, is_new),
+            "DirectiveBreakdown" => take::<DirectiveBreakdown>(world, object, is_new),
+            "Servers" => take::<Servers>(world, object, is_new),
+            "ClientMount" => take::<ClientMount>(world, object, is_new),
+            "NnfNodeBlockStorage" => take::<NnfNodeBlockStorage>(world, object, is_new),
+            "NnfNodeStorage" => take::<NnfNodeStorage>(world, object, is_new),
+            "NnfStorageProfile" => take::<NnfStorageProfile>(world, object, is_new),
+            "Storage" => take::<Storage>(world, object, is_new),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn take<K: Kept>(world: &mut World, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
+    match (object.try_parse::<K>(), is_new) {
+        (Ok(object), Some(lists)) => world.created(object, lists),
+        (Ok(object), None) => world.patched(object),
+        (Err(_), _) => Vec::new(),
+    }
+}
+
+/// Whether a change says where allocations go.
+fn fills_servers(change: &Change) -> bool {
+    let Change::Patch(target, patch) = change else { return false };
+    target.resource.kind == "Servers"
+        && patch.0.iter().any(|operation| operation.path().as_str().starts_with("/spec"))
+}
+
+async fn sleep_until(due: Option<tokio::time::Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

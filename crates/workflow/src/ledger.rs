@@ -1,0 +1,196 @@
+//! Bytes on each rabbit: what is promised to storage, and what is free. Pure.
+//!
+//! An NnfNode tells what its drives have free and what is allocated on them. A promise is a Servers that names the rabbit; it
+//! counts from the moment it is written, until its storage is gone. Of an allocation that was made, the promise or what was
+//! allocated counts, whichever is more, and never both. Of two promises that do not both fit and of which nothing is made, the
+//! older Servers comes first: otherwise each would wait for the other.
+
+use std::collections::BTreeMap;
+
+use api::{NnfNode, NnfNodeBlockStorage, Servers};
+use controller::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// What is promised on rabbits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ledger {
+    /// By Servers: when it was created, and bytes by rabbit.
+    promised: BTreeMap<ObjectKey, (Option<Time>, BTreeMap<String, i64>)>,
+    /// By rabbit, by name of the NnfNodeBlockStorage: its Servers, if this engine made it, and bytes.
+    allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
+}
+
+/// How much a rabbit has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// All that jobs may have.
+    pub total: i64,
+    /// Neither promised nor allocated.
+    pub free: i64,
+}
+
+impl Ledger {
+    /// Takes in a Servers; one whose storage is gone for good promises nothing.
+    pub fn promise(&mut self, place: &ObjectKey, servers: Option<&Servers>) {
+        let mut of: BTreeMap<String, i64> = BTreeMap::new();
+        for set in servers.iter().flat_map(|servers| &servers.spec.allocation_sets) {
+            for storage in &set.storage {
+                let bytes = set.allocation_size.saturating_mul(storage.allocation_count);
+                let sum = of.entry(storage.name.clone()).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+        }
+        if of.is_empty() {
+            self.promised.remove(place);
+        } else {
+            let since = servers.and_then(|servers| servers.metadata.creation_timestamp.clone());
+            self.promised.insert(place.clone(), (since, of));
+        }
+    }
+
+    /// Takes in what was allocated by an object.
+    pub fn allocate(
+        &mut self,
+        (rabbit, name): &ObjectKey,
+        owner: Option<ObjectKey>,
+        block: Option<&NnfNodeBlockStorage>,
+    ) {
+        let of = self.allocated.entry(rabbit.clone()).or_default();
+        let made = block.and_then(|block| block.status.as_ref());
+        let bytes = made.into_iter().flat_map(|status| &status.allocations);
+        let bytes = bytes.fold(0_i64, |sum, one| sum.saturating_add(one.capacity_allocated));
+        if block.is_some() {
+            of.insert(name.clone(), (owner, bytes));
+        } else {
+            of.remove(name);
+        }
+    }
+
+    /// What a rabbit has, not counting what is promised to `asking`.
+    #[must_use]
+    pub fn space(&self, rabbit: &str, node: &NnfNode, asking: &ObjectKey) -> Space {
+        let told = node.status.clone().unwrap_or_default();
+        let total = told.capacity.saturating_add(told.capacity_allocated);
+        let empty = BTreeMap::new();
+        let allocated = self.allocated.get(rabbit).unwrap_or(&empty);
+        let known: i64 = allocated.values().map(|(_, bytes)| bytes).sum();
+        let foreign = told.capacity_allocated.saturating_sub(known).max(0);
+        let mut made: BTreeMap<&ObjectKey, i64> = BTreeMap::new();
+        let mut others: i64 = 0;
+        for (owner, bytes) in allocated.values() {
+            match owner {
+                Some(owner) => *made.entry(owner).or_default() += bytes,
+                None => others = others.saturating_add(*bytes),
+            }
+        }
+        let mut taken = foreign.saturating_add(others);
+        let mine = self.promised.get(asking).map(|(since, _)| (since, asking));
+        for (place, (since, of)) in self.promised.iter().filter(|(place, _)| *place != asking) {
+            let made = made.remove(place);
+            if made.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
+                continue;
+            }
+            let promised = of.get(rabbit).copied().unwrap_or_default();
+            taken = taken.saturating_add(promised.max(made.unwrap_or_default()));
+        }
+        made.remove(asking);
+        let unpromised: i64 = made.values().sum();
+        Space { total, free: total.saturating_sub(taken.saturating_add(unpromised)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn place(name: &str) -> ObjectKey {
+        ("default".to_owned(), name.to_owned())
+    }
+
+    fn node(free: i64, allocated: i64) -> NnfNode {
+        from_value(json!({
+            "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNode",
+            "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
+            "status": {"capacity": free, "capacityAllocated": allocated},
+        }))
+        .unwrap()
+    }
+
+    fn servers(size: i64, count: i64) -> Servers {
+        from_value(json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Servers",
+            "metadata": {"name": "a", "namespace": "default"},
+            "spec": {"allocationSets": [{
+                "label": "xfs", "allocationSize": size,
+                "storage": [{"name": "r", "allocationCount": count}, {"name": "s", "allocationCount": 1}]}]},
+        }))
+        .unwrap()
+    }
+
+    fn block(bytes: i64) -> NnfNodeBlockStorage {
+        from_value(json!({
+            "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeBlockStorage",
+            "metadata": {"name": "b", "namespace": "r"}, "spec": {"sharedAllocation": true},
+            "status": {"ready": true, "allocations": [{"capacityAllocated": bytes}]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_promise_counts_once_before_and_after_it_is_kept() {
+        let (mut ledger, asking, other) = (Ledger::default(), place("me"), place("other"));
+        let free = |ledger: &Ledger, node: &NnfNode| ledger.space("r", node, &asking).free;
+        assert_eq!(free(&ledger, &node(100, 0)), 100);
+        ledger.promise(&other, Some(&servers(10, 3)));
+        assert_eq!(free(&ledger, &node(100, 0)), 70);
+        let at = ("r".to_owned(), "b".to_owned());
+        ledger.allocate(&at, Some(other.clone()), Some(&block(32)));
+        assert_eq!(free(&ledger, &node(100, 0)), 68, "the rabbit has not told yet");
+        assert_eq!(free(&ledger, &node(68, 32)), 68);
+        ledger.allocate(&at, None, None);
+        ledger.promise(&other, None);
+        assert_eq!(free(&ledger, &node(68, 32)), 68, "the rabbit has not told yet");
+        assert_eq!(free(&ledger, &node(100, 0)), 100);
+    }
+
+    #[test]
+    fn of_two_that_do_not_both_fit_the_older_comes_first() {
+        let mut ledger = Ledger::default();
+        let created = |at: &str| {
+            let mut servers = servers(60, 1);
+            let at = serde_json::from_value(json!(at)).unwrap();
+            servers.metadata.creation_timestamp = Some(at);
+            servers
+        };
+        let (older, younger, new) = (place("z"), place("a"), place("new"));
+        ledger.promise(&older, Some(&created("2026-11-24T10:00:00Z")));
+        ledger.promise(&younger, Some(&created("2026-11-24T10:00:01Z")));
+        let free = |ledger: &Ledger, asking| ledger.space("r", &node(100, 0), asking).free;
+        assert_eq!((free(&ledger, &older), free(&ledger, &younger)), (100, 40));
+        assert_eq!(free(&ledger, &new), -20, "who has no Servers yet is behind both");
+        let at = ("r".to_owned(), "b".to_owned());
+        ledger.allocate(&at, Some(younger.clone()), Some(&block(0)));
+        assert_eq!(free(&ledger, &older), 40, "the younger one's is being made");
+    }
+
+    #[test]
+    fn what_others_allocated_is_not_ours_to_give() {
+        let (mut ledger, asking) = (Ledger::default(), place("me"));
+        let at = ("r".to_owned(), "b".to_owned());
+        ledger.allocate(&at, None, Some(&block(20)));
+        let space = ledger.space("r", &node(70, 30), &asking);
+        assert_eq!(space, Space { total: 100, free: 70 });
+    }
+
+    #[test]
+    fn what_is_promised_to_whom_it_is_asked_for_is_free_for_it() {
+        let (mut ledger, asking) = (Ledger::default(), place("me"));
+        ledger.promise(&asking, Some(&servers(60, 1)));
+        assert_eq!(ledger.space("r", &node(100, 0), &asking).free, 100);
+        let at = ("r".to_owned(), "b".to_owned());
+        ledger.allocate(&at, Some(asking.clone()), Some(&block(60)));
+        assert_eq!(ledger.space("r", &node(40, 60), &asking).free, 100);
+    }
+}

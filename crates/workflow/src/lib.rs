@@ -1,0 +1,43 @@
+//! The workflow engine: drives each Workflow from Proposal to Teardown by what its `#DW` directives ask for, with nothing but
+//! the objects that sites' tools and Warren's agents read.
+//!
+//! ```text
+//! watches ─► World ─ view ─► plan (pure) ─► Vec<Change> ─ execute ─► API
+//!              ▲                 │ outcomes ─ report (pure) ─► the workflow's status, one more change
+//!              └── the API's answers, and what the watches bring
+//! ```
+//! The same loop as on a node, with objects instead of steps: look, plan, act, until planning again yields nothing.
+//!
+//! # Guarantees
+//! * No state of the engine matters: killed after any change, it goes on from the objects.
+//! * A change names the version that it was planned from; the API refuses it when the object moved on, and it is planned anew.
+//! * Directives are planned one by one and carried out side by side: none waits for another, or fails with it.
+//! * Nothing is made before the workflow carries a finalizer, and the finalizer stays until nothing of it is on any node.
+//! * Access is withdrawn from who has provably unmounted, or is down by evidence; storage goes after all access has.
+//! * Storage of other controllers is not touched: ours names a Servers as its owner.
+//! * At rest nothing is asked and no timer runs.
+//!
+//! # Fewer kinds than the sites' controllers
+//! There is no NnfStorage and no NnfAccess: what they hold follows from DirectiveBreakdown, Servers and Computes. Volumes are
+//! named after the uid of the Servers. A Servers belongs to its Workflow, not to its breakdown, so that a breakdown that
+//! somebody deletes takes nothing with it.
+
+pub mod admit;
+pub mod change;
+mod engine;
+pub mod execute;
+pub mod ledger;
+pub mod names;
+pub mod plan;
+pub mod profile;
+pub mod progress;
+pub mod rabbit;
+pub mod report;
+pub mod shipped;
+pub mod site;
+pub mod view;
+pub mod world;
+
+pub use admit::{Rules, admit};
+pub use engine::run;
+pub use site::{IndexNames, Settings};

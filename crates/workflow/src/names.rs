@@ -1,0 +1,121 @@
+//! Names and labels of the objects that belong to a workflow.
+
+use std::collections::BTreeMap;
+
+use api::{
+    RabbitLabels, Servers, Workflow,
+    names::{DWS_GROUP, label},
+};
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::{
+        apis::meta::v1::{ObjectMeta, OwnerReference},
+        util::intstr::IntOrString,
+    },
+};
+use kube::{Resource, ResourceExt};
+
+/// On a Workflow: until everything of it outside of its namespace is gone.
+pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
+/// On a Servers: volumes are named after its uid, so it outlives them.
+pub const SERVERS_FINALIZER: &str = "nnf.cray.hpe.com/nnf-servers";
+/// The owner that objects of this engine name in their labels. Other controllers name an NnfStorage.
+pub const OWNER_KIND: &str = "Servers";
+
+/// Name of what belongs to a directive: its breakdown, its Servers, its pinned profile.
+pub fn of_directive(workflow: &Workflow, index: usize) -> String {
+    format!("{}-{index}", workflow.name_any())
+}
+
+/// The workload manager's job, as a label may hold it.
+pub fn job_id(workflow: &Workflow) -> String {
+    match &workflow.spec.job_id {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => text.replace(' ', "-"),
+    }
+}
+
+/// A reference to an object beside the workflow.
+pub fn reference(kind: &str, name: &str, namespace: &str) -> ObjectReference {
+    ObjectReference {
+        kind: Some(kind.to_owned()),
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// Metadata of an object that goes with its workflow.
+pub fn owned(workflow: &Workflow, name: &str) -> ObjectMeta {
+    let mut labels = of_workflow(workflow);
+    labels.extend(owner_labels("Workflow", workflow));
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: workflow.namespace(),
+        labels: Some(labels),
+        owner_references: Some(vec![owner(workflow)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Adds which directive an object is for.
+pub fn with_directive(mut metadata: ObjectMeta, workflow: &Workflow, index: usize) -> ObjectMeta {
+    metadata.labels.get_or_insert_default().extend(of_directive_labels(workflow, index));
+    metadata
+}
+
+/// Labels of what lies in a node's namespace, and belongs to the storage of a directive.
+pub fn of_storage(
+    workflow: &Workflow,
+    index: usize,
+    servers: &Servers,
+) -> BTreeMap<String, String> {
+    let mut labels = of_workflow(workflow);
+    labels.extend(owner_labels(OWNER_KIND, servers));
+    labels.extend(of_directive_labels(workflow, index));
+    let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
+    labels.insert(label::PINNED_PROFILE_NAME.to_owned(), name);
+    labels.insert(label::PINNED_PROFILE_NAMESPACE.to_owned(), namespace);
+    labels
+}
+
+/// Whether an object was made by this engine: no other controller's storage is ever touched.
+pub fn is_ours<K: Resource>(object: &K) -> bool {
+    object.label(label::OWNER_KIND) == Some(OWNER_KIND)
+}
+
+/// The controller's reference to the workflow.
+fn owner(workflow: &Workflow) -> OwnerReference {
+    OwnerReference {
+        api_version: format!("{DWS_GROUP}/v1alpha7"),
+        kind: "Workflow".to_owned(),
+        name: workflow.name_any(),
+        uid: workflow.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+fn of_workflow(workflow: &Workflow) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (label::WORKFLOW_NAME.to_owned(), workflow.name_any()),
+        (label::WORKFLOW_NAMESPACE.to_owned(), workflow.namespace().unwrap_or_default()),
+        (label::WORKFLOW_UID.to_owned(), workflow.uid().unwrap_or_default()),
+    ])
+}
+
+fn owner_labels<K: Resource>(kind: &str, owner: &K) -> [(String, String); 4] {
+    [
+        (label::OWNER_KIND.to_owned(), kind.to_owned()),
+        (label::OWNER_NAME.to_owned(), owner.name_any()),
+        (label::OWNER_NAMESPACE.to_owned(), owner.namespace().unwrap_or_default()),
+        (label::OWNER_UID.to_owned(), owner.uid().unwrap_or_default()),
+    ]
+}
+
+fn of_directive_labels(workflow: &Workflow, index: usize) -> [(String, String); 2] {
+    [
+        (label::DIRECTIVE_INDEX.to_owned(), index.to_string()),
+        (label::JOB_ID.to_owned(), job_id(workflow)),
+    ]
+}

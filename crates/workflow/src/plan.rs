@@ -1,0 +1,178 @@
+//! What is to be changed for a workflow, from its objects. Pure: no I/O, no clock but the moment that it is told.
+//!
+//! Every directive is planned by itself and all of their changes are made side by side: one that waits or fails holds up no
+//! other. Done means that planning again yields nothing.
+
+pub mod allocation;
+pub mod checks;
+pub mod jobdw;
+pub mod mounts;
+pub mod place;
+pub mod proposal;
+pub mod setup;
+pub mod teardown;
+
+use api::{Workflow, WorkflowState};
+use controller::has_finalizer;
+use directive::{Command, Directive, check};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    names::{SERVERS_FINALIZER, WORKFLOW_FINALIZER},
+    progress::{Outcome, Progress, user},
+    report,
+    view::{Group, View},
+};
+
+/// What is to be changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// All changes; none depends on another.
+    pub changes: Vec<Change>,
+    /// How far each directive is in the present state.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Carries out directives of some kind.
+pub trait Driver: std::fmt::Debug + Sync {
+    /// Whether it is this one that carries out the command.
+    fn takes(&self, command: &Command) -> bool;
+
+    /// What is to be done for directive `index` in this state.
+    fn advance(
+        &self,
+        view: &View<'_>,
+        index: usize,
+        command: &Command,
+        state: &WorkflowState,
+    ) -> Progress;
+}
+
+/// Who carries out what.
+const DRIVERS: [&dyn Driver; 1] = [&jobdw::JobStorage];
+
+/// The plan for a workflow.
+#[must_use]
+pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
+    if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
+        // Nothing is made before the object is held that answers for it.
+        let changes = report::begin(view, now).into_iter().collect();
+        return Plan { changes, outcomes: Vec::new() };
+    }
+    let state = view.state();
+    let progress: Vec<Progress> = advance_all(view, &state);
+    let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
+    changes.extend(view.leftovers.iter().flat_map(|group| plan_orphan(view.site, group).changes));
+    let mut outcomes = Vec::new();
+    for one in progress {
+        changes.extend(one.changes);
+        outcomes.push(one.outcome);
+    }
+    if view.is_deleted() {
+        changes.extend(release(view, &outcomes));
+    } else {
+        changes.extend(report::report(view, &state, &outcomes, now));
+    }
+    Plan { changes, outcomes }
+}
+
+/// What is to be done for the storage of a workflow that is no more.
+#[must_use]
+pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
+    let progress = teardown::group(site, group);
+    let mut changes = progress.changes;
+    if group.is_gone() {
+        changes.extend(teardown::release_servers(group));
+    }
+    Plan { changes, outcomes: vec![progress.outcome] }
+}
+
+fn advance_all(view: &View<'_>, state: &WorkflowState) -> Vec<Progress> {
+    let lines = &view.workflow.spec.directives;
+    if *state == WorkflowState::Teardown {
+        // What was made goes, whatever asked for it.
+        return view
+            .directives
+            .iter()
+            .map(|one| teardown::group(view.site, &one.storage))
+            .collect();
+    }
+    let problems = if *state == WorkflowState::Proposal { problems(view) } else { Vec::new() };
+    let one = |(index, line): (usize, &String)| {
+        let told = problems.iter().find(|(of, _)| *of == index);
+        if let Some((_, why)) = told {
+            return Progress::failed(user(why));
+        }
+        match line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok()) {
+            Some(command) => driver(&command).map_or_else(
+                || unserved(&command, state),
+                |driver| driver.advance(view, index, &command, state),
+            ),
+            None => Progress::failed(user(format!("{line:?} is no directive"))),
+        }
+    };
+    lines.iter().enumerate().map(one).collect()
+}
+
+fn driver(command: &Command) -> Option<&'static dyn Driver> {
+    DRIVERS.into_iter().find(|driver| driver.takes(command))
+}
+
+/// A directive that nobody carries out is refused at once: a job must not run without what it asked for.
+fn unserved(command: &Command, state: &WorkflowState) -> Progress {
+    if *state != WorkflowState::Proposal {
+        return Progress::default();
+    }
+    let word = command.word();
+    Progress::failed(user(format!(
+        "{word} is not carried out here: this version of Warren makes and mounts storage only; leave the directive out"
+    )))
+}
+
+/// What is wrong with the directives of a workflow, each by its index.
+fn problems(view: &View<'_>) -> Vec<(usize, String)> {
+    let lines = &view.workflow.spec.directives;
+    let checked = view
+        .site
+        .rules
+        .check(lines)
+        .and_then(|directives| check::workflow(lines, &directives, &proposal::known(view)));
+    let found = checked.err().map(|problems| problems.0).unwrap_or_default();
+    found.into_iter().map(|problem| (problem.index, problem.fault.to_string())).collect()
+}
+
+/// Lets a deleted workflow go, once nothing of it is left on any node.
+fn release(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
+    let is_gone =
+        outcomes.iter().all(|outcome| *outcome == Outcome::Done) && view.leftovers.is_empty();
+    if !is_gone {
+        return Vec::new();
+    }
+    let groups = view.directives.iter().map(|directive| &directive.storage);
+    let servers: Vec<Change> = groups.flat_map(teardown::release_servers).collect();
+    if servers.is_empty() { without(&view.workflow).into_iter().collect() } else { servers }
+}
+
+fn without(workflow: &Workflow) -> Option<Change> {
+    let mut after = workflow.clone();
+    let finalizers = after.metadata.finalizers.get_or_insert_default();
+    finalizers.retain(|name| name != WORKFLOW_FINALIZER);
+    Change::patch(workflow, &after)
+}
+
+/// Takes a finalizer off.
+pub(crate) fn without_finalizer<K: controller::Object>(
+    object: &K,
+    finalizer: &str,
+) -> Option<Change> {
+    let mut after = object.clone();
+    after.finalizers_mut().retain(|name| name != finalizer);
+    Change::patch(object, &after)
+}
+
+/// Whether Servers still holds volumes' names.
+pub(crate) fn is_held(group: &Group) -> bool {
+    group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, SERVERS_FINALIZER))
+}

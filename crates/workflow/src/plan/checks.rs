@@ -1,0 +1,192 @@
+//! Whether what a workload manager wrote into Servers is what the breakdown asks for, and whether the rabbits can give it.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ResourceError, Servers, Storage,
+    directive_breakdown::{AllocationStrategy, StorageAllocationSet},
+    servers::ServersAllocationSet,
+    storage::{ResourceStatus, StorageState},
+};
+use controller::ObjectKey;
+use kube::ResourceExt;
+
+use crate::{
+    progress::{passing, wlm},
+    view::{Group, View},
+};
+
+type Checked = Result<(), ResourceError>;
+
+/// Checks a Servers against its breakdown, the job and the machine. Of storage that is being made, only what it asks for.
+///
+/// # Errors
+/// What is wrong: the field, its value, and the remedy.
+pub fn servers(
+    view: &View<'_>,
+    servers: &Servers,
+    sets: &[StorageAllocationSet],
+    group: &Group,
+) -> Checked {
+    let given = &servers.spec.allocation_sets;
+    if given.len() != sets.len() {
+        return Err(wlm(format!(
+            "Servers has {} allocationSets and the breakdown {}: give each label one",
+            given.len(),
+            sets.len()
+        )));
+    }
+    for wanted in sets {
+        let mut of = given.iter().filter(|set| set.label == wanted.label);
+        let (Some(set), None) = (of.next(), of.next()) else {
+            return Err(wlm(format!(
+                "Servers must have one allocation set with label {:?}: correct spec.allocationSets[].label",
+                wanted.label
+            )));
+        };
+        shape(wanted, set)?;
+        computes(view, wanted, set)?;
+        rabbits(view, wanted, set)?;
+    }
+    if group.blocks.is_empty() { space(view, servers) } else { Ok(()) }
+}
+
+/// Sizes and counts.
+fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+    let (label, minimum) = (&wanted.label, wanted.minimum_capacity);
+    let count: i64 = set.storage.iter().map(|storage| storage.allocation_count).sum();
+    if let Some(bad) = set.storage.iter().find(|storage| storage.allocation_count < 1) {
+        return Err(wlm(format!(
+            "Servers asks for {} allocations of {label} on {}: ask for at least 1",
+            bad.allocation_count, bad.name
+        )));
+    }
+    let is_each = wanted.allocation_strategy == AllocationStrategy::PerCompute;
+    let bytes =
+        if is_each { set.allocation_size } else { set.allocation_size.saturating_mul(count) };
+    if bytes < minimum {
+        let of =
+            if is_each { "allocationSize" } else { "allocationSize times all allocationCounts" };
+        return Err(wlm(format!(
+            "Servers gives {label} too little: {of} is {bytes} bytes, and {minimum} are needed"
+        )));
+    }
+    let exact = match wanted.allocation_strategy {
+        AllocationStrategy::SingleServer => Some(1),
+        AllocationStrategy::AcrossServers => {
+            Some(wanted.constraints.count).filter(|count| *count > 0)
+        }
+        AllocationStrategy::PerCompute
+        | AllocationStrategy::PerServer
+        | AllocationStrategy::Other(_) => None,
+    };
+    match exact.filter(|exact| *exact != count) {
+        Some(exact) => Err(wlm(format!(
+            "Servers asks for {count} allocations of {label}, and the breakdown for {exact}: correct allocationCount"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether each of the job's computes has an allocation, once the computes are known.
+fn computes(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+    if wanted.allocation_strategy != AllocationStrategy::PerCompute {
+        return Ok(());
+    }
+    let mut needed: BTreeMap<&str, i64> = BTreeMap::new();
+    for compute in view.computes() {
+        if let Some(rabbit) = view.site.rabbit_of.get(compute) {
+            *needed.entry(rabbit).or_default() += 1;
+        }
+    }
+    for (rabbit, needed) in needed {
+        let here = set.storage.iter().filter(|storage| storage.name == rabbit);
+        let given: i64 = here.map(|storage| storage.allocation_count).sum();
+        if given < needed {
+            return Err(wlm(format!(
+                "Servers asks for {given} allocations of {} on {rabbit}, which serves {needed} of the job's computes: ask for one for each",
+                wanted.label
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the rabbits exist, have the labels that are asked for, and serve.
+fn rabbits(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+    for one in &set.storage {
+        let Some(storage) = view.site.storages.get(&one.name) else {
+            return Err(wlm(format!(
+                "Servers names {}, of which there is no Storage default/{}: name rabbits of the system",
+                one.name, one.name
+            )));
+        };
+        let labels = storage.labels();
+        let lacks = wanted.constraints.labels.iter().find(|label| {
+            label
+                .split_once('=')
+                .is_none_or(|(key, value)| labels.get(key).is_none_or(|has| has != value))
+        });
+        if let Some(label) = lacks {
+            return Err(wlm(format!(
+                "Servers names {}, whose Storage lacks the label {label}: name a rabbit that has it",
+                one.name
+            )));
+        }
+        serves(&one.name, storage)?;
+    }
+    Ok(())
+}
+
+fn serves(rabbit: &str, storage: &Storage) -> Checked {
+    if storage.spec.state == StorageState::Disabled {
+        return Err(passing(format!(
+            "{rabbit} is disabled by an administrator (Storage default/{rabbit}, spec.state): enable it, or place the storage elsewhere"
+        )));
+    }
+    match storage.status.as_ref().and_then(|status| status.status.clone()) {
+        Some(ResourceStatus::Ready | ResourceStatus::Degraded) => Ok(()),
+        other => {
+            let how = other.map_or_else(|| "not known".to_owned(), |status| status.to_string());
+            Err(passing(format!(
+                "{rabbit} does not serve (Storage default/{rabbit} is {how}): see what its agent says, or place the storage elsewhere"
+            )))
+        }
+    }
+}
+
+/// Whether the rabbits have the bytes, with all that is promised to others.
+///
+/// # Errors
+/// The rabbit, and how much of it is missing.
+pub fn space(view: &View<'_>, servers: &Servers) -> Checked {
+    let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
+    let mut needed: BTreeMap<&str, i64> = BTreeMap::new();
+    for set in &servers.spec.allocation_sets {
+        for one in &set.storage {
+            let sum = needed.entry(&one.name).or_default();
+            *sum = sum.saturating_add(set.allocation_size.saturating_mul(one.allocation_count));
+        }
+    }
+    for (rabbit, needed) in needed {
+        let Some(node) = view.site.nodes.get(rabbit) else {
+            return Err(passing(format!(
+                "{rabbit} has not told what its drives have free (no NnfNode {rabbit}/nnf-nlc): start its rabbit-agent"
+            )));
+        };
+        let space = view.site.ledger.space(rabbit, node, &asking);
+        if needed > space.total {
+            return Err(wlm(format!(
+                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and its drives have {} in all",
+                space.total
+            )));
+        }
+        if needed > space.free {
+            return Err(passing(format!(
+                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and {} are free; it goes on when other jobs give theirs back",
+                space.free.max(0)
+            )));
+        }
+    }
+    Ok(())
+}

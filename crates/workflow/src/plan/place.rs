@@ -1,0 +1,105 @@
+//! Where allocations go when nobody says so: the engine fills Servers itself, from the computes and what the rabbits have free.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ResourceError, Servers,
+    directive_breakdown::{AllocationStrategy, StorageAllocationSet},
+    servers::{ServersAllocationSet, ServersStorage},
+};
+use directive::{
+    breakdown::Strategy,
+    placement::{PlacedSet, Served, Wanted, place},
+};
+
+use crate::{
+    change::Change,
+    plan::checks,
+    progress::{Progress, wlm},
+    view::View,
+};
+
+/// No allocation is smaller: mkfs.xfs makes no file system below 300 MiB, and profiles add what it needs beside it.
+const LEAST: u64 = 1;
+
+/// Fills Servers in.
+pub fn fill(view: &View<'_>, servers: &Servers, sets: &[StorageAllocationSet]) -> Progress {
+    let placed = match placed(view, servers, sets) {
+        Ok(placed) => placed,
+        Err(error) => return Progress::failed(error),
+    };
+    let mut after = servers.clone();
+    after.spec.allocation_sets = placed;
+    if let Err(error) = checks::space(view, &after) {
+        return Progress::failed(error);
+    }
+    Progress::default().with(Change::patch(servers, &after))
+}
+
+fn placed(
+    view: &View<'_>,
+    servers: &Servers,
+    sets: &[StorageAllocationSet],
+) -> Result<Vec<ServersAllocationSet>, ResourceError> {
+    let served = served(view)?;
+    if served.is_empty() {
+        let (namespace, name) =
+            (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
+        return Err(wlm(format!(
+            "Servers {namespace}/{name} names no rabbit and Computes no compute: fill Servers, or fill Computes and the engine places the storage beside them"
+        )));
+    }
+    let wanted: Vec<Wanted> = sets.iter().map(wanted).collect();
+    let placed = place(&wanted, &served, LEAST).map_err(|error| wlm(error.to_string()))?;
+    Ok(placed.into_iter().map(set).collect())
+}
+
+/// How many of the job's computes each rabbit serves, rabbits in the job's order.
+fn served(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
+    let mut order: Vec<&str> = Vec::new();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for compute in view.computes() {
+        let rabbit = view.site.rabbit_of.get(compute).ok_or_else(|| {
+            wlm(format!(
+                "Computes names {compute}, which no rabbit serves: name computes that SystemConfiguration default/default lists under a rabbit, or fill Servers"
+            ))
+        })?;
+        let count = counts.entry(rabbit).or_default();
+        if *count == 0 {
+            order.push(rabbit);
+        }
+        *count += 1;
+    }
+    let one = |rabbit: &str| Served {
+        rabbit: rabbit.to_owned(),
+        computes: counts.get(rabbit).copied().unwrap_or_default(),
+    };
+    Ok(order.into_iter().map(one).collect())
+}
+
+fn wanted(set: &StorageAllocationSet) -> Wanted {
+    Wanted {
+        label: set.label.clone(),
+        strategy: match set.allocation_strategy {
+            AllocationStrategy::PerCompute => Strategy::PerCompute,
+            AllocationStrategy::SingleServer => Strategy::SingleServer,
+            AllocationStrategy::AcrossServers
+            | AllocationStrategy::PerServer
+            | AllocationStrategy::Other(_) => Strategy::AcrossServers,
+        },
+        minimum_capacity: u64::try_from(set.minimum_capacity).unwrap_or_default(),
+        count: u32::try_from(set.constraints.count).ok().filter(|count| *count > 0),
+    }
+}
+
+fn set(placed: PlacedSet) -> ServersAllocationSet {
+    let storage = placed
+        .storage
+        .into_iter()
+        .map(|one| ServersStorage { name: one.rabbit, allocation_count: i64::from(one.count) });
+    ServersAllocationSet {
+        label: placed.label,
+        allocation_size: i64::try_from(placed.allocation_size).unwrap_or(i64::MAX),
+        storage: storage.collect(),
+    }
+}

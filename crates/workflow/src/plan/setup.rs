@@ -1,0 +1,285 @@
+//! Setup: block storage and file systems on the rabbits that Servers names.
+
+use api::{
+    NnfNodeBlockStorage, NnfNodeBlockStorageSpec, NnfNodeStorage, NnfNodeStorageSpec,
+    ResourceError, Servers, ServersStatus,
+    names::label,
+    nnf_node_block_storage::NnfNodeBlockStorageAllocationSpec,
+    nnf_node_storage::{CommandVariable, FileSystemType, LustreComponents, LustreStorageSpec},
+    servers::{ServersStatusAllocationSet, ServersStatusStorage},
+};
+use directive::{Jobdw, capacity::Padding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    names::{job_id, of_storage, reference},
+    plan::{
+        allocation::{Allocation, allocations},
+        checks, place, proposal,
+    },
+    profile::lines,
+    progress::{Outcome, Progress, internal, some_of},
+    report::is_completed,
+    view::{Group, View},
+};
+
+/// Places, checks and makes the storage of a directive.
+pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    let of = &view.directives[index];
+    // Whatever of it somebody deleted since Proposal.
+    let objects = proposal::objects(view, index, jobdw);
+    let (Some(servers), Some(profile), Some(breakdown)) =
+        (&of.storage.servers, &of.storage.profile, &of.breakdown)
+    else {
+        return objects;
+    };
+    let Some(sets) = breakdown.status.as_ref().and_then(|status| status.storage.as_ref()) else {
+        return objects;
+    };
+    objects.then(|| {
+        if servers.spec.allocation_sets.is_empty() {
+            return place::fill(view, servers, &sets.allocation_sets);
+        }
+        if let Err(error) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
+            return Progress::failed(error);
+        }
+        let local = lines(profile, jobdw.file_system);
+        let padding = local.and_then(|local| local.allocation_padding.parse().ok());
+        let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
+        let maker = Maker { view, index, jobdw, servers, padding, shared };
+        let missing = maker.missing(&allocations(servers));
+        match missing {
+            Ok(changes) => made(&of.storage, servers).with(changes),
+            Err(error) => Progress::failed(error),
+        }
+        .with(told(&of.storage, servers))
+    })
+}
+
+struct Maker<'a> {
+    view: &'a View<'a>,
+    index: usize,
+    jobdw: &'a Jobdw,
+    servers: &'a Servers,
+    padding: Option<Padding>,
+    shared: bool,
+}
+
+impl Maker<'_> {
+    /// What is not there yet. What was there and is gone is never made again: a job must not find empty storage where its data was.
+    fn missing(&self, allocations: &[Allocation]) -> Result<Vec<Change>, ResourceError> {
+        let group = &self.view.directives[self.index].storage;
+        let mut changes = Vec::new();
+        for one in allocations {
+            let at = (one.rabbit.clone(), one.name.clone());
+            if !group.blocks.contains_key(&at) {
+                changes.push(Change::create(&self.block(one)));
+            }
+            if !group.file_systems.contains_key(&at) {
+                changes.push(Change::create(&self.file_system(one)));
+            }
+        }
+        let is_lost = !changes.is_empty() && is_completed(self.view, self.index, "Setup");
+        if let Some(error) = lost(group, allocations).filter(|_| is_lost) {
+            return Err(error);
+        }
+        Ok(changes)
+    }
+
+    fn metadata(&self, one: &Allocation) -> ObjectMeta {
+        let mut labels = of_storage(&self.view.workflow, self.index, self.servers);
+        labels.insert(label::ALLOCATION_SET.to_owned(), one.label.clone());
+        ObjectMeta {
+            name: Some(one.name.clone()),
+            namespace: Some(one.rabbit.clone()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn block(&self, one: &Allocation) -> NnfNodeBlockStorage {
+        let of = |capacity: i64| NnfNodeBlockStorageAllocationSpec {
+            capacity,
+            access: vec![one.rabbit.clone()],
+        };
+        let allocations = if self.shared {
+            vec![of(one.size.saturating_mul(one.count))]
+        } else {
+            (0..one.count).map(|_| of(one.size)).collect()
+        };
+        NnfNodeBlockStorage {
+            metadata: self.metadata(one),
+            spec: NnfNodeBlockStorageSpec { shared_allocation: self.shared, allocations },
+            status: None,
+        }
+    }
+
+    fn file_system(&self, one: &Allocation) -> NnfNodeStorage {
+        let spec = &self.view.workflow.spec;
+        let size = u64::try_from(one.size).unwrap_or_default();
+        let visible = self.padding.map_or(size, |padding| padding.removed_from(size));
+        let visible = i64::try_from(visible).unwrap_or(one.size);
+        NnfNodeStorage {
+            metadata: self.metadata(one),
+            spec: NnfNodeStorageSpec {
+                count: one.count,
+                shared_allocation: self.shared,
+                capacity: visible,
+                user_id: spec.user_id,
+                group_id: spec.group_id,
+                command_variables: self.variables(one.count),
+                file_system_type: FileSystemType::from(self.jobdw.file_system.as_str()),
+                // The sites' controllers write it for every kind.
+                lustre_storage: LustreStorageSpec {
+                    lustre_components: LustreComponents::default().into(),
+                    ..LustreStorageSpec::default()
+                }
+                .into(),
+                block_reference: reference("NnfNodeBlockStorage", &one.name, &one.rabbit).into(),
+            },
+            status: None,
+        }
+    }
+
+    fn variables(&self, count: i64) -> Vec<CommandVariable> {
+        let (workflow, spec) = (&self.view.workflow, &self.view.workflow.spec);
+        let all = [
+            ("$ALLOCATION_COUNT", count.to_string()),
+            ("$HOST_COUNT", (count + 1).to_string()),
+            ("$JOBID", job_id(workflow)),
+            ("$DIRECTIVE_INDEX", self.index.to_string()),
+            ("$WORKFLOW_UID", workflow.uid().unwrap_or_default()),
+            ("$USERID", spec.user_id.to_string()),
+            ("$GROUPID", spec.group_id.to_string()),
+        ];
+        let one = |(name, value): (&str, String)| CommandVariable {
+            name: name.to_owned(),
+            value,
+            ..CommandVariable::default()
+        };
+        all.into_iter().map(one).collect()
+    }
+}
+
+/// What was made and is gone, or on its way: somebody deleted it.
+pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
+    let is_lost = |one: &&Allocation| {
+        let at = (one.rabbit.clone(), one.name.clone());
+        let block = group.blocks.get(&at).map(|block| &block.metadata);
+        let file_system = group.file_systems.get(&at).map(|one| &one.metadata);
+        let stays = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_none();
+        !(block.is_some_and(stays) && file_system.is_some_and(stays))
+    };
+    let one = allocations.iter().find(is_lost)?;
+    Some(internal(format!(
+        "storage {}/{} was deleted, and its data with it: tear the workflow down",
+        one.rabbit, one.name
+    )))
+}
+
+/// How far the rabbits are.
+fn made(group: &Group, servers: &Servers) -> Progress {
+    if let Some(error) = group.error() {
+        return Progress::failed(error);
+    }
+    let all = allocations(servers);
+    let waited = all.iter().filter(|one| !is_ready(group, one)).map(|one| one.rabbit.as_str());
+    let waited: Vec<&str> = waited.collect();
+    match waited.as_slice() {
+        [] => Progress::default(),
+        rabbits => Progress::wait(format!("storage on {}", some_of(rabbits.iter().copied()))),
+    }
+}
+
+fn is_ready(group: &Group, one: &Allocation) -> bool {
+    let at = (one.rabbit.clone(), one.name.clone());
+    let block = group.blocks.get(&at).and_then(|block| block.status.as_ref());
+    let file_system = group.file_systems.get(&at).and_then(|one| one.status.as_ref());
+    block.is_some_and(|status| status.ready) && file_system.is_some_and(|status| status.ready)
+}
+
+/// What Servers tells of its allocations. It is written when they are begun, when all are made, and when something is wrong:
+/// not once for each rabbit, of which there may be hundreds.
+fn told(group: &Group, servers: &Servers) -> Option<Change> {
+    let all = allocations(servers);
+    let ready = all.iter().all(|one| is_ready(group, one));
+    let known = servers.status.clone().unwrap_or_default();
+    let is_begun = !known.allocation_sets.is_empty();
+    if is_begun && !ready && group.error().is_none() {
+        return None;
+    }
+    let mut sets: Vec<ServersStatusAllocationSet> = Vec::new();
+    for one in &all {
+        let of = match sets.iter_mut().find(|set| set.label == one.label) {
+            Some(set) => set,
+            None => {
+                let label = one.label.clone();
+                sets.push(ServersStatusAllocationSet { label, ..Default::default() });
+                let Some(set) = sets.last_mut() else { continue };
+                set
+            }
+        };
+        let storage = of
+            .storage
+            .entry(one.rabbit.clone())
+            .or_insert(ServersStatusStorage { ready: true, allocation_size: 0 });
+        storage.allocation_size += group.allocated(&(one.rabbit.clone(), one.name.clone()));
+        storage.ready &= is_ready(group, one);
+    }
+    let mut after = servers.clone();
+    after.status = Some(ServersStatus {
+        ready: known.ready || ready,
+        allocation_sets: sets,
+        error: group.error(),
+        ..known
+    });
+    Change::status(servers, &after)
+}
+
+impl Group {
+    /// Bytes that an object has on its rabbit's drives.
+    fn allocated(&self, at: &controller::ObjectKey) -> i64 {
+        let status = self.blocks.get(at).and_then(|block| block.status.as_ref());
+        status
+            .into_iter()
+            .flat_map(|status| &status.allocations)
+            .map(|one| one.capacity_allocated)
+            .sum()
+    }
+
+    /// The worst of what nodes tell.
+    #[must_use]
+    pub fn error(&self) -> Option<ResourceError> {
+        let blocks = self
+            .blocks
+            .iter()
+            .map(|(at, one)| (at, one.status.as_ref().and_then(|of| of.error.as_ref())));
+        let file_systems = self
+            .file_systems
+            .iter()
+            .map(|(at, one)| (at, one.status.as_ref().and_then(|of| of.error.as_ref())));
+        let mounts = self
+            .mounts
+            .iter()
+            .map(|(at, one)| (at, one.status.as_ref().and_then(|of| of.error.as_ref())));
+        let all = blocks.chain(file_systems).chain(mounts);
+        let told = all.filter_map(|((node, _), error)| Some(of_node(node, error?)));
+        let worst = told.map(Progress::failed).reduce(Progress::and)?;
+        match worst.outcome {
+            Outcome::Failed(error) => Some(error),
+            Outcome::Done | Outcome::Working | Outcome::Wait(_) => None,
+        }
+    }
+}
+
+/// An error of a node, with its name.
+fn of_node(node: &str, error: &ResourceError) -> ResourceError {
+    let told = error.user_message.as_ref().map(|message| format!("Node: {node}: {message}"));
+    ResourceError {
+        debug_message: format!("Node: {node}: {}", error.debug_message),
+        user_message: told,
+        ..error.clone()
+    }
+}

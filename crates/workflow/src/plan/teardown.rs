@@ -1,0 +1,83 @@
+//! Teardown: everything on nodes goes, in an order that no data and no device is pulled from under a mount.
+//!
+//! ClientMounts are unmounted and gone, or provably unmounted, before any access is withdrawn; storage goes only when its rabbit
+//! alone has it.
+
+use api::{ClientMount, NnfNodeBlockStorage, names::finalizer};
+use controller::has_finalizer;
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    names::SERVERS_FINALIZER,
+    plan::{
+        is_held,
+        mounts::{is_alone, is_going, is_unmounted, withdrawn},
+        without_finalizer,
+    },
+    progress::{Progress, some_of},
+    site::Site,
+    view::Group,
+};
+
+/// Removes what a group has on nodes.
+pub fn group(site: &Site, group: &Group) -> Progress {
+    let mut changes: Vec<Change> = Vec::new();
+    for mount in group.mounts.values() {
+        changes.extend(Change::delete(&**mount));
+        changes.extend(given_up(site, mount));
+    }
+    let withdrawn = withdrawn(site, group);
+    if !group.unreadable.is_empty() {
+        return withdrawn.with(changes);
+    }
+    if group.mounts.values().all(|mount| is_unmounted(site, mount)) {
+        for (at, block) in &group.blocks {
+            if is_going(block) || is_withdrawn(block, &at.0) {
+                changes.extend(Change::delete(&**block));
+                changes.extend(group.file_systems.get(at).and_then(|one| Change::delete(&**one)));
+            }
+        }
+        let lonely = group.file_systems.iter().filter(|(at, _)| !group.blocks.contains_key(*at));
+        changes.extend(lonely.filter_map(|(_, one)| Change::delete(&**one)));
+    }
+    gone(group).with(withdrawn.changes).with(changes)
+}
+
+/// Whether the rabbit alone may have it, and does.
+fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
+    is_alone(block, rabbit) && block.spec.allocations.iter().all(|one| one.access.len() <= 1)
+}
+
+/// What is still there, and why.
+fn gone(group: &Group) -> Progress {
+    if group.is_gone() {
+        return Progress::default();
+    }
+    if let Some(error) = group.error() {
+        return Progress::failed(error);
+    }
+    let nodes: std::collections::BTreeSet<&str> = group
+        .mounts
+        .keys()
+        .chain(group.file_systems.keys())
+        .chain(group.blocks.keys())
+        .map(|(node, _)| node.as_str())
+        .collect();
+    Progress::wait(format!("removal on {}", some_of(nodes)))
+}
+
+/// The agent of a node that is down takes no finalizer off. When the node comes back, its agent cleans up what no object names.
+fn given_up(site: &Site, mount: &ClientMount) -> Option<Change> {
+    let is_waited_for = mount.metadata.deletion_timestamp.is_some()
+        && has_finalizer(mount, finalizer::CLIENT_MOUNT);
+    let is_down = is_waited_for && site.is_down(&mount.spec.node);
+    is_down.then(|| without_finalizer(mount, finalizer::CLIENT_MOUNT)).flatten()
+}
+
+/// Lets go of a Servers whose storage is gone.
+pub fn release_servers(group: &Group) -> Option<Change> {
+    let servers = group.servers.as_ref().filter(|_| is_held(group))?;
+    debug_assert!(group.is_gone(), "{}: volumes are named after it", servers.name_any());
+    without_finalizer(&**servers, SERVERS_FINALIZER)
+}

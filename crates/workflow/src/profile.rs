@@ -1,0 +1,103 @@
+//! What the objects of the site say, in the words of `directive`.
+
+use api::{
+    DWDirectiveRule, NnfStorageProfile,
+    nnf_storage_profile::{LustreProfile, LustreTargetOptions, StorageProfile as Local},
+};
+use directive::{
+    FileSystem, Rule, RuleDef, Ruleset,
+    profile::{LocalOptions, LustreOptions, StorageProfile, TargetOptions},
+};
+use kube::ResourceExt;
+
+/// The rules of all these objects.
+pub fn ruleset<'a>(objects: impl IntoIterator<Item = &'a DWDirectiveRule>) -> Ruleset {
+    Ruleset::new(objects.into_iter().flat_map(rules).collect())
+}
+
+fn rules(object: &DWDirectiveRule) -> Vec<Rule> {
+    let one = |rule: &api::dw_directive_rule::DWDirectiveRuleSpec| Rule {
+        object: object.name_any(),
+        command: rule.command.clone(),
+        driver_label: rule.driver_label.clone(),
+        watch_states: rule.watch_states.clone(),
+        rule_defs: rule.rule_defs.iter().map(definition).collect(),
+    };
+    object.spec.spec.iter().map(one).collect()
+}
+
+fn definition(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef {
+    RuleDef {
+        key: argument.key.clone(),
+        kind: argument.kind.clone(),
+        pattern: argument.pattern.clone(),
+        patterns: argument.patterns.clone(),
+        min: argument.min,
+        max: argument.max,
+        is_required: argument.is_required,
+        is_value_required: argument.is_value_required,
+        unique_within: argument.unique_within.clone(),
+    }
+}
+
+/// What a profile says of sizes.
+pub fn sizes(profile: &NnfStorageProfile) -> StorageProfile {
+    let data = profile.data();
+    StorageProfile {
+        raw: local(&data.raw_storage),
+        xfs: local(&data.xfs_storage),
+        gfs2: local(&data.gfs2_storage),
+        lustre: lustre(&data.lustre_storage),
+    }
+}
+
+/// The part of a profile for a file system on volumes; none for Lustre.
+pub fn lines(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Local> {
+    let data = profile.data();
+    match file_system {
+        FileSystem::Raw => Some(&data.raw_storage),
+        FileSystem::Xfs => Some(&data.xfs_storage),
+        FileSystem::Gfs2 => Some(&data.gfs2_storage),
+        FileSystem::Lustre => None,
+    }
+}
+
+fn local(profile: &Local) -> LocalOptions {
+    LocalOptions {
+        scaling_factor: profile.capacity_scaling_factor.clone().unwrap_or_default(),
+        padding: profile.allocation_padding.clone(),
+        labels: profile.storage_labels.clone(),
+    }
+}
+
+fn lustre(profile: &LustreProfile) -> LustreOptions {
+    let capacity = |given: &Option<String>| given.clone().unwrap_or_default();
+    let target = |options: &LustreTargetOptions, capacity: String| TargetOptions {
+        capacity,
+        scaling_factor: String::new(),
+        count: number(options.count),
+        scale: number(options.scale),
+        colocate_computes: options.colocate_computes,
+        labels: options.storage_labels.clone(),
+    };
+    LustreOptions {
+        combined: profile.combined_mgt_mdt,
+        external_mgs: profile.mgt_options.external_mgs.clone(),
+        standalone_pool: profile.mgt_options.standalone_mgt_pool_name.clone(),
+        exclusive_mdt: profile.mdt_options.exclusive,
+        mgt: target(&profile.mgt_options.target, capacity(&profile.mgt_options.capacity)),
+        mdt: target(&profile.mdt_options.target, capacity(&profile.mdt_options.capacity)),
+        mgt_mdt: target(
+            &profile.mgt_mdt_options.target,
+            capacity(&profile.mgt_mdt_options.capacity),
+        ),
+        ost: TargetOptions {
+            scaling_factor: profile.ost_options.capacity_scaling_factor.clone().unwrap_or_default(),
+            ..target(&profile.ost_options.target, String::new())
+        },
+    }
+}
+
+fn number(given: Option<i64>) -> Option<u32> {
+    u32::try_from(given?).ok().filter(|number| *number > 0)
+}

@@ -1,0 +1,177 @@
+//! The Storage of each rabbit, which workload managers read: derived from what its agent tells in its NnfNode. Pure.
+
+use api::{
+    NnfNodeStatus, Storage, StorageSpec, StorageStatus, SystemConfiguration,
+    names::{DWS_GROUP, STORAGE_LABEL_RABBIT, STORAGE_NAMESPACE, label},
+    nnf_node::NnfResourceStatus,
+    storage::{
+        ResourceStatus, StorageAccess, StorageAccessProtocol, StorageDevice, StorageMode,
+        StorageNode, StorageState, StorageType,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt;
+
+use crate::{change::Change, site::Site};
+
+/// What is to be changed of a rabbit's Storage. The Storage of a rabbit that the system no longer has stays for a person to
+/// look at; its status is not touched.
+#[must_use]
+pub fn plan(site: &Site, rabbit: &str) -> Option<Change> {
+    let system = site.system.as_ref()?;
+    if !site.rabbits().contains(rabbit) {
+        return None;
+    }
+    let Some(storage) = site.storages.get(rabbit) else {
+        return Some(Change::create(&new(system, rabbit)));
+    };
+    if storage.spec.mode != StorageMode::Live {
+        return None;
+    }
+    let node = site.nodes.get(rabbit)?.status.clone().unwrap_or_default();
+    let mut after = Storage::clone(storage);
+    after.status = Some(status(storage, &node));
+    Change::status(&**storage, &after)
+}
+
+fn new(system: &SystemConfiguration, rabbit: &str) -> Storage {
+    let (name, namespace) = (system.name_any(), system.namespace().unwrap_or_default());
+    let uid = system.uid().unwrap_or_default();
+    let labels = [
+        (label::STORAGE, STORAGE_LABEL_RABBIT.to_owned()),
+        (label::OWNER_KIND, "SystemConfiguration".to_owned()),
+        (label::OWNER_NAME, name.clone()),
+        (label::OWNER_NAMESPACE, namespace),
+        (label::OWNER_UID, uid.clone()),
+    ];
+    let owner = OwnerReference {
+        api_version: format!("{DWS_GROUP}/v1alpha7"),
+        kind: "SystemConfiguration".to_owned(),
+        name,
+        uid,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let metadata = ObjectMeta {
+        name: Some(rabbit.to_owned()),
+        namespace: Some(STORAGE_NAMESPACE.to_owned()),
+        labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    Storage { metadata, spec: StorageSpec::default(), status: None }
+}
+
+fn status(storage: &Storage, node: &NnfNodeStatus) -> StorageStatus {
+    let server = |one: &api::nnf_node::NnfServerStatus| StorageNode {
+        name: one.hostname.clone(),
+        status: one.status.as_ref().map(of),
+    };
+    let is_rabbit = |one: &&api::nnf_node::NnfServerStatus| one.id == "0";
+    let mut servers = node.servers.iter().filter(is_rabbit).map(server).collect::<Vec<_>>();
+    servers.iter_mut().for_each(|one| one.name = storage.name_any());
+    let computes = node.servers.iter().filter(|one| !is_rabbit(one) && !one.hostname.is_empty());
+    let (whole, reboot) = match storage.spec.state {
+        StorageState::Disabled => (Some(ResourceStatus::Disabled), false),
+        _ if node.fenced => (Some(ResourceStatus::Degraded), true),
+        _ => (node.status.as_ref().map(of), false),
+    };
+    StorageStatus {
+        kind: Some(StorageType::Nvme),
+        devices: node.drives.iter().map(device).collect(),
+        access: StorageAccess {
+            protocol: Some(StorageAccessProtocol::Pcie),
+            servers,
+            computes: computes.map(server).collect(),
+        }
+        .into(),
+        capacity: node.capacity,
+        status: whole,
+        reboot_required: reboot,
+        message: String::new(),
+    }
+}
+
+fn device(drive: &api::nnf_node::NnfDriveStatus) -> StorageDevice {
+    let status = drive.status.as_ref().map(of);
+    let bare = StorageDevice { slot: drive.slot.clone(), status, ..StorageDevice::default() };
+    if bare.status != Some(ResourceStatus::Ready) {
+        return bare;
+    }
+    StorageDevice {
+        model: drive.model.clone(),
+        serial_number: drive.serial_number.clone(),
+        firmware_version: drive.firmware_version.clone(),
+        capacity: drive.capacity,
+        wear_level: Some(drive.wear_level),
+        ..bare
+    }
+}
+
+fn of(status: &NnfResourceStatus) -> ResourceStatus {
+    match status.as_str() {
+        "Starting" => ResourceStatus::Starting,
+        "Ready" => ResourceStatus::Ready,
+        "Disabled" => ResourceStatus::Disabled,
+        "NotPresent" => ResourceStatus::NotPresent,
+        "Offline" => ResourceStatus::Offline,
+        "Failed" => ResourceStatus::Failed,
+        "Fenced" => ResourceStatus::Fenced,
+        _ => ResourceStatus::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn captured<K: serde::de::DeserializeOwned>(name: &str) -> K {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/captured");
+        let text = std::fs::read_to_string(format!("{folder}/{name}.yaml")).unwrap();
+        let value: Value = serde_saphyr::from_str(&text).unwrap();
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// The Storage that the sites' controllers made of the same NnfNode.
+    #[test]
+    fn a_rabbit_is_shown_as_the_sites_controllers_show_it() {
+        let seen: Storage = captured("storage");
+        let status = status(&seen, &captured::<api::NnfNode>("nnfnode").status.unwrap());
+        assert_eq!(Some(&status), seen.status.as_ref());
+        let system: SystemConfiguration = captured("systemconfiguration");
+        let made = new(&system, &seen.name_any());
+        assert_eq!(made.metadata.labels, seen.metadata.labels);
+        assert_eq!(made.metadata.owner_references, seen.metadata.owner_references);
+    }
+
+    #[test]
+    fn a_disabled_or_fenced_rabbit_is_shown_as_such_and_what_is_settled_is_not_written() {
+        let mut site = Site::default();
+        site.set_system(Some(Arc::new(captured("systemconfiguration"))));
+        let (mut storage, mut node): (Storage, api::NnfNode) =
+            (captured("storage"), captured("nnfnode"));
+        let rabbit = storage.name_any();
+        site.nodes.insert(rabbit.clone(), Arc::new(node.clone()));
+        assert!(matches!(plan(&site, &rabbit), Some(Change::Create(..))));
+        site.storages.insert(rabbit.clone(), Arc::new(storage.clone()));
+        assert_eq!(plan(&site, &rabbit), None);
+        storage.spec.state = StorageState::Disabled;
+        let whole = |node: &api::NnfNode, storage: &Storage| {
+            let status = status(storage, node.status.as_ref().unwrap());
+            (status.status, status.reboot_required)
+        };
+        assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Disabled), false));
+        storage.spec.state = StorageState::Enabled;
+        node.status.as_mut().unwrap().fenced = true;
+        assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Degraded), true));
+        storage.spec.mode = StorageMode::Testing;
+        site.storages.insert(rabbit.clone(), Arc::new(storage));
+        site.nodes.insert(rabbit.clone(), Arc::new(node));
+        assert_eq!(plan(&site, &rabbit), None, "a person keeps it");
+        assert_eq!(plan(&site, "rabbit-of-nobody"), None);
+    }
+}

@@ -1,0 +1,284 @@
+//! What a workflow's status says, from the outcomes of its directives. Pure.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ErrorType, MicroTime, ResourceError, Severity, Workflow, WorkflowState, WorkflowStatus,
+    workflow::{DriverStatus, WorkflowDriverStatus, WorkflowStatusKind},
+};
+use directive::{Command, Directive, FileSystem, Jobdw};
+use k8s_openapi::jiff::{Timestamp, Unit};
+use kube::ResourceExt;
+
+use crate::{
+    change::Change,
+    names::{WORKFLOW_FINALIZER, of_directive, reference},
+    plan::{mounts, proposal::environment},
+    progress::Outcome,
+    view::View,
+};
+
+/// The driver whose share is ours.
+const DRIVER: &str = "nnf";
+
+/// A workflow that nobody has answered for: takes it on. Directives that no rule knows still get a share of Proposal, which
+/// tells what is wrong with them.
+pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
+    let before = &*view.workflow;
+    let mut after = before.clone();
+    after.metadata.finalizers.get_or_insert_default().push(WORKFLOW_FINALIZER.to_owned());
+    let status = after.status.get_or_insert_default();
+    let (name, namespace) = (before.name_any(), before.namespace().unwrap_or_default());
+    status.env.insert("DW_WORKFLOW_NAME".to_owned(), name.clone());
+    status.env.insert("DW_WORKFLOW_NAMESPACE".to_owned(), namespace.clone());
+    status.computes = Some(reference("Computes", &name, &namespace));
+    if status.drivers.is_empty() {
+        status.drivers = drivers(view);
+    }
+    enter(&mut after, &before.spec.desired_state, now);
+    Change::patch(before, &after)
+}
+
+fn drivers(view: &View<'_>) -> Vec<WorkflowDriverStatus> {
+    let lines = &view.workflow.spec.directives;
+    let entry = |driver: &str, directive: usize, state: &str| WorkflowDriverStatus {
+        driver_id: driver.to_owned(),
+        dwd_index: i64::try_from(directive).unwrap_or(i64::MAX),
+        watch_state: WorkflowState::from(state),
+        ..WorkflowDriverStatus::default()
+    };
+    let read: Vec<Directive> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    let known = if read.len() == lines.len() { view.site.rules.drivers(&read) } else { Vec::new() };
+    let mut all: Vec<_> =
+        known.iter().map(|one| entry(&one.driver, one.directive, &one.state)).collect();
+    for index in 0..lines.len() {
+        if !known.iter().any(|one| one.directive == index && one.state == "Proposal") {
+            all.push(entry(DRIVER, index, "Proposal"));
+        }
+    }
+    all
+}
+
+/// Begins a state.
+fn enter(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
+    workflow.spec.force_ready = false;
+    let status = workflow.status.get_or_insert_default();
+    status.state = Some(state.clone());
+    status.ready = false;
+    status.status = Some(WorkflowStatusKind::DriverWait);
+    status.message = String::new();
+    status.desired_state_change = Some(micro(now));
+}
+
+/// The write that makes a workflow say how far it is; nothing when it says so.
+pub fn report(
+    view: &View<'_>,
+    state: &WorkflowState,
+    outcomes: &[Outcome],
+    now: Timestamp,
+) -> Option<Change> {
+    let before = &*view.workflow;
+    let mut after = before.clone();
+    let is_new = before.status.as_ref().and_then(|status| status.state.as_ref()) != Some(state);
+    if is_new {
+        enter(&mut after, state, now);
+    }
+    let forced = before.spec.force_ready && !is_new;
+    let status = after.status.get_or_insert_default();
+    // The share of a state is told only once the state itself is: admission holds whoever writes both for wrong.
+    if !is_new && !status.ready {
+        for (index, outcome) in outcomes.iter().enumerate() {
+            tell(status, state, index, outcome, now);
+        }
+    }
+    note(view, state, status);
+    conclude(status, state, forced, now);
+    Change::patch(before, &after)
+}
+
+/// One directive's share.
+fn tell(
+    status: &mut WorkflowStatus,
+    state: &WorkflowState,
+    index: usize,
+    outcome: &Outcome,
+    now: Timestamp,
+) {
+    let ours = status.drivers.iter_mut().filter(|one| {
+        one.driver_id == DRIVER
+            && one.watch_state == *state
+            && usize::try_from(one.dwd_index) == Ok(index)
+            && !one.completed
+    });
+    for share in ours {
+        match outcome {
+            Outcome::Done => {
+                share.completed = true;
+                share.status = DriverStatus::Completed;
+                (share.message, share.error) = (String::new(), String::new());
+                share.complete_time = Some(micro(now));
+            }
+            // What is waited for is told when the changes are made.
+            Outcome::Working => {}
+            Outcome::Wait(why) => {
+                share.status = DriverStatus::Running;
+                share.message = format!("pending {why}");
+                share.error = String::new();
+            }
+            Outcome::Failed(error) => {
+                share.status = status_of(&error.severity);
+                share.message = message(error);
+                share.error = error.debug_message.clone();
+            }
+        }
+    }
+}
+
+fn status_of(severity: &Severity) -> DriverStatus {
+    match severity {
+        Severity::Fatal => DriverStatus::Error,
+        Severity::Major => DriverStatus::TransientCondition,
+        Severity::Minor | Severity::Other(_) => DriverStatus::Running,
+    }
+}
+
+fn message(error: &ResourceError) -> String {
+    let text = error.user_message.as_ref().unwrap_or(&error.debug_message);
+    let kind = match &error.error_type {
+        ErrorType::Other(_) => &ErrorType::Internal,
+        known => known,
+    };
+    format!("{kind} error: {text}")
+}
+
+/// What the job is told of its storage.
+fn note(view: &View<'_>, state: &WorkflowState, status: &mut WorkflowStatus) {
+    let namespace = view.namespace();
+    let made = view.directives.iter().enumerate().filter(|(_, one)| one.breakdown.is_some());
+    let made = made.map(|(index, _)| {
+        reference("DirectiveBreakdown", &of_directive(&view.workflow, index), &namespace)
+    });
+    for breakdown in made {
+        if !status.directive_breakdowns.contains(&breakdown) {
+            status.directive_breakdowns.push(breakdown);
+        }
+    }
+    if *state == WorkflowState::PreRun {
+        let all = jobs(view);
+        let paths = all.iter().map(|(name, _, path)| format!("{name}:{path}"));
+        let paths: Vec<String> = paths.collect();
+        let mut variables: BTreeMap<String, String> = BTreeMap::new();
+        for (name, kind, path) in all.iter().rev() {
+            variables.extend(environment(name, *kind, path));
+        }
+        if !paths.is_empty() {
+            variables.insert("DW_JOBS".to_owned(), paths.join(","));
+        }
+        status.env.extend(variables);
+    }
+}
+
+/// Name, kind and path of the job's storages, in their order.
+fn jobs(view: &View<'_>) -> Vec<(String, FileSystem, String)> {
+    let lines = view.workflow.spec.directives.iter().enumerate();
+    let jobs = lines.filter_map(|(index, line)| Some((index, jobdw(line)?)));
+    jobs.map(|(index, jobdw)| {
+        let path = mounts::path(view, index, &jobdw);
+        (jobdw.name, jobdw.file_system, path)
+    })
+    .collect()
+}
+
+fn jobdw(line: &str) -> Option<Jobdw> {
+    match Command::try_from(&line.parse::<Directive>().ok()?).ok()? {
+        Command::Jobdw(jobdw) => Some(jobdw),
+        _ => None,
+    }
+}
+
+/// The state as a whole, from everybody's shares of it.
+fn conclude(status: &mut WorkflowStatus, state: &WorkflowState, forced: bool, now: Timestamp) {
+    if status.ready {
+        return;
+    }
+    let shares: Vec<_> = status.drivers.iter().filter(|one| one.watch_state == *state).collect();
+    let ready = forced || shares.iter().all(|one| one.completed);
+    let (kind, message) = if forced {
+        (WorkflowStatusKind::Completed, "Forced Ready".to_owned())
+    } else {
+        overall(&shares)
+    };
+    (status.status, status.message) = (Some(kind), message);
+    if ready {
+        status.ready = true;
+        status.ready_change = Some(micro(now));
+        let begun = status.desired_state_change.map_or(now, |at| at.0);
+        status.elapsed_time_last_state =
+            go_duration(micro(now).0.duration_since(begun).as_micros().max(0));
+    }
+}
+
+/// The worst share, and what it says.
+fn overall(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
+    let rank = |share: &WorkflowDriverStatus| match share.status {
+        DriverStatus::Error => 4,
+        DriverStatus::TransientCondition => 3,
+        DriverStatus::Completed => 1,
+        DriverStatus::Pending
+        | DriverStatus::Queued
+        | DriverStatus::Running
+        | DriverStatus::DriverWait
+        | DriverStatus::Other(_) => 2,
+    };
+    let highest = shares.iter().map(|share| rank(share)).max().unwrap_or(1);
+    // Of equals the one that says something.
+    let of = shares.iter().filter(|share| rank(share) == highest);
+    let said = of.clone().find(|share| !share.message.is_empty());
+    let message = said.map(|share| format!("DW Directive {}: {}", share.dwd_index, share.message));
+    let kind = match highest {
+        4 => WorkflowStatusKind::Error,
+        3 => WorkflowStatusKind::TransientCondition,
+        2 => WorkflowStatusKind::DriverWait,
+        _ => WorkflowStatusKind::Completed,
+    };
+    (kind, message.unwrap_or_default())
+}
+
+/// Whether our share of a state is done for a directive.
+pub fn is_completed(view: &View<'_>, index: usize, state: &str) -> bool {
+    let shares = view.workflow.status.iter().flat_map(|status| &status.drivers);
+    let mut ours = shares.filter(|one| {
+        one.driver_id == DRIVER
+            && one.watch_state.as_str() == state
+            && usize::try_from(one.dwd_index) == Ok(index)
+    });
+    ours.any(|one| one.completed)
+}
+
+fn micro(now: Timestamp) -> MicroTime {
+    MicroTime(now.round(Unit::Microsecond).unwrap_or(now))
+}
+
+/// A duration as Go writes it: `10.543ms`, `1m2.5s`.
+fn go_duration(micros: i128) -> String {
+    let fraction = |whole: i128, part: i128, digits: usize| {
+        let part = format!("{part:0digits$}");
+        let part = part.trim_end_matches('0');
+        if part.is_empty() { whole.to_string() } else { format!("{whole}.{part}") }
+    };
+    match micros {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{micros}µs"),
+        1_000..1_000_000 => format!("{}ms", fraction(micros / 1_000, micros % 1_000, 3)),
+        _ => {
+            let (seconds, part) = (micros / 1_000_000, micros % 1_000_000);
+            let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+            let rest = format!("{}s", fraction(seconds % 60, part, 6));
+            match (hours, minutes) {
+                (0, 0) => rest,
+                (0, minutes) => format!("{minutes}m{rest}"),
+                (hours, minutes) => format!("{hours}h{minutes}m{rest}"),
+            }
+        }
+    }
+}

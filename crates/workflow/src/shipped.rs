@@ -1,0 +1,167 @@
+//! What a box of its own needs before its first job: rules for directives, and a profile. Sites have their own.
+
+use api::{
+    DWDirectiveRule, DWDirectiveRuleBody, NnfStorageProfile, NnfStorageProfileBody,
+    dw_directive_rule::{DWDirectiveRuleDef, DWDirectiveRuleSpec},
+    names::PROFILE_TEMPLATE_NAMESPACE,
+};
+use controller::Object;
+use directive::{Rule, RuleDef, SHIPPED_NAME, shipped};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client,
+    api::{ListParams, ObjectMeta, PostParams},
+};
+use serde_json::json;
+
+/// Where the rules of the sites are.
+const RULES_NAMESPACE: &str = "dws-system";
+
+/// Creates the rules when the API has none, and a profile likewise. What is there stays as it is.
+///
+/// # Errors
+/// When the API does not answer, or refuses.
+pub async fn install(client: &Client) -> kube::Result<()> {
+    if_none(client, RULES_NAMESPACE, &rules()).await?;
+    if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await
+}
+
+async fn if_none<K: Object>(client: &Client, namespace: &str, object: &K) -> kube::Result<()> {
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    if !api.list(&ListParams::default().limit(1)).await?.items.is_empty() {
+        return Ok(());
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let metadata = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
+    let space = Namespace { metadata, ..Namespace::default() };
+    there(namespaces.create(&PostParams::default(), &space).await)?;
+    there(api.create(&PostParams::default(), object).await)
+}
+
+/// Somebody else may have been quicker.
+fn there<K>(created: kube::Result<K>) -> kube::Result<()> {
+    match created {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        created => created.map(drop),
+    }
+}
+
+/// The rules, as `directive` knows them.
+#[must_use]
+pub fn rules() -> DWDirectiveRule {
+    let mut rules = DWDirectiveRule::new(
+        SHIPPED_NAME,
+        DWDirectiveRuleBody { spec: shipped().iter().map(rule).collect() },
+    );
+    rules.metadata.namespace = Some(RULES_NAMESPACE.to_owned());
+    rules
+}
+
+fn rule(rule: &Rule) -> DWDirectiveRuleSpec {
+    DWDirectiveRuleSpec {
+        command: rule.command.clone(),
+        driver_label: rule.driver_label.clone(),
+        watch_states: rule.watch_states.clone(),
+        rule_defs: rule.rule_defs.iter().map(definition).collect(),
+    }
+}
+
+fn definition(argument: &RuleDef) -> DWDirectiveRuleDef {
+    DWDirectiveRuleDef {
+        key: argument.key.clone(),
+        kind: argument.kind.clone(),
+        pattern: argument.pattern.clone(),
+        patterns: argument.patterns.clone(),
+        min: argument.min,
+        max: argument.max,
+        is_required: argument.is_required,
+        is_value_required: argument.is_value_required,
+        unique_within: argument.unique_within.clone(),
+    }
+}
+
+/// Bytes beside each file system that LVM needs for itself.
+const PADDING: &str = "32MiB";
+
+/// A profile with an allocation of its own for each compute, so that it works without a volume manager too.
+#[must_use]
+pub fn profile() -> NnfStorageProfile {
+    let mkfs = |mkfs: &str| json!({"mkfs": mkfs, "mount": "$DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"});
+    let computes = json!({"mount": "$DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"});
+    let owned = json!({"postSetup": ["chown $USERID:$GROUPID $MOUNT_PATH"]});
+    let bind = json!({"mount": "-o bind $DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"});
+    let data = json!({
+        "default": true,
+        "xfsStorage": {
+            "allocationPadding": PADDING,
+            "blockDeviceCommands": volumes(false),
+            "fileSystemCommands": {"rabbitCommands": mkfs("$DEVICE"), "computeCommands": computes},
+            "userCommands": owned,
+        },
+        "gfs2Storage": {
+            "allocationPadding": PADDING,
+            "blockDeviceCommands": volumes(true),
+            "fileSystemCommands": {
+                "rabbitCommands": mkfs("-j2 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE"),
+                "computeCommands": computes,
+            },
+            "userCommands": owned,
+        },
+        "rawStorage": {
+            "allocationPadding": PADDING,
+            "blockDeviceCommands": volumes(false),
+            "fileSystemCommands": {"rabbitCommands": bind, "computeCommands": bind},
+        },
+    });
+    let data = serde_json::from_value::<api::NnfStorageProfileData>(data);
+    let data = data.expect("these are fields of a profile");
+    let mut profile =
+        NnfStorageProfile::new("default", NnfStorageProfileBody { data: data.into() });
+    profile.metadata.namespace = Some(PROFILE_TEMPLATE_NAMESPACE.to_owned());
+    profile
+}
+
+/// The lines for LVM; on plain volumes they have no say. A group under locks is shared by all computes of a rabbit.
+fn volumes(shared: bool) -> serde_json::Value {
+    let (activate, flag) = if shared { ("ys", "--shared ") } else { ("y", "") };
+    let activation = json!({
+        "activate": format!("--activate {activate} $VG_NAME/$LV_NAME"),
+        "deactivate": "--activate n $VG_NAME/$LV_NAME",
+    });
+    let locks = if shared {
+        json!({"lockStart": "--lock-start $VG_NAME", "lockStop": "--lock-stop $VG_NAME"})
+    } else {
+        json!({})
+    };
+    let size = if shared { "--size $LV_SIZE" } else { "--extents $PERCENT_VG" };
+    json!({
+        "sharedVg": shared,
+        "rabbitCommands": {
+            "pvCreate": "$DEVICE", "pvRemove": "$DEVICE",
+            "vgCreate": format!("{flag}--addtag $JOBID $VG_NAME $DEVICE_LIST"), "vgRemove": "$VG_NAME",
+            "vgChange": locks,
+            "lvCreate": format!("--zero n --activate n {size} --stripes $DEVICE_NUM --stripesize=32KiB --name $LV_NAME $VG_NAME"),
+            "lvRemove": "$VG_NAME/$LV_NAME", "lvChange": activation,
+        },
+        "computeCommands": {"vgChange": locks, "lvChange": activation},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{ruleset, sizes};
+
+    #[test]
+    fn a_job_needs_nothing_but_what_is_shipped() {
+        let line = "#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned();
+        let checked = ruleset([&rules()]).check(std::slice::from_ref(&line)).unwrap();
+        let directive::Command::Jobdw(jobdw) = directive::Command::try_from(&checked[0]).unwrap()
+        else {
+            panic!("{checked:?}")
+        };
+        let sets = directive::breakdown::of_jobdw(&jobdw, &sizes(&profile())).unwrap();
+        assert_eq!(sets[0].minimum_capacity, (1 << 30) + (32 << 20));
+        assert!(profile().data().default && !profile().data().pinned);
+    }
+}

@@ -1,0 +1,127 @@
+//! What all workflows share: the machine, its rabbits, the site's profiles and rules.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api::{
+    NnfNode, NnfStorageProfile, PersistentStorageInstance, Storage, SystemConfiguration,
+    SystemStatus, names::STORAGE_LABEL_RABBIT, storage::ResourceStatus,
+    system_status::SystemNodeStatus,
+};
+use controller::ObjectKey;
+use directive::Ruleset;
+
+use crate::ledger::Ledger;
+
+/// How the engine is set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Beneath which jobs' storage appears on nodes.
+    pub mount_root: String,
+    /// How a rabbit's tree of allocations is named.
+    pub index_names: IndexNames,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { mount_root: "/mnt/nnf".to_owned(), index_names: IndexNames::Node }
+    }
+}
+
+/// How a rabbit's tree of allocations is named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexNames {
+    /// `node-<k>`, and a link with the name of the compute.
+    #[default]
+    Node,
+    /// `<rabbit>-<k>`, as the sites' data movers expect it.
+    Rabbit,
+}
+
+/// What all workflows share.
+#[derive(Debug)]
+pub struct Site {
+    /// How the engine is set up.
+    pub settings: Settings,
+    /// `SystemConfiguration default/default`.
+    pub system: Option<Arc<SystemConfiguration>>,
+    /// By compute: the rabbit that serves it. Derived from `system`.
+    pub rabbit_of: BTreeMap<String, String>,
+    /// Storage objects by rabbit.
+    pub storages: BTreeMap<String, Arc<Storage>>,
+    /// NnfNodes by rabbit.
+    pub nodes: BTreeMap<String, Arc<NnfNode>>,
+    /// Profiles that jobs may name.
+    pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
+    /// Persistent storage by place.
+    pub persistent: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
+    /// What the workload manager says of nodes.
+    pub status: Option<Arc<SystemStatus>>,
+    /// The site's rules.
+    pub rules: Arc<Ruleset>,
+    /// What is promised on rabbits.
+    pub ledger: Ledger,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self::new(Settings::default())
+    }
+}
+
+impl Site {
+    /// A site of which nothing is known.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            system: None,
+            rabbit_of: BTreeMap::new(),
+            storages: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            profiles: BTreeMap::new(),
+            persistent: BTreeMap::new(),
+            status: None,
+            rules: Arc::new(Ruleset::new(Vec::new())),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Takes in which rabbit serves which computes.
+    pub fn set_system(&mut self, system: Option<Arc<SystemConfiguration>>) {
+        let rabbits = system.iter().flat_map(|system| &system.spec.storage_nodes);
+        let rabbits = rabbits.filter(|node| node.kind == STORAGE_LABEL_RABBIT);
+        let served = rabbits.flat_map(|rabbit| {
+            rabbit.computes_access.iter().map(|one| (one.name.clone(), rabbit.name.clone()))
+        });
+        self.rabbit_of = served.collect();
+        self.system = system;
+    }
+
+    /// The rabbits that the system has.
+    #[must_use]
+    pub fn rabbits(&self) -> BTreeSet<&str> {
+        let nodes = self.system.iter().flat_map(|system| &system.spec.storage_nodes);
+        let rabbits = nodes.filter(|node| node.kind == STORAGE_LABEL_RABBIT);
+        rabbits.map(|node| node.name.as_str()).collect()
+    }
+
+    /// Whether there is evidence that a node is down: its rabbit says that its link is, or the workload manager says so. Nobody
+    /// waits for such a node; that nothing is known of one is no evidence.
+    #[must_use]
+    pub fn is_down(&self, node: &str) -> bool {
+        let disabled = self.status.as_ref().is_some_and(|status| {
+            status.spec.data.nodes.get(node) == Some(&SystemNodeStatus::Disabled)
+        });
+        let link = || {
+            let storage = self.storages.get(self.rabbit_of.get(node)?)?;
+            let status = storage.status.as_ref()?;
+            let mut computes = status.access.computes.iter();
+            computes.find(|compute| compute.name == node)?.status.clone()
+        };
+        let cut = [ResourceStatus::Offline, ResourceStatus::NotPresent, ResourceStatus::Failed];
+        disabled || link().is_some_and(|status| cut.contains(&status))
+    }
+}

@@ -1,0 +1,97 @@
+//! All objects of one workflow, as a plan sees them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api::{
+    ClientMount, Computes, DirectiveBreakdown, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, Servers, Workflow, WorkflowState,
+};
+use controller::ObjectKey;
+use kube::ResourceExt;
+
+use crate::site::Site;
+
+/// One workflow.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// What all workflows share.
+    pub site: &'a Site,
+    /// The workflow itself.
+    pub workflow: Arc<Workflow>,
+    /// The job's computes.
+    pub computes: Option<Arc<Computes>>,
+    /// One for each directive.
+    pub directives: Vec<DirectiveView>,
+    /// Storage of an earlier workflow of this name.
+    pub leftovers: Vec<Group>,
+}
+
+/// One directive.
+#[derive(Debug, Default)]
+pub struct DirectiveView {
+    /// Its breakdown.
+    pub breakdown: Option<Arc<DirectiveBreakdown>>,
+    /// Its storage.
+    pub storage: Group,
+}
+
+/// The storage of one directive: everything that is named after one Servers.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// Where the allocations are.
+    pub servers: Option<Arc<Servers>>,
+    /// The pinned profile.
+    pub profile: Option<Arc<NnfStorageProfile>>,
+    /// Block storage by rabbit and name.
+    pub blocks: BTreeMap<ObjectKey, Arc<NnfNodeBlockStorage>>,
+    /// File systems by rabbit and name.
+    pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
+    /// Mounts by node and name.
+    pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
+    /// Blocks, file systems and mounts that exist and cannot be read. What they ask for is not known, so nothing may be
+    /// withdrawn or removed beside them.
+    pub unreadable: BTreeSet<ObjectKey>,
+}
+
+impl View<'_> {
+    /// The state to work for: whatever a workflow wanted, one that is deleted wants to be torn down.
+    #[must_use]
+    pub fn state(&self) -> WorkflowState {
+        if self.is_deleted() {
+            WorkflowState::Teardown
+        } else {
+            self.workflow.spec.desired_state.clone()
+        }
+    }
+
+    /// Whether the workflow is to go.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        self.workflow.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Namespace of the workflow.
+    #[must_use]
+    pub fn namespace(&self) -> String {
+        self.workflow.namespace().unwrap_or_default()
+    }
+
+    /// The job's computes, in its order.
+    pub fn computes(&self) -> impl Iterator<Item = &str> {
+        self.computes.iter().flat_map(|computes| computes.names())
+    }
+}
+
+impl Group {
+    /// Whether there is nothing of it on any node.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.blocks.is_empty()
+            && self.file_systems.is_empty()
+            && self.mounts.is_empty()
+            && self.unreadable.is_empty()
+    }
+}

@@ -1,0 +1,302 @@
+//! Lives with mishaps: they end as if there had been none.
+
+use serde_json::json;
+
+use crate::{
+    job::{GIB, STATES, directive},
+    site::{Site, at},
+};
+
+fn directives() -> Vec<String> {
+    vec![directive("raw", "one"), directive("xfs", "two")]
+}
+
+/// Brings a workflow to its end where of each plan only what `cut` chooses is made.
+fn life(cut: &impl Fn(usize) -> Vec<usize>) -> Site {
+    let mut site = Site::new(2, 100 * GIB);
+    site.create("w", &directives());
+    site.settle_with(cut);
+    site.fill_computes("w", &["c1", "c2"]);
+    for state in &STATES[1..] {
+        site.ask("w", state);
+        site.settle_with(cut);
+        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+    }
+    site.delete(&at("Workflow", "default", "w"));
+    site.settle_with(cut);
+    site.is_clean();
+    site
+}
+
+#[test]
+fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+    let whole = life(&|length| (0..length).collect());
+    let first = life(&|length| (0..length.min(1)).collect());
+    let last = life(&|length| (length.saturating_sub(1)..length).collect());
+    // The places of nothing differ but of who wrote how often.
+    assert!(
+        first.objects.keys().eq(whole.objects.keys())
+            && last.objects.keys().eq(whole.objects.keys())
+    );
+    for seed in 0..6 {
+        let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
+        life(&|length| {
+            let mut random = random.borrow_mut();
+            let mut order: Vec<usize> = (0..length).collect();
+            random.shuffle(&mut order);
+            order.truncate(random.usize(..=length).max(length.min(1)));
+            order
+        });
+    }
+}
+
+#[test]
+fn nothing_is_written_that_is_written_already() {
+    let site = life(&|length| (0..length).collect());
+    // 16 objects are made, the storage is placed, told of, granted, withdrawn and removed; 18 are the workflow's own status.
+    assert_eq!(site.writes, 64);
+}
+
+#[test]
+fn a_workflow_may_be_deleted_after_any_change() {
+    let mut reached_the_end = false;
+    for deleted_after in 0..200 {
+        let mut site = Site::new(2, 100 * GIB);
+        site.create("w", &directives());
+        let mut states = STATES[1..].iter();
+        let mut changes = 0;
+        while changes < deleted_after {
+            if site.step(|length| (0..length.min(1)).collect()) {
+                changes += 1;
+                continue;
+            }
+            let Some(state) = states.next() else {
+                reached_the_end = true;
+                break;
+            };
+            site.fill_computes("w", &["c1", "c2"]);
+            site.ask("w", state);
+        }
+        site.remove("w");
+        if reached_the_end {
+            return;
+        }
+    }
+    panic!("a life has more than 200 changes");
+}
+
+#[test]
+fn objects_that_somebody_deletes_are_made_again_or_told() {
+    for state in STATES {
+        let mut site = Site::new(2, 100 * GIB);
+        site.bring("w", &directives(), state, &["c1", "c2"]);
+        let places: Vec<_> =
+            site.objects.keys().filter(|(kind, ..)| kind != "Workflow").cloned().collect();
+        let shared = ["SystemConfiguration", "NnfNode", "DWDirectiveRule"];
+        for place in places.iter().filter(|(kind, ..)| !shared.contains(&kind.as_str())) {
+            let mut site = site.clone();
+            site.delete(place);
+            site.settle();
+            let next = STATES.iter().skip_while(|known| **known != state).nth(1);
+            if let Some(next) = next.filter(|_| site.told("w").1) {
+                site.ask("w", next);
+                site.settle();
+            }
+            let (_, ready, status, message) = site.told("w");
+            assert!(
+                ready || status == "Error" && !message.is_empty(),
+                "{state}, {place:?}: {status} {message}"
+            );
+            site.remove("w");
+        }
+    }
+}
+
+#[test]
+fn a_conflict_on_every_write_is_planned_anew() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.create("w", &directives());
+    let mut states = STATES[1..].iter();
+    let (mut refused, mut turn) = (0, 0);
+    loop {
+        let planned = site.planned();
+        turn += 1;
+        if planned.is_empty() && !site.step(|_| Vec::new()) {
+            let Some(state) = states.next() else { break };
+            site.fill_computes("w", &["c1", "c2"]);
+            site.ask("w", state);
+        } else if turn % 2 == 0 {
+            // Somebody writes every object between the look and the change.
+            for change in &planned {
+                let target = change.target();
+                let place = at(&target.resource.kind, &target.namespace, &target.name);
+                if site.objects.contains_key(&place) {
+                    site.edit(&place.0, &place.1, &place.2, |object| {
+                        object["metadata"]["annotations"] = json!({"turn": turn.to_string()});
+                    });
+                }
+                refused += usize::from(site.make(change).is_err());
+            }
+        } else {
+            site.step(|length| (0..length).collect());
+        }
+    }
+    assert!(refused > 10, "{refused}");
+    assert!(site.is_ready("w", "Teardown"));
+    site.remove("w");
+}
+
+#[test]
+fn an_error_of_one_directive_holds_no_other() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.create("w", &directives());
+    site.settle();
+    site.fill_computes("w", &["c1", "c2"]);
+    site.ask("w", "Setup");
+    site.settle();
+    site.ask("w", "DataIn");
+    site.settle();
+    site.errors.insert(
+        "ClientMount".to_owned(),
+        json!({"debugMessage": "mount: no such device", "userMessage": "the device went", "type": "Internal", "severity": "Major"}),
+    );
+    site.ask("w", "PreRun");
+    site.settle();
+    let (_, ready, status, message) = site.told("w");
+    assert!(!ready && status == "TransientCondition", "{status}");
+    assert_eq!(message, "DW Directive 0: Internal error: Node: c1: the device went");
+    assert_eq!(
+        site.names("ClientMount").len(),
+        2 * 2 + 1,
+        "the second directive mounts all the same"
+    );
+    site.errors.clear();
+    site.settle();
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn an_error_that_does_not_pass_is_told_and_can_be_torn_down() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "one")]);
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.errors.insert(
+        "NnfNodeBlockStorage".to_owned(),
+        json!({"debugMessage": "no drives", "userMessage": "r: insufficient capacity available", "type": "WLM", "severity": "Fatal"}),
+    );
+    site.ask("w", "Setup");
+    site.settle();
+    let (_, ready, status, message) = site.told("w");
+    assert!(!ready && status == "Error");
+    assert_eq!(message, "DW Directive 0: WLM error: Node: r: r: insufficient capacity available");
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.bring("w", &[directive("xfs", "one")], "DataIn", &["c1", "c2"]);
+    site.dead = vec!["c2".to_owned()];
+    site.ask("w", "PreRun");
+    site.settle();
+    assert!(!site.told("w").1);
+    assert_eq!(site.told("w").3, "DW Directive 0: pending mount on c2");
+    site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
+    site.settle();
+    assert_eq!(
+        site.told("w"),
+        ("PreRun".to_owned(), true, "Completed".to_owned(), "Forced Ready".to_owned())
+    );
+    site.dead.clear();
+    site.ask("w", "PostRun");
+    site.settle();
+    assert_eq!(site.workflow("w")["spec"]["forceReady"], false);
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
+    site.dead = vec!["c2".to_owned()];
+    site.ask("w", "PostRun");
+    site.settle();
+    assert_eq!(site.told("w").3, "DW Directive 0: pending unmount on c2");
+    site.put(json!({"kind": "SystemStatus", "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"c2": "Disabled"}}}));
+    site.settle();
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
+    let before = site.names("NnfNodeBlockStorage");
+    let place = site.objects.keys().find(|at| at.0 == "ClientMount" && at.1 == "c2").cloned();
+    site.unreadable = vec![place.unwrap()];
+    for state in ["PostRun", "Teardown"] {
+        site.ask("w", state);
+        site.settle();
+        assert!(!site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.told("w").3.contains("cannot be read"), "{:?}", site.told("w"));
+        assert_eq!(site.names("NnfNodeBlockStorage"), before);
+        let block = site.objects.iter().find(|(at, _)| at.0 == "NnfNodeBlockStorage").unwrap().1;
+        assert!(block["spec"]["allocations"].to_string().contains("c2"), "{block:#}");
+    }
+    site.unreadable.clear();
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn storage_of_a_workflow_that_was_taken_away_by_force_is_removed() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.bring("w", &directives(), "PreRun", &["c1", "c2"]);
+    site.edit("Workflow", "default", "w", |object| object["metadata"]["finalizers"] = json!([]));
+    site.remove("w");
+}
+
+#[test]
+fn a_workflow_of_the_same_name_waits_for_what_the_one_before_left() {
+    let mut site = Site::new(2, 100 * GIB);
+    site.bring("w", &directives(), "PreRun", &["c1", "c2"]);
+    site.edit("Workflow", "default", "w", |object| object["metadata"]["finalizers"] = json!([]));
+    site.delete(&at("Workflow", "default", "w"));
+    site.bring("w", &directives(), "Teardown", &["c1", "c2"]);
+    site.remove("w");
+}
+
+#[test]
+fn storage_of_other_controllers_is_left_alone() {
+    let mut site = Site::new(1, 100 * GIB);
+    let labels = json!({
+        "dataworkflowservices.github.io/workflow.name": "w", "dataworkflowservices.github.io/workflow.namespace": "default",
+        "dataworkflowservices.github.io/workflow.uid": "another", "dataworkflowservices.github.io/owner.kind": "NnfStorage",
+    });
+    let of = |kind: &str, spec| json!({"kind": kind, "metadata": {"name": "theirs", "namespace": "r", "labels": labels}, "spec": spec});
+    site.put(of(
+        "NnfNodeBlockStorage",
+        json!({"sharedAllocation": false, "allocations": [{"capacity": 1, "access": ["r"]}]}),
+    ));
+    site.put(of(
+        "NnfNodeStorage",
+        json!({"count": 1, "sharedAllocation": false, "userID": 1, "groupID": 1}),
+    ));
+    site.settle();
+    site.bring("w", &[directive("xfs", "one")], "Teardown", &["c1"]);
+    site.delete(&at("Workflow", "default", "w"));
+    site.settle();
+    assert_eq!(site.names("NnfNodeStorage"), ["r/theirs"]);
+    assert_eq!(site.names("NnfNodeBlockStorage"), ["r/theirs"]);
+}

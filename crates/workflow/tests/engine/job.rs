@@ -1,0 +1,97 @@
+//! What a workload manager does with a workflow.
+
+use serde_json::{Value, json};
+
+use crate::site::{Site, at};
+
+pub(crate) const STATES: [&str; 7] =
+    ["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
+
+pub(crate) const GIB: i64 = 1 << 30;
+
+pub(crate) fn directive(kind: &str, name: &str) -> String {
+    format!("#DW jobdw type={kind} capacity=1GiB name={name}")
+}
+
+impl Site {
+    pub(crate) fn create(&mut self, name: &str, directives: &[String]) {
+        let workflow = json!({
+            "kind": "Workflow", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": 1001, "groupID": 1002,
+                "hurry": false, "forceReady": false, "dwDirectives": directives,
+            },
+        });
+        workflow::admit(None, &workflow, None).unwrap();
+        self.put(workflow);
+    }
+
+    pub(crate) fn workflow(&self, name: &str) -> &Value {
+        self.get("Workflow", "default", name)
+    }
+
+    pub(crate) fn ask(&mut self, name: &str, state: &str) {
+        let old = self.workflow(name).clone();
+        let mut new = old.clone();
+        new["spec"]["desiredState"] = json!(state);
+        workflow::admit(Some(&old), &new, None).unwrap();
+        self.edit("Workflow", "default", name, |object| *object = new);
+    }
+
+    pub(crate) fn fill_computes(&mut self, name: &str, computes: &[&str]) {
+        let data: Vec<Value> = computes.iter().map(|name| json!({"name": name})).collect();
+        self.edit("Computes", "default", name, |object| object["data"] = json!(data));
+    }
+
+    /// State, ready, status and message.
+    pub(crate) fn told(&self, name: &str) -> (String, bool, String, String) {
+        let status = &self.workflow(name)["status"];
+        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        (text("state"), status["ready"] == true, text("status"), text("message"))
+    }
+
+    pub(crate) fn is_ready(&self, name: &str, state: &str) -> bool {
+        let (in_state, ready, status, _) = self.told(name);
+        in_state == state && ready && status == "Completed"
+    }
+
+    /// To the end of a state, with all computes of the rabbit.
+    pub(crate) fn bring(&mut self, name: &str, directives: &[String], to: &str, computes: &[&str]) {
+        self.create(name, directives);
+        self.settle();
+        assert!(self.is_ready(name, "Proposal"), "{:?}", self.told(name));
+        self.fill_computes(name, computes);
+        for state in &STATES[1..=STATES.iter().position(|state| *state == to).unwrap()] {
+            self.ask(name, state);
+            self.settle();
+            assert!(self.is_ready(name, state), "{:?}", self.told(name));
+        }
+    }
+
+    /// Deletes a workflow, and checks that the site is as it was before.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.delete(&at("Workflow", "default", name));
+        self.settle();
+        self.is_clean();
+    }
+
+    pub(crate) fn is_clean(&self) {
+        let shared = [
+            "DWDirectiveRule",
+            "NnfNode",
+            "NnfStorageProfile",
+            "Storage",
+            "SystemConfiguration",
+            "SystemStatus",
+        ];
+        let left: Vec<_> = self
+            .objects
+            .keys()
+            .filter(|(kind, namespace, _)| {
+                !shared.contains(&&**kind)
+                    || (kind == "NnfStorageProfile" && namespace != "nnf-system")
+            })
+            .collect();
+        assert!(left.is_empty(), "left: {left:?}");
+    }
+}

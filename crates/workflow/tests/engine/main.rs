@@ -1,0 +1,12 @@
+//! Whole lives of workflows against a site in memory: what the engine plans from the objects, whatever happens to it or to them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod faults;
+mod job;
+mod lives;
+mod matrix;
+mod placement;
+mod refusals;
+mod samples;
+mod site;

@@ -1,0 +1,86 @@
+//! Where storage goes when nobody says so, and what is promised to whom.
+
+use serde_json::json;
+
+use crate::{
+    job::{GIB, directive},
+    site::Site,
+};
+
+#[test]
+fn two_jobs_that_fit_one_after_the_other_do_not_run_at_once() {
+    // Two computes take 2 GiB and the padding each.
+    let mut site = Site::new(2, 3 * GIB);
+    for name in ["a", "b"] {
+        site.create(name, &[directive("xfs", "scratch")]);
+    }
+    site.settle();
+    for name in ["a", "b"] {
+        site.fill_computes(name, &["c1", "c2"]);
+        site.ask(name, "Setup");
+    }
+    // The engine fills one Servers at a time; here it dies after each change.
+    site.settle_with(|length| (0..length.min(1)).collect());
+    assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
+    let (_, ready, status, message) = site.told("b");
+    assert!(!ready && status == "TransientCondition", "{status}");
+    assert!(message.contains("r: insufficient capacity available"), "{message}");
+    assert!(message.contains("goes on when other jobs give theirs back"), "{message}");
+    site.ask("a", "Teardown");
+    site.settle();
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    site.ask("b", "Teardown");
+    site.settle();
+}
+
+#[test]
+fn what_no_rabbit_has_is_an_error_at_once() {
+    let mut site = Site::new(2, GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    site.fill_computes("w", &["c1", "c2"]);
+    site.ask("w", "Setup");
+    site.settle();
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "Error");
+    assert!(message.contains("its drives have 1073741824 in all"), "{message}");
+    site.remove("w");
+}
+
+#[test]
+fn neither_servers_nor_computes_is_told_and_mended_by_filling_one() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    site.ask("w", "Setup");
+    site.settle();
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "Error");
+    assert!(message.contains("fill Servers, or fill Computes"), "{message}");
+    site.fill_computes("w", &["c9"]);
+    site.settle();
+    assert!(site.told("w").3.contains("c9, which no rabbit serves"), "{:?}", site.told("w"));
+    site.fill_computes("w", &["c1"]);
+    site.settle();
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.remove("w");
+}
+
+#[test]
+fn a_rabbit_that_does_not_serve_is_waited_for() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.edit("Storage", "default", "r", |object| object["spec"]["state"] = json!("Disabled"));
+    site.ask("w", "Setup");
+    site.settle();
+    let (_, _, status, message) = site.told("w");
+    assert_eq!(status, "TransientCondition");
+    assert!(message.contains("r is disabled by an administrator"), "{message}");
+    assert!(site.names("NnfNodeBlockStorage").is_empty());
+    site.edit("Storage", "default", "r", |object| object["spec"]["state"] = json!("Enabled"));
+    site.settle();
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    site.remove("w");
+}

@@ -1,0 +1,228 @@
+//! What is refused, and in which words: of directives in Proposal, of placements in Setup, of changes by admission.
+
+use serde_json::{Value, json};
+use workflow::{admit, profile::ruleset, shipped};
+
+use crate::{
+    job::{GIB, directive},
+    site::Site,
+};
+
+/// What somebody changes in an object.
+type Edit = dyn Fn(&mut Value);
+
+fn proposed(directives: &[&str]) -> (String, String) {
+    let mut site = Site::new(1, 100 * GIB);
+    let directives: Vec<String> = directives.iter().map(|&line| line.to_owned()).collect();
+    site.create("w", &directives);
+    site.settle();
+    let (_, _, status, message) = site.told("w");
+    site.remove("w");
+    (status, message)
+}
+
+#[test]
+fn directives_that_cannot_be_carried_out_are_errors_in_proposal() {
+    let cases: [(&[&str], &str); 8] = [
+        (
+            &["#DW jobdw type=xfs name=scratch"],
+            "DW Directive 0: User error: argument capacity is missing",
+        ),
+        (
+            &["#DW jobdw type=xfs capacity=1GiB name=scratch profile=none"],
+            "no such NnfStorageProfile",
+        ),
+        (&["#DW jobdw type=lustre capacity=1GiB name=scratch"], "write one of them"),
+        (&["#DW copy_in source=/lus/a destination=$DW_JOB_none/"], "DW Directive 0: User error"),
+        (&["#DW container name=web profile=web"], "DW Directive 0: User error"),
+        (&["#DW persistentdw name=none"], "no such persistent storage"),
+        (
+            &[
+                "#DW jobdw type=xfs capacity=1GiB name=scratch",
+                "#DW jobdw type=xfs capacity=1GiB name=scratch",
+            ],
+            "DW Directive 1: User error",
+        ),
+        (
+            &[
+                "#DW jobdw type=xfs capacity=1GiB name=scratch",
+                "#DW create_persistent type=xfs capacity=1GiB name=kept",
+            ],
+            "DW Directive 1: User error: command create_persistent stands alone",
+        ),
+    ];
+    for (directives, part) in cases {
+        let (status, message) = proposed(directives);
+        assert_eq!(status, "Error", "{directives:?}: {message}");
+        assert!(message.contains(part), "{directives:?}: {message}");
+    }
+}
+
+#[test]
+fn a_site_without_one_default_profile_says_so() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
+        object["data"]["default"] = json!(false);
+    });
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    assert!(
+        site.told("w").3.contains("the site has none as default NnfStorageProfile"),
+        "{:?}",
+        site.told("w")
+    );
+    site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
+        object["data"]["default"] = json!(true);
+    });
+    site.settle();
+    assert!(site.is_ready("w", "Proposal"), "an error is no end: {:?}", site.told("w"));
+}
+
+#[test]
+fn a_placement_that_does_not_fit_the_breakdown_is_told() {
+    let set = |label: &str, size: i64, storage: Value| json!([{"label": label, "allocationSize": size, "storage": storage}]);
+    let r = |count: i64| json!([{"name": "r", "allocationCount": count}]);
+    let (enough, both) = (
+        2 * GIB,
+        json!([
+        {"label": "xfs", "allocationSize": 2 * GIB, "storage": [{"name": "r", "allocationCount": 2}]},
+        {"label": "xfs", "allocationSize": 2 * GIB, "storage": [{"name": "r", "allocationCount": 2}]}]),
+    );
+    let cases = [
+        (set("xfs", GIB, r(2)), "allocationSize is 1073741824 bytes"),
+        (set("gfs2", enough, r(2)), "label \"xfs\""),
+        (both, "Servers has 2 allocationSets and the breakdown 1"),
+        (
+            set("xfs", enough, json!([{"name": "s", "allocationCount": 2}])),
+            "allocations of xfs on r, which serves 2",
+        ),
+        (
+            set(
+                "xfs",
+                enough,
+                json!([{"name": "r", "allocationCount": 2}, {"name": "s", "allocationCount": 1}]),
+            ),
+            "no Storage default/s",
+        ),
+        (set("xfs", enough, r(1)), "asks for 1 allocations of xfs on r, which serves 2"),
+        (set("xfs", 60 * GIB, r(2)), "insufficient capacity"),
+    ];
+    for (sets, part) in cases {
+        let mut site = Site::new(2, 100 * GIB);
+        site.create("w", &[directive("xfs", "scratch")]);
+        site.settle();
+        site.fill_computes("w", &["c1", "c2"]);
+        site.edit("Servers", "default", "w-0", |object| {
+            object["spec"]["allocationSets"] = sets.clone();
+        });
+        site.ask("w", "Setup");
+        site.settle();
+        let (_, ready, status, message) = site.told("w");
+        assert!(
+            !ready && status == "Error" && message.contains("WLM error"),
+            "{sets}: {status} {message}"
+        );
+        assert!(message.contains(part), "{sets}: {message}");
+        assert!(site.names("NnfNodeBlockStorage").is_empty(), "{sets}");
+        site.remove("w");
+    }
+}
+
+#[test]
+fn a_placement_on_a_rabbit_without_the_profiles_label_is_told() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
+        object["data"]["xfsStorage"]["storageLabels"] = json!(["tier=fast"]);
+    });
+    site.create("w", &[directive("xfs", "scratch")]);
+    site.settle();
+    site.fill_computes("w", &["c1"]);
+    site.ask("w", "Setup");
+    site.settle();
+    assert!(site.told("w").3.contains("lacks the label tier=fast"), "{:?}", site.told("w"));
+    site.edit("Storage", "default", "r", |object| {
+        object["metadata"]["labels"]["tier"] = json!("fast");
+    });
+    site.settle();
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+}
+
+#[test]
+fn admission_goes_by_the_rules_of_states() {
+    let mut site = Site::new(1, 100 * GIB);
+    site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
+    let old = site.workflow("w").clone();
+    let changed = |edit: &Edit| {
+        let mut new = old.clone();
+        edit(&mut new);
+        admit(Some(&old), &new, None)
+    };
+    let admitted: [&Edit; 4] = [
+        &|new| new["spec"]["desiredState"] = json!("DataIn"),
+        &|new| new["spec"]["desiredState"] = json!("Teardown"),
+        &|new| {
+            new["spec"]["desiredState"] = json!("Teardown");
+            new["spec"]["hurry"] = json!(true);
+        },
+        &|new| new["spec"]["forceReady"] = json!(true),
+    ];
+    for edit in admitted {
+        assert_eq!(changed(edit), Ok(()));
+    }
+    let refused: [(&Edit, &str); 9] = [
+        (&|new| new["spec"]["desiredState"] = json!("PreRun"), "after Setup comes DataIn"),
+        (&|new| new["spec"]["desiredState"] = json!("Proposal"), "after Setup comes DataIn"),
+        (&|new| new["spec"]["hurry"] = json!(true), "spec.hurry"),
+        (&|new| new["spec"]["userID"] = json!(0), "spec.userID is immutable"),
+        (&|new| new["spec"]["jobID"] = json!("8"), "spec.jobID is immutable"),
+        (&|new| new["spec"]["dwDirectives"] = json!([]), "spec.dwDirectives is immutable"),
+        (
+            &|new| new["status"]["drivers"][0]["completed"] = json!(false),
+            "it may change in that state only",
+        ),
+        (&|new| new["status"]["drivers"][1]["completed"] = json!(false), "stays so"),
+        (&|new| new["status"]["drivers"][1]["status"] = json!("Error"), "must be Completed"),
+    ];
+    for (edit, part) in refused {
+        let why = changed(edit).unwrap_err();
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    // Asked for and not yet heard of: the state before was ready, this one is not.
+    let (mut asked, mut next) = (old.clone(), old.clone());
+    asked["spec"]["desiredState"] = json!("DataIn");
+    next["spec"]["desiredState"] = json!("PreRun");
+    assert!(admit(Some(&asked), &next, None).unwrap_err().contains("DataIn is not ready"));
+}
+
+#[test]
+fn admission_judges_the_directives_of_a_new_workflow() {
+    let rules = ruleset([&shipped::rules()]);
+    let create = |edit: &Edit| {
+        let mut new = json!({
+            "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
+            "metadata": {"name": "w", "namespace": "default"},
+            "spec": {"desiredState": "Proposal", "wlmID": "w", "jobID": 7, "userID": 1, "groupID": 1,
+                     "dwDirectives": [directive("xfs", "scratch")]},
+        });
+        edit(&mut new);
+        admit(None, &new, Some(&rules))
+    };
+    assert_eq!(create(&|_| ()), Ok(()));
+    let refused: [(&Edit, &str); 5] = [
+        (&|new| new["spec"]["dwDirectives"] = json!(["#DW"]), "no command follows #DW"),
+        (
+            &|new| {
+                new["spec"]["dwDirectives"] =
+                    json!(["#DW jobdw type=ext4 capacity=1GiB name=scratch"]);
+            },
+            "type=ext4",
+        ),
+        (&|new| new["spec"]["desiredState"] = json!("Setup"), "created in Proposal"),
+        (&|new| new["spec"]["hurry"] = json!(true), "spec.hurry"),
+        (&|new| new["status"] = json!({"state": "Proposal", "ready": false}), "status.state"),
+    ];
+    for (edit, part) in refused {
+        let why = create(edit).unwrap_err();
+        assert!(why.contains(part), "{part}: {why}");
+    }
+}

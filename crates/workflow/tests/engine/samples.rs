@@ -1,0 +1,101 @@
+//! The engine's objects beside those that the sites' controllers were seen to make for the same directive.
+
+use serde_json::{Value, json};
+
+use crate::{
+    job::{GIB, directive},
+    site::Site,
+};
+
+fn captured(name: &str) -> Value {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/captured");
+    serde_saphyr::from_str(&std::fs::read_to_string(format!("{folder}/{name}.yaml")).unwrap())
+        .unwrap()
+}
+
+/// The object's members and those of everything within, as paths; what names or counts something is left out.
+fn shape(value: &Value, at: &str, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, inner) in members {
+                let is_name = at.ends_with(".accesses") || at.ends_with(".storage");
+                let name = if is_name { "*" } else { name };
+                found.insert(format!("{at}.{name}"));
+                shape(inner, &format!("{at}.{name}"), found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| shape(item, &format!("{at}[]"), found)),
+        _ => {}
+    }
+}
+
+fn same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
+    let of = |object: &Value| {
+        let mut found = std::collections::BTreeSet::new();
+        shape(&object["spec"], "spec", &mut found);
+        shape(&object["metadata"]["labels"], "labels", &mut found);
+        found
+    };
+    let (ours, theirs) = (of(ours), of(theirs));
+    let differ: Vec<_> = ours
+        .symmetric_difference(&theirs)
+        .filter(|path| !apart.iter().any(|known| path.contains(known)))
+        .collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+}
+
+#[test]
+fn breakdowns_are_those_of_the_sites_controllers() {
+    for kind in ["xfs", "gfs2"] {
+        let theirs = captured(&format!("directivebreakdown-{kind}"));
+        let line = theirs["spec"]["directive"].as_str().unwrap().to_owned();
+        let mut site = Site::new(3, 1000 * GIB);
+        site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
+            object["data"][format!("{kind}Storage")]["allocationPadding"] = json!("300MiB");
+        });
+        let name = theirs["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned();
+        site.create(&name, &[line]);
+        site.settle();
+        let ours = site.get("DirectiveBreakdown", "default", &format!("{name}-0"));
+        assert_eq!(ours["status"]["storage"], theirs["status"]["storage"], "{kind}");
+        let ways = |object: &Value| {
+            let mut ways = object["status"]["compute"]["constraints"]["location"].clone();
+            // In which order they stand says nothing.
+            let access = ways[0]["access"].as_array_mut().unwrap();
+            access.sort_by_key(ToString::to_string);
+            ways
+        };
+        assert_eq!(ways(ours), ways(&theirs), "{kind}");
+        same_shape(ours, &theirs, &[]);
+    }
+}
+
+#[test]
+fn what_agents_read_is_shaped_as_the_sites_controllers_shape_it() {
+    for kind in ["xfs", "gfs2", "raw"] {
+        let mut site = Site::new(3, 1000 * GIB);
+        site.bring("w", &[directive(kind, "scratch")], "PreRun", &["c1", "c2", "c3"]);
+        let storage = format!("default-w-0-{kind}-0");
+        let pairs =
+            [("nnfnodestorage", "NnfNodeStorage", "r"), ("clientmount", "ClientMount", "c2")];
+        for (file, of, namespace) in pairs {
+            let name = if of == "ClientMount" { "default-w-0-computes" } else { &storage };
+            let file = if of == "ClientMount" {
+                format!("{file}-{kind}-compute")
+            } else {
+                format!("{file}-{kind}")
+            };
+            same_shape(site.get(of, namespace, name), &captured(&file), &[".data"]);
+        }
+    }
+    let mut site = Site::new(3, 1000 * GIB);
+    site.bring("w", &[directive("gfs2", "scratch")], "PreRun", &["c1", "c2", "c3"]);
+    let block = site.get("NnfNodeBlockStorage", "r", "default-w-0-gfs2-0");
+    same_shape(block, &captured("nnfnodeblockstorage-gfs2"), &[]);
+    assert_eq!(block["spec"]["allocations"][0]["access"], json!(["r", "c1", "c2", "c3"]));
+    assert_eq!(block["spec"]["allocations"][0]["capacity"], 3 * (GIB + (32 << 20)));
+    let file_systems = site.get("NnfNodeStorage", "r", "default-w-0-gfs2-0");
+    assert_eq!(file_systems["spec"]["capacity"], GIB);
+    let tree = site.get("ClientMount", "r", "default-w-0-servers");
+    same_shape(tree, &captured("clientmount-gfs2-rabbit"), &["compute", ".data"]);
+}

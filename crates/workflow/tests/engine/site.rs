@@ -1,0 +1,405 @@
+//! A site in memory: an API as kube-apiserver was seen to behave, and agents that do what the objects ask of them. After every
+//! change it checks what must never happen.
+
+use std::collections::BTreeMap;
+
+use api::{
+    ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfNode, NnfNodeBlockStorage,
+    NnfNodeStorage, NnfStorageProfile, PersistentStorageInstance, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
+};
+use controller::{Event, Unreadable};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use workflow::{
+    Settings,
+    change::Change,
+    plan::{Plan, plan, plan_orphan},
+    shipped,
+    world::{Kept, Key, World},
+};
+
+/// Kind, namespace, name.
+pub(crate) type At = (String, String, String);
+
+/// The whole site.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Site {
+    pub(crate) objects: BTreeMap<At, Value>,
+    version: u64,
+    /// Writes of the engine that were stored.
+    pub(crate) writes: usize,
+    /// Agents do nothing.
+    pub(crate) agents_sleep: bool,
+    /// What agents report in the place of work, by kind.
+    pub(crate) errors: BTreeMap<String, Value>,
+    /// Nodes whose agents are dead.
+    pub(crate) dead: Vec<String>,
+    /// Objects that do not read as what they should be.
+    pub(crate) unreadable: Vec<At>,
+}
+
+pub(crate) fn at(kind: &str, namespace: &str, name: &str) -> At {
+    (kind.to_owned(), namespace.to_owned(), name.to_owned())
+}
+
+impl Site {
+    /// One rabbit with so many computes, and these bytes on its drives.
+    pub(crate) fn new(computes: usize, bytes: i64) -> Self {
+        let mut site = Self::default();
+        let names: Vec<String> = (1..=computes).map(|number| format!("c{number}")).collect();
+        let access = names.iter().enumerate();
+        let access: Vec<Value> =
+            access.map(|(index, name)| json!({"name": name, "index": index})).collect();
+        site.put(json!({
+            "kind": "SystemConfiguration", "metadata": {"name": "default", "namespace": "default"},
+            "spec": {"storageNodes": [{"type": "Rabbit", "name": "r", "computesAccess": access}], "portsCooldownInSeconds": 0},
+        }));
+        let ports = names.iter().enumerate().map(|(index, name)| {
+            json!({"hostname": name, "id": (index + 1).to_string(), "status": "Ready"})
+        });
+        let ports: Vec<Value> = [json!({"hostname": "r", "id": "0", "status": "Ready"})]
+            .into_iter()
+            .chain(ports)
+            .collect();
+        site.put(json!({
+            "kind": "NnfNode", "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
+            "status": {"status": "Ready", "capacity": bytes, "servers": ports},
+        }));
+        site.put(serde_json::to_value(shipped::rules()).unwrap());
+        site.put(serde_json::to_value(shipped::profile()).unwrap());
+        site.settle();
+        site
+    }
+
+    /// Stores an object as a client would create it.
+    pub(crate) fn put(&mut self, mut object: Value) {
+        self.version += 1;
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        let group = if kind.starts_with("Nnf") {
+            "nnf.cray.hpe.com/v1alpha11"
+        } else {
+            "dataworkflowservices.github.io/v1alpha7"
+        };
+        object["apiVersion"] = json!(group);
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = json!(format!("00000000-0000-4000-8000-{:012x}", self.version));
+        metadata["resourceVersion"] = json!(self.version.to_string());
+        metadata["generation"] = json!(1);
+        let text = |field: &str| metadata[field].as_str().unwrap().to_owned();
+        let place = at(&kind, &text("namespace"), &text("name"));
+        self.objects.insert(place, object);
+    }
+
+    pub(crate) fn get(&self, kind: &str, namespace: &str, name: &str) -> &Value {
+        let at = at(kind, namespace, name);
+        self.objects
+            .get(&at)
+            .unwrap_or_else(|| panic!("{at:?} is not among {:?}", self.objects.keys()))
+    }
+
+    /// Changes an object as somebody else would.
+    pub(crate) fn edit(
+        &mut self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        edit: impl FnOnce(&mut Value),
+    ) {
+        self.version += 1;
+        let version = json!(self.version.to_string());
+        let object = self.objects.get_mut(&at(kind, namespace, name)).unwrap();
+        edit(object);
+        object["metadata"]["resourceVersion"] = version;
+    }
+
+    /// Deletes an object: it goes at once, or when its last finalizer does.
+    pub(crate) fn delete(&mut self, at: &At) {
+        let Some(object) = self.objects.get_mut(at) else { return };
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+        }
+        self.collect();
+    }
+
+    /// Removes what nothing holds, and what its owner left behind.
+    fn collect(&mut self) {
+        loop {
+            let is_free = |object: &Value| {
+                object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty)
+            };
+            let uids: Vec<Value> =
+                self.objects.values().map(|object| object["metadata"]["uid"].clone()).collect();
+            let is_orphan = |object: &Value| {
+                let owners = object["metadata"]["ownerReferences"].as_array();
+                owners
+                    .is_some_and(|owners| owners.iter().all(|owner| !uids.contains(&owner["uid"])))
+            };
+            let before = self.objects.len();
+            for object in self.objects.values_mut().filter(|object| is_orphan(object)) {
+                object["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+            }
+            self.objects.retain(|_, object| {
+                object["metadata"]["deletionTimestamp"].is_null() || !is_free(object)
+            });
+            if self.objects.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Makes a change of the engine, or refuses it as an API does.
+    pub(crate) fn make(&mut self, change: &Change) -> Result<(), String> {
+        let target = change.target();
+        let place = at(&target.resource.kind, &target.namespace, &target.name);
+        self.check(change, &place);
+        match change {
+            Change::Create(_, object) => {
+                if self.objects.contains_key(&place) {
+                    return Err(format!("{place:?} already exists"));
+                }
+                let mut object = serde_json::to_value(object).unwrap();
+                if place.0 != "Workflow" {
+                    object.as_object_mut().unwrap().remove("status");
+                }
+                self.put(object);
+            }
+            Change::Patch(_, patch) | Change::Status(_, patch) => {
+                let old = self
+                    .objects
+                    .get(&place)
+                    .ok_or_else(|| format!("{place:?} is not there"))?
+                    .clone();
+                let mut new = old.clone();
+                json_patch::patch(&mut new, patch).map_err(|error| error.to_string())?;
+                if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"] {
+                    return Err(format!("{place:?} moved on"));
+                }
+                if place.0 == "Workflow" {
+                    workflow::admit(Some(&old), &new, None)?;
+                }
+                self.edit(&place.0, &place.1, &place.2, |object| *object = new);
+                self.collect();
+            }
+            Change::Delete(_, uid) => {
+                if self.objects.get(&place).is_some_and(|object| object["metadata"]["uid"] == **uid)
+                {
+                    self.delete(&place);
+                }
+            }
+        }
+        self.writes += 1;
+        Ok(())
+    }
+
+    /// What must never happen.
+    fn check(&self, change: &Change, place: &At) {
+        let of = |object: &Value| {
+            let labels = &object["metadata"]["labels"];
+            let keys =
+                ["dataworkflowservices.github.io/workflow.uid", "nnf.cray.hpe.com/directive_index"];
+            keys.map(|key| labels[key].clone())
+        };
+        let whose = self.objects.get(place).map(of);
+        let mounted: Vec<&str> = self
+            .objects
+            .iter()
+            .filter(|((kind, ..), object)| {
+                kind == "ClientMount" && object["status"]["mounts"][0]["state"] == "mounted"
+            })
+            .filter(|(_, object)| whose == Some(of(object)))
+            .map(|((_, node, _), _)| node.as_str())
+            .filter(|node| !self.dead.iter().any(|dead| dead == node))
+            .collect();
+        match change {
+            Change::Delete(..) if matches!(&*place.0, "NnfNodeStorage" | "NnfNodeBlockStorage") => {
+                assert!(mounted.is_empty(), "{change} while it is mounted on {mounted:?}");
+            }
+            Change::Patch(_, patch) if place.0 == "NnfNodeBlockStorage" => {
+                let mut after = self.objects[place].clone();
+                json_patch::patch(&mut after, patch).unwrap();
+                let access = after["spec"]["allocations"].to_string();
+                assert_eq!(after["spec"]["allocations"][0]["access"][0], "r");
+                let cut = mounted.iter().find(|node| !access.contains(&format!("{node:?}")));
+                assert_eq!(cut, None, "{change} while it is mounted there");
+            }
+            _ => {}
+        }
+    }
+
+    /// All there is, as the engine sees it after a start.
+    pub(crate) fn world(&self) -> World {
+        let mut world = World::new(Settings::default());
+        self.list::<Workflow>(&mut world);
+        self.list::<Computes>(&mut world);
+        self.list::<DirectiveBreakdown>(&mut world);
+        self.list::<Servers>(&mut world);
+        self.list::<ClientMount>(&mut world);
+        self.list::<NnfNodeBlockStorage>(&mut world);
+        self.list::<NnfNodeStorage>(&mut world);
+        self.list::<NnfStorageProfile>(&mut world);
+        self.list::<NnfNode>(&mut world);
+        self.list::<Storage>(&mut world);
+        self.list::<SystemConfiguration>(&mut world);
+        self.list::<SystemStatus>(&mut world);
+        self.list::<PersistentStorageInstance>(&mut world);
+        self.list::<DWDirectiveRule>(&mut world);
+        assert!(world.is_complete());
+        world
+    }
+
+    fn list<K: Kept>(&self, world: &mut World) {
+        let of = self.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
+        let read = of.map(|(at, object)| {
+            if self.unreadable.contains(at) {
+                let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
+                return Err(Unreadable { metadata, why: "for the test".to_owned() });
+            }
+            let read = serde_json::from_value::<K>(object.clone());
+            Ok(read.unwrap_or_else(|error| panic!("{at:?}: {error}")))
+        });
+        world.take(Event::Listed(read.collect()));
+    }
+
+    /// What the engine would change now.
+    pub(crate) fn planned(&self) -> Vec<Change> {
+        let world = self.world();
+        let now =
+            Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap();
+        let mut changes = Vec::new();
+        for key in world.keys() {
+            match key {
+                Key::Rabbit(rabbit) => changes.extend(workflow::rabbit::plan(&world.site, &rabbit)),
+                Key::Workflow(place) => {
+                    let plan = match world.view(&place) {
+                        Some(view) => plan(&view, now),
+                        None => {
+                            let groups = world.groups(&place);
+                            let plans =
+                                groups.values().map(|group| plan_orphan(&world.site, group));
+                            let changes = plans.flat_map(|plan| plan.changes).collect();
+                            Plan { changes, outcomes: Vec::new() }
+                        }
+                    };
+                    changes.extend(plan.changes);
+                }
+            }
+        }
+        changes
+    }
+
+    /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.
+    pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
+        let planned = self.planned();
+        let chosen = cut(planned.len());
+        let mut changed = false;
+        for index in chosen {
+            changed |= self.make(&planned[index]).is_ok();
+        }
+        let acted = self.act();
+        changed || acted
+    }
+
+    /// Until nothing changes any more.
+    pub(crate) fn settle(&mut self) {
+        self.settle_with(|length| (0..length).collect());
+    }
+
+    /// The same, where of each plan only what `cut` chooses is made before the engine starts anew.
+    pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
+        for _ in 0..2_000 {
+            if !self.step(&cut) {
+                let rest: Vec<String> = self.planned().iter().map(ToString::to_string).collect();
+                assert!(rest.is_empty(), "planned for ever: {rest:?}");
+                return;
+            }
+        }
+        panic!(
+            "it never settles: {:?}",
+            self.planned().iter().map(ToString::to_string).collect::<Vec<_>>()
+        );
+    }
+
+    /// What the agents do; whether anything changed.
+    fn act(&mut self) -> bool {
+        if self.agents_sleep {
+            return false;
+        }
+        let mut changed = false;
+        let places: Vec<At> = self.objects.keys().cloned().collect();
+        for place in places {
+            if self.dead.contains(&place.1) {
+                continue;
+            }
+            changed |= match &*place.0 {
+                "NnfNodeBlockStorage" => self.act_on(&place, "nnf_node_block_storage", block_status),
+                "NnfNodeStorage" => self.act_on(&place, "nnf_node_storage", |object| {
+                    let count = object["spec"]["count"].as_u64().unwrap();
+                    json!({"ready": true, "health": "Healthy", "allocations": (0..count).map(|_| json!({"ready": true})).collect::<Vec<_>>()})
+                }),
+                "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {
+                    let state = &object["spec"]["desiredState"];
+                    let mounts = object["spec"]["mounts"].as_array().unwrap();
+                    let mounts: Vec<Value> = mounts.iter().map(|_| json!({"state": state, "ready": true})).collect();
+                    json!({"allReady": true, "mounts": mounts})
+                }),
+                _ => false,
+            };
+        }
+        changed
+    }
+
+    fn act_on(&mut self, place: &At, finalizer: &str, status: impl Fn(&Value) -> Value) -> bool {
+        let Some(object) = self.objects.get(place) else { return false };
+        let finalizer = format!("nnf.cray.hpe.com/{finalizer}");
+        let is_held = object["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|all| all.contains(&json!(finalizer)));
+        let (kind, namespace, name) = place;
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            if kind == "NnfNodeBlockStorage"
+                && self.objects.contains_key(&at("NnfNodeStorage", namespace, name))
+            {
+                return false;
+            }
+            self.edit(kind, namespace, name, |object| object["metadata"]["finalizers"] = json!([]));
+            self.collect();
+            return true;
+        }
+        let told = match self.errors.get(kind) {
+            Some(error) => json!({"ready": false, "allReady": false, "mounts": [], "error": error}),
+            None => status(object),
+        };
+        if is_held && object["status"] == told {
+            return false;
+        }
+        self.edit(kind, namespace, name, |object| {
+            object["metadata"]["finalizers"] = json!([finalizer]);
+            object["status"] = told;
+        });
+        true
+    }
+
+    /// Names of what is there of these kinds.
+    pub(crate) fn names(&self, kind: &str) -> Vec<String> {
+        let of = self.objects.keys().filter(|(of, ..)| of == kind);
+        of.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
+    }
+}
+
+fn block_status(object: &Value) -> Value {
+    let allocations = object["spec"]["allocations"].as_array().unwrap().iter().enumerate();
+    let allocations = allocations.map(|(index, allocation)| {
+        let access = allocation["access"].as_array().unwrap().iter();
+        let access: BTreeMap<String, Value> = access
+            .map(|node| {
+                (node.as_str().unwrap().to_owned(), json!({"storageGroupId": format!("g-{index}")}))
+            })
+            .collect();
+        json!({
+            "accesses": access, "capacityAllocated": allocation["capacity"],
+            "devices": [{"NQN": "nqn.2026-11.test:d", "namespaceId": (index + 1).to_string()}],
+        })
+    });
+    json!({"ready": true, "allocations": allocations.collect::<Vec<_>>()})
+}
